@@ -1,0 +1,78 @@
+# Everything a developer does, by one name each. Needs python3 (3.11+) with venv and pip; what touches Spark needs Java 17+.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+# Suites in the order they run, in one process: what fails quickest comes first, everything from tests/spark on shares one Spark session.
+FAST_SUITES := tests/unit tests/contract tests/simulation
+ALL_SUITES  := $(FAST_SUITES) tests/spark tests/integration tests/docs
+
+# Folders which hold Python files (mypy refuses one that holds none).
+TYPED := $(foreach d,src tests bench examples,$(if $(wildcard $(d)/*.py $(d)/*/*.py),$(d)))
+
+# Arguments passed on to pytest or to the benchmark: `make test ARGS="-k timers"`.
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup lock lint format test test-fast demo bench clean check-java
+
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Create .venv and install exactly what requirements.lock names
+
+lint: $(STAMP) ## Check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(TYPED)
+
+format: $(STAMP) ## Reformat the code and fix what can be fixed mechanically
+	$(BIN)/ruff check --fix-only --exit-zero .
+	$(BIN)/ruff format .
+
+test: check-java $(STAMP) ## Run every test suite
+	$(BIN)/python -m pytest $(wildcard $(ALL_SUITES)) $(ARGS)
+
+test-fast: $(STAMP) ## Run the suites that need no Spark (and no Java)
+	$(BIN)/python -m pytest $(wildcard $(FAST_SUITES)) $(ARGS)
+
+demo: check-java $(STAMP) ## Watch a fraud detection job survive a killed worker
+	$(BIN)/python -m examples.fraud_detection $(ARGS)
+
+bench: check-java $(STAMP) ## Measure Tidemill beside hand-written PySpark
+	$(BIN)/python -m bench $(ARGS)
+
+lock: $(STAMP) ## Resolve the dependencies again and rewrite requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --group dev --all-extras --upgrade \
+	    --universal --python-version 3.11 --fork-strategy fewest \
+	    --generate-hashes --no-emit-index-url --no-emit-find-links \
+	    --custom-compile-command "make lock" --quiet --output-file requirements.lock
+
+clean: ## Remove caches and everything generated, but not .venv
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log
+	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A usable .venv is kept and brought up to date; a missing or broken one, or one of an old Python, is made anew.
+# The build backend goes in first, at its locked version, so that packages published as source are built with it and nothing
+# is fetched that the lock does not name.
+$(STAMP): requirements.lock pyproject.toml
+	@: $(if $(PYTHON_PROBLEM),$(error $(PYTHON_PROBLEM)))
+	@$(BIN)/python -c '$(SUPPORTED)' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip
+	@sed -n '/^setuptools==/,/^    # via/p' requirements.lock > $(VENV)/build.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/build.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Both checks end make with one line that says what to install. $(error) adds nothing below it, a failing recipe would.
+SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
+
+check-java:
+	@: $(if $(JAVA_PROBLEM),$(error $(JAVA_PROBLEM)))
+
+JAVA_PROBLEM   = $(shell tools/check_java.sh 2>&1)
+PYTHON_PROBLEM = $(shell $(PYTHON) -c '$(SUPPORTED)' 2>/dev/null || echo "Tidemill needs Python 3.11 or newer, and '$(PYTHON)' is not: install one, or name it with make PYTHON=/path/to/python3")

@@ -1,0 +1,260 @@
+"""The log of manifests: numbered slots, each created once. Who creates a slot owns what comes after it.
+
+The log is what makes two drivers safe. A driver first claims the job with a *takeover record* in the next slot; from
+then on a former driver's next publish finds its slot taken, and it stops. Neither clocks nor leases are needed, only
+the exclusive create of the storage. Slots count from 1.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from tidemill.checkpoint.manifest import decode_manifest, encode_manifest
+from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Slot
+from tidemill.checkpoint.names import MANIFESTS, lineage_id, manifest_name, parse_manifest
+from tidemill.checkpoint.retention import find_last, names_referenced
+from tidemill.checkpoint.snapshot_index import read_snapshot_index
+from tidemill.checkpoint.storage_api import AlreadyExistsError, NotFoundError, Storage
+from tidemill.errors import CheckpointError, CheckpointOwnershipError, CorruptFileError, FencedError
+from tidemill.faults import reach
+
+#: How often a takeover follows a living driver that publishes epochs meanwhile. One try needs milliseconds.
+_TAKEOVER_TRIES = 100
+
+
+class Opened(NamedTuple):
+    """A new lineage, and the manifest it goes on from (None: the job is new)."""
+
+    lineage: Lineage
+    restored: Manifest | None
+
+
+def _token() -> str:
+    return secrets.token_hex(8)
+
+
+class ManifestLog:
+    """The manifests of one job. Not for use by several threads at once, apart from :meth:`read`."""
+
+    def __init__(self, storage: Storage, job_id: str, *, token: Callable[[], str] = _token) -> None:
+        # configuration
+        self._storage = storage
+        self._job_id = job_id
+        self._token = token
+        # transient
+        self._head: Manifest | None = None
+        self._fenced: str | None = None
+
+    @property
+    def head(self) -> Manifest:
+        """The last manifest this driver wrote: the takeover record, later the last epoch. Needs an open lineage."""
+        if self._head is None:
+            raise CheckpointError("no lineage is open: call open_lineage() first")
+        return self._head
+
+    def last_slot(self) -> Slot | None:
+        """The last slot of the log, or None if it is empty. Right even if a list leaves names out."""
+        slots = [parse_manifest(name) or 0 for name in self._storage.list(MANIFESTS)]
+        last = find_last(max(slots, default=0), lambda slot: self._storage.exists(manifest_name(slot)))
+        return Slot(last) if last else None
+
+    def read(self, slot: int) -> Manifest:
+        """The manifest in ``slot``.
+
+        Raises :class:`NotFoundError` if there is none, :class:`CorruptFileError` if it is damaged or another slot's,
+        and :class:`CheckpointOwnershipError` if it is another job's.
+        """
+        return self._decode(slot, self._storage.read(manifest_name(slot)))
+
+    def read_head(self) -> Manifest | None:
+        """The last manifest, without claiming anything (for inspection). A damaged one is never passed over.
+
+        Raises :class:`CorruptFileError` that names the file and the last slot before it that can be restored.
+        """
+        last = self.last_slot()
+        if last is None:
+            return None
+        try:
+            return self.read(last)
+        except CorruptFileError as error:
+            raise CorruptFileError(f"{error}. {self._offer(last)}") from error
+
+    def operators_of(self, manifest: Manifest) -> dict[str, Any]:
+        """The description of the operators at ``manifest``, wherever in the log it is stored."""
+        if manifest.operators_slot is None:
+            return manifest.operators
+        try:
+            return self.read(manifest.operators_slot).operators
+        except NotFoundError as error:
+            raise CorruptFileError(
+                f"{manifest_name(manifest.operators_slot)} is missing, but {manifest_name(manifest.slot)} refers to it"
+            ) from error
+
+    def open_lineage(self, from_slot: int | None = None, *, initial: Manifest | None = None) -> Opened:
+        """Claim the job for this driver. Afterwards no other driver can publish, and :attr:`head` is enough to resume.
+
+        1. Find the last slot and read its manifest, or that of ``from_slot`` where one is chosen explicitly.
+        2. Make the takeover record: all that the manifest says, with no attempts (no worker goes on from the memory of
+           another lineage), no pieces of its own (the runs name them) and the operators' description in full.
+        3. Create it in the slot after the last one. If a former driver published an epoch meanwhile, begin again.
+
+        ``initial`` is what a new job starts from (a restored savepoint); its runs may name snapshots only.
+
+        Raises :class:`CorruptFileError` for a damaged head (offering an earlier slot),
+        :class:`CheckpointOwnershipError` for another job's directory, :class:`FencedError` if another driver claimed
+        the job at the same moment.
+        """
+        for _ in range(_TAKEOVER_TRIES):
+            last = self.last_slot() or Slot(0)
+            basis = self._basis(last, from_slot, initial)  # 1
+            slot = Slot(last + 1)
+            lineage = lineage_id(slot, self._token())
+            record = self._takeover(basis, slot, lineage)  # 2
+            reach("lineage.before")
+            winner = self._claim(slot, encode_manifest(record))  # 3
+            if winner is None:
+                reach("lineage.after")
+                self._head = record
+                self._fenced = None
+                return Opened(lineage, basis)
+            if winner.kind == "takeover":
+                raise FencedError(
+                    f"another driver claimed job {self._job_id} at the same moment "
+                    f"(lineage {winner.lineage}, slot {slot}); this one stops"
+                )
+        raise CheckpointError(
+            f"could not take over job {self._job_id}: another driver committed {_TAKEOVER_TRIES} epochs meanwhile; "
+            "stop that driver first"
+        )
+
+    def publish(self, manifest: Manifest) -> None:
+        """Commit an epoch: create the slot after the head with ``manifest``. On return it is durable, and the head.
+
+        If the slot is taken by the same bytes, an earlier call of ours had succeeded without our knowing: that is
+        success. Any :class:`CheckpointError` leaves the outcome unknown; calling again with the same manifest settles
+        it.
+
+        Raises :class:`FencedError` if another lineage took over: this driver must stop and may commit nothing. From
+        then on every call does.
+        """
+        head = self.head
+        if self._fenced:
+            raise FencedError(self._fenced)
+        if (manifest.slot, manifest.lineage, manifest.job_id) != (head.slot + 1, head.lineage, head.job_id):
+            raise CheckpointError(
+                f"a manifest for slot {manifest.slot} of lineage {manifest.lineage} cannot follow slot {head.slot} "
+                f"of lineage {head.lineage}"
+            )
+        data = encode_manifest(manifest)
+        reach("manifest.before")
+        winner = self._claim(manifest.slot, data)
+        if winner is None:
+            reach("manifest.after")
+            self._head = manifest
+            return
+        if winner.lineage == head.lineage:
+            raise CheckpointError(
+                f"epoch {winner.epoch} was already committed by this driver as run {winner.run}, in a publish whose "
+                f"outcome was unknown; run {manifest.run} is void, open a new lineage to go on from what was committed"
+            )
+        self._fenced = (
+            f"job {self._job_id} was taken over by lineage {winner.lineage} (slot {winner.slot}); this driver, lineage "
+            f"{head.lineage}, stops and did not commit epoch {manifest.epoch}"
+        )
+        raise FencedError(self._fenced)
+
+    def _claim(self, slot: Slot, data: bytes) -> Manifest | None:
+        """Create ``slot``; None if it is ours now, else the manifest that is there.
+
+        A failure that may hide a success is settled by a second create: it succeeds, or shows what is there (and
+        durable).
+        """
+        name = manifest_name(slot)
+        try:
+            try:
+                self._storage.create(name, data)
+            except AlreadyExistsError:
+                raise
+            except CheckpointError:
+                self._storage.create(name, data)
+        except AlreadyExistsError:
+            found = self._storage.read(name)
+            return None if found == data else self._decode(slot, found)
+        return None
+
+    def _decode(self, slot: int, data: bytes) -> Manifest:
+        name = manifest_name(slot)
+        manifest = decode_manifest(data, name)
+        if manifest.job_id != self._job_id:
+            raise CheckpointOwnershipError(
+                f"the checkpoint directory belongs to job {manifest.job_id!r} ({name}), not to job {self._job_id!r}; "
+                "give each job a directory of its own, or start this one from a savepoint"
+            )
+        if manifest.slot != slot:
+            raise CorruptFileError(f"{name} is corrupt: it holds the manifest of slot {manifest.slot}")
+        return manifest
+
+    def _basis(self, last: Slot, from_slot: int | None, initial: Manifest | None) -> Manifest | None:
+        if initial is not None:
+            if last or from_slot is not None:
+                raise CheckpointError(f"job {self._job_id} has checkpoints already: it cannot start from other state")
+            if initial.pieces or initial.operators_slot or any(run.slot is not None for run in initial.runs):
+                raise CheckpointError(
+                    "the state a job starts from must be in snapshots, not in another job's manifests"
+                )
+            return initial
+        if from_slot is None:
+            return self.read_head()
+        if not 1 <= from_slot <= last:
+            raise CheckpointError(f"there is no slot {from_slot} to start from; the last one is {last}")
+        manifest = self.read(from_slot)
+        if missing := self._missing(manifest):
+            raise CheckpointError(
+                f"slot {from_slot} (epoch {manifest.epoch}) cannot be restored, it is not a retained checkpoint: "
+                f"{len(missing)} files are gone, among them {missing[0]}"
+            )
+        # Checkpoints that were retained then may have been let go since.
+        checkpoints = tuple(slot for slot in manifest.checkpoints if self._restorable(slot) is not None)
+        return replace(manifest, checkpoints=checkpoints)
+
+    def _takeover(self, basis: Manifest | None, slot: Slot, lineage: Lineage) -> Manifest:
+        if basis is None:
+            return Manifest(kind="takeover", job_id=self._job_id, lineage=lineage, slot=slot, epoch=Epoch(0))
+        return replace(
+            basis,
+            kind="takeover",
+            job_id=self._job_id,
+            lineage=lineage,
+            slot=slot,
+            run=0,
+            attempts={},
+            pieces=(),
+            operators=self.operators_of(basis),
+            operators_slot=None,
+        )
+
+    def _missing(self, manifest: Manifest) -> list[str]:
+        """The names without which ``manifest`` cannot be restored; raises if they cannot be known."""
+        names = names_referenced(manifest, self.read, lambda snapshot: read_snapshot_index(self._storage, snapshot))
+        return sorted(name for name in names if not self._storage.exists(name))
+
+    def _restorable(self, slot: Slot) -> Manifest | None:
+        """The manifest in ``slot``, if it is whole and so is all it refers to."""
+        try:
+            manifest = self.read(slot)
+            return None if self._missing(manifest) else manifest
+        except CheckpointError:
+            return None
+
+    def _offer(self, damaged: Slot) -> str:
+        slots = sorted(filter(None, map(parse_manifest, self._storage.list(MANIFESTS))), reverse=True)
+        for slot in slots:
+            if slot < damaged and (manifest := self._restorable(slot)) is not None:
+                return (
+                    f"The last manifest before it that can be restored is slot {slot} (epoch {manifest.epoch}); to go "
+                    f"back to it, and lose what was committed since, open the job with from_slot={slot}"
+                )
+        return "No earlier manifest can be restored"

@@ -1,0 +1,119 @@
+"""The nouns of the checkpoint protocol: attempts, acks, pieces of state, runs, manifests.
+
+Plain data, no I/O and no decisions: ``protocol`` decides, ``manifest`` encodes, ``storage`` and ``log`` write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NewType
+
+Epoch = NewType("Epoch", int)
+Slot = NewType("Slot", int)
+Lineage = NewType("Lineage", str)
+Attempt = NewType("Attempt", str)
+
+
+@dataclass(frozen=True)
+class SectionInfo:
+    """What one section of a state file holds: enough to decide whether a restoring subtask must read it."""
+
+    operator: str
+    state: str
+    first_group: int
+    last_group: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One immutable state file: what one subtask changed in one epoch, or a slice of a snapshot.
+
+    Exactly one of ``data`` (inline bytes) and ``file`` (a name relative to the job's directory) is set in an ack; in a
+    stored manifest inline data becomes an attachment of that manifest.
+    """
+
+    subtask: int
+    chain: str
+    length: int
+    sha256: str
+    sections: tuple[SectionInfo, ...]
+    file: str | None = None
+    data: bytes | None = None
+
+
+@dataclass(frozen=True)
+class SubtaskId:
+    """A subtask of a chain; the chain is named by the uid of its head, which survives recompilation."""
+
+    chain: str
+    subtask: int
+
+
+@dataclass(frozen=True)
+class Ack:
+    """A subtask's barrier row: everything the driver needs to know about its epoch.
+
+    ``consumed`` maps each sender whose parcels were read to the attempt that sent them. ``watermark`` is the output
+    watermark, ``next_timer`` the earliest pending processing-time timer. ``committables`` is keyed by sink uid.
+    """
+
+    subtask: SubtaskId
+    attempt: Attempt
+    epoch: Epoch
+    run: int
+    consumed: dict[SubtaskId, Attempt] = field(default_factory=dict)
+    pieces: tuple[Piece, ...] = ()
+    watermark: int = -(2**63)
+    next_timer: int | None = None
+    committables: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunRef:
+    """One entry of a manifest's run list, oldest first: the pieces of an epoch's manifest, or of a snapshot.
+
+    Loading the runs in order, each key group's entries over the earlier ones, gives the committed state.
+    ``slot`` names a manifest; ``snapshot`` names a snapshot index file that replaces the epochs up to ``through``.
+    """
+
+    through: Epoch
+    slot: Slot | None = None
+    snapshot: str | None = None
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A committed epoch (``kind == "epoch"``) or the opening of a lineage (``kind == "takeover"``).
+
+    ``attempts`` maps each chain to the attempts of its subtasks that this epoch was made of: only a worker that ran
+    exactly that attempt may go on with what it has in memory. ``operators`` describes uids, names, state kinds and
+    types, for checks before a restore. ``spark`` holds Spark's own positions verbatim for streaming queries.
+    ``operators_slot`` is None where ``operators`` is the description itself, else the slot of the manifest that holds
+    it. ``checkpoints`` are the slots of the retained checkpoints, oldest first.
+    """
+
+    kind: str
+    job_id: str
+    lineage: Lineage
+    slot: Slot
+    epoch: Epoch
+    run: int = 0
+    clock: int = 0
+    finished: bool = False
+    parallelism: dict[str, int] = field(default_factory=dict)
+    max_parallelism: dict[str, int] = field(default_factory=dict)
+    attempts: dict[str, tuple[Attempt, ...]] = field(default_factory=dict)
+    watermarks: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    next_timer: int | None = None
+    sources: dict[str, Any] = field(default_factory=dict)
+    spark: dict[str, Any] | None = None
+    pieces: tuple[Piece, ...] = ()
+    runs: tuple[RunRef, ...] = ()
+    committables: dict[str, dict[int, tuple[bytes, ...]]] = field(default_factory=dict)
+    operators: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    operators_slot: Slot | None = None
+    checkpoints: tuple[Slot, ...] = ()

@@ -1,0 +1,199 @@
+"""Every durable path of a job, built and parsed in one place.
+
+All names are relative to the job's directory::
+
+    manifests/<slot>.tm                                   the log; the slot has 20 digits, the first one is 1
+    state/<lineage>/<epoch>-<chain>-<subtask>-<attempt>.tms    what one attempt changed in one epoch
+    snapshots/<id>.tm                                     the index of a compaction's result
+    snapshots/<id>/<part>.tms                             its files; the id is <lineage>-<through>-<token>
+    input/<source>/<part>                                 materialised input of a bounded source
+    collect/<lineage>/<epoch>-<sink>-<subtask>-<attempt>.bin   results collected to the client
+    spark/<lineage>                                       the Spark checkpoint location a lineage owns
+
+``<chain>``, ``<source>`` and ``<sink>`` are the first 16 hex digits of the uid's SHA-256: uids may hold any character.
+A lineage is named ``<slot of its takeover record>-<token>``, so that of two lineages the older one is known by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from tidemill.checkpoint.model import Attempt, Epoch, Lineage, Slot
+from tidemill.errors import CheckpointError
+
+MANIFESTS = "manifests/"
+STATE = "state/"
+SNAPSHOTS = "snapshots/"
+INPUT = "input/"
+COLLECT = "collect/"
+SPARK = "spark/"
+
+#: The owner of snapshots copied in from a savepoint before the job's first lineage is opened: older than any.
+IMPORTED = Lineage("000000000000-imported")
+
+#: The only first part a name may not have: local storage keeps its unfinished files there.
+TEMPORARY = ".tmp"
+
+_MAX_NAME = 1024  # the shortest limit of the stores we aim at (S3 keys: 1024 bytes)
+_BAD_CHARACTER = re.compile(r"[\x00-\x1f\\]")
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MANIFEST = re.compile(r"manifests/(\d{20})\.tm")
+_LINEAGE = re.compile(r"(\d{12,20})-[0-9a-z]{1,32}")
+_DELTA = re.compile(r"state/([A-Za-z0-9_-]{1,64})/(\d{12,20})-([0-9a-f]{16})-(\d+)-([A-Za-z0-9_-]{1,64})\.tms")
+_SNAPSHOT_ID = re.compile(r"([A-Za-z0-9_-]{1,64})-(\d{12,20})-([0-9a-z]{1,32})")
+_SNAPSHOT = re.compile(r"snapshots/([A-Za-z0-9_-]{1,128})(?:\.tm|/\d{6}\.tms)")
+
+
+@dataclass(frozen=True)
+class DeltaName:
+    """What the name of a delta file says about it."""
+
+    lineage: Lineage
+    epoch: Epoch
+    chain_hash: str
+    subtask: int
+    attempt: Attempt
+
+
+@dataclass(frozen=True)
+class SnapshotName:
+    """What the id of a snapshot says about it."""
+
+    lineage: Lineage
+    through: Epoch
+    token: str
+
+
+def check_name(name: str) -> str:
+    """Return ``name`` if it is a safe relative name, else raise :class:`CheckpointError`.
+
+    Safe: no empty part, no ``.`` or ``..``, not absolute, no backslash, no control character, no scratch directory.
+    """
+    problem = None
+    if not name:
+        problem = "it is empty"
+    elif len(name) > _MAX_NAME:
+        problem = f"it is longer than {_MAX_NAME} characters"
+    elif name[0] == "/":
+        problem = "it is absolute"
+    elif _BAD_CHARACTER.search(name):
+        problem = "it holds a backslash or a control character"
+    else:
+        parts = name.split("/")
+        if "" in parts:
+            problem = "it has an empty part"
+        elif "." in parts or ".." in parts:
+            problem = "it has a '.' or '..' part"
+        elif parts[0] == TEMPORARY:
+            problem = f"{TEMPORARY!r} is reserved"
+    if problem:
+        raise CheckpointError(f"{str(name)[:200]!r} is not a name inside the checkpoint directory: {problem}")
+    return name
+
+
+def _check_id(value: str, what: str) -> str:
+    if not _ID.fullmatch(value):
+        raise CheckpointError(f"{value[:200]!r} is not a valid {what}: use 1 to 64 of the characters A-Z a-z 0-9 _ -")
+    return value
+
+
+def uid_hash(uid: str) -> str:
+    """The 16 hex digits that stand for a uid in file names (64 bits: a job has thousands of uids at most)."""
+    return hashlib.sha256(uid.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def manifest_name(slot: int) -> str:
+    """The name of the manifest in ``slot``."""
+    if slot < 1:
+        raise CheckpointError(f"slot {slot} does not exist: slots count from 1")
+    return f"manifests/{slot:020d}.tm"
+
+
+def parse_manifest(name: str) -> Slot | None:
+    """The slot that ``name`` stands for, or None if it is not the name of a manifest."""
+    match = _MANIFEST.fullmatch(name)
+    return Slot(int(match[1])) if match else None
+
+
+def lineage_id(slot: int, token: str) -> Lineage:
+    """The lineage opened by the takeover record in ``slot``; ``token`` (hex) tells racing drivers apart."""
+    return Lineage(_check_id(f"{slot:012d}-{token}", "lineage"))
+
+
+def lineage_slot(lineage: str) -> Slot | None:
+    """The slot of the record that opened ``lineage``, or None if the id was not made by :func:`lineage_id`."""
+    match = _LINEAGE.fullmatch(lineage)
+    return Slot(int(match[1])) if match else None
+
+
+def delta_name(lineage: str, epoch: int, chain: str, subtask: int, attempt: str) -> str:
+    """The name of the delta that ``attempt`` of a subtask writes in ``epoch``; unique because attempts are."""
+    owner = f"{_check_id(lineage, 'lineage')}/{epoch:012d}-{uid_hash(chain)}-{subtask}"
+    return f"{STATE}{owner}-{_check_id(attempt, 'attempt')}.tms"
+
+
+def parse_delta(name: str) -> DeltaName | None:
+    """What ``name`` says, or None if it is not the name of a delta."""
+    match = _DELTA.fullmatch(name)
+    if not match:
+        return None
+    return DeltaName(Lineage(match[1]), Epoch(int(match[2])), match[3], int(match[4]), Attempt(match[5]))
+
+
+def snapshot_id(lineage: str, through: int, token: str) -> str:
+    """The id of a snapshot that ``lineage`` makes of the epochs up to ``through``."""
+    value = f"{_check_id(lineage, 'lineage')}-{through:012d}-{token}"
+    if not _SNAPSHOT_ID.fullmatch(value):
+        raise CheckpointError(f"{token[:200]!r} is not a valid token: use 1 to 32 of the characters 0-9 a-z")
+    return value
+
+
+def parse_snapshot_id(snapshot: str) -> SnapshotName | None:
+    """What a snapshot's id says, or None if it was not made by :func:`snapshot_id`."""
+    match = _SNAPSHOT_ID.fullmatch(snapshot)
+    return SnapshotName(Lineage(match[1]), Epoch(int(match[2])), match[3]) if match else None
+
+
+def _check_snapshot(snapshot: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", snapshot):
+        raise CheckpointError(f"{snapshot[:200]!r} is not a valid snapshot id")
+    return snapshot
+
+
+def snapshot_index_name(snapshot: str) -> str:
+    """The name of a snapshot's index."""
+    return f"{SNAPSHOTS}{_check_snapshot(snapshot)}.tm"
+
+
+def snapshot_file_name(snapshot: str, part: int) -> str:
+    """The name of a snapshot's ``part``-th file."""
+    return f"{SNAPSHOTS}{_check_snapshot(snapshot)}/{part:06d}.tms"
+
+
+def parse_snapshot(name: str) -> str | None:
+    """The id of the snapshot that ``name`` (its index or one of its files) belongs to, or None."""
+    match = _SNAPSHOT.fullmatch(name)
+    return match[1] if match else None
+
+
+def input_prefix(source_uid: str) -> str:
+    """What the names of a bounded source's materialised input begin with."""
+    return f"{INPUT}{uid_hash(source_uid)}/"
+
+
+def input_name(source_uid: str, part: str) -> str:
+    """The name of one part of a bounded source's materialised input."""
+    return check_name(f"{input_prefix(source_uid)}{part}")
+
+
+def collect_name(lineage: str, epoch: int, sink_uid: str, subtask: int, attempt: str) -> str:
+    """The name of what one attempt of a collecting sink hands to the client."""
+    owner = f"{_check_id(lineage, 'lineage')}/{epoch:012d}-{uid_hash(sink_uid)}-{subtask}"
+    return f"{COLLECT}{owner}-{_check_id(attempt, 'attempt')}.bin"
+
+
+def spark_location(lineage: str) -> str:
+    """The Spark checkpoint location that ``lineage`` owns."""
+    return f"{SPARK}{_check_id(lineage, 'lineage')}"

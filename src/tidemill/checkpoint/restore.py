@@ -1,0 +1,127 @@
+"""From a committed manifest to the bytes of its state: the one path for every restore, cold load and rescale."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.manifest import read_piece
+from tidemill.checkpoint.model import Manifest, Piece, RunRef
+from tidemill.checkpoint.names import manifest_name, snapshot_index_name
+from tidemill.checkpoint.snapshot_index import read_snapshot_index
+from tidemill.checkpoint.storage_api import NotFoundError, Storage
+from tidemill.errors import CorruptFileError
+
+
+class PieceCache:
+    """The pieces of recently read runs (manifests and snapshot indexes), which never change; safe for threads.
+
+    Keyed by file name, so one cache must not serve two jobs. ``capacity`` counts runs; a run list has a few dozen.
+    """
+
+    def __init__(self, capacity: int = 64) -> None:
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[str, tuple[int, tuple[Piece, ...]]] = OrderedDict()
+
+    def get(self, name: str) -> tuple[int, tuple[Piece, ...]] | None:
+        """The epoch and pieces read from ``name``, if they are still here."""
+        with self._lock:
+            entry = self._entries.get(name)
+            if entry is not None:
+                self._entries.move_to_end(name)
+            return entry
+
+    def put(self, name: str, epoch: int, pieces: tuple[Piece, ...]) -> None:
+        """Remember what was read from ``name``; the entry unused for longest makes room."""
+        with self._lock:
+            self._entries[name] = (epoch, pieces)
+            self._entries.move_to_end(name)
+            while len(self._entries) > self._capacity:
+                self._entries.popitem(last=False)
+
+
+@dataclass(frozen=True)
+class PieceReader:
+    """Reads one piece and checks it; cheap to make, and to send to where the piece is needed."""
+
+    storage: Storage
+    piece: Piece
+    named_by: str
+
+    def read(self) -> bytes:
+        """The piece's bytes. Raises :class:`~tidemill.errors.CorruptFileError` if they are not the ones written."""
+        return read_piece(self.storage, self.piece, self.named_by)
+
+
+def run_name(run: RunRef) -> str:
+    """The file that lists a run's pieces."""
+    return snapshot_index_name(run.snapshot) if run.snapshot is not None else manifest_name(run.slot or 0)
+
+
+def committed_pieces(
+    storage: Storage, log: ManifestLog, head: Manifest, cache: PieceCache | None = None
+) -> list[tuple[RunRef, list[Piece]]]:
+    """The runs of a manifest with their pieces, in the order in which they are to be loaded.
+
+    Reads manifests and indexes only, each once, and none that ``cache`` still has. Raises
+    :class:`~tidemill.errors.CorruptFileError` if one is missing, damaged, or not of the epoch that the run list says.
+    """
+    return [(run, list(_pieces_of(storage, log, head, run, cache))) for run in head.runs]
+
+
+def _pieces_of(
+    storage: Storage, log: ManifestLog, head: Manifest, run: RunRef, cache: PieceCache | None
+) -> tuple[Piece, ...]:
+    name = run_name(run)
+    entry = cache.get(name) if cache is not None else None
+    if entry is None:
+        if run.snapshot is not None:
+            index = read_snapshot_index(storage, run.snapshot)
+            entry = (index.through, index.pieces)
+        elif run.slot == head.slot:
+            entry = (head.epoch, head.pieces)
+        else:
+            try:
+                manifest = log.read(run.slot or 0)
+            except NotFoundError as error:
+                referrer = manifest_name(head.slot)
+                raise CorruptFileError(f"{name} is missing, but {referrer} refers to it: {error}") from error
+            entry = (manifest.epoch, manifest.pieces)
+        if cache is not None:
+            cache.put(name, *entry)
+    epoch, pieces = entry
+    if epoch != run.through:
+        raise CorruptFileError(
+            f"{name} is corrupt: it is of epoch {epoch}, but {manifest_name(head.slot)} refers to it for epoch "
+            f"{run.through}"
+        )
+    return pieces
+
+
+def pieces_for(
+    storage: Storage,
+    runs: Iterable[tuple[RunRef, Collection[Piece]]],
+    operators: Collection[str],
+    first_group: int,
+    last_group: int,
+) -> list[tuple[Piece, PieceReader]]:
+    """Of all committed pieces, in load order, those that hold state of ``operators`` in key groups first to last.
+
+    Decided by the pieces' sections alone; nothing is read until a reader is asked to. A section with a negative first
+    group is not split by key (operator state): it is wanted whatever the groups.
+    """
+    wanted = frozenset(operators)
+    return [
+        (piece, PieceReader(storage, piece, run_name(run)))
+        for run, pieces in runs
+        for piece in pieces
+        if any(
+            section.operator in wanted
+            and (section.first_group < 0 or (section.first_group <= last_group and section.last_group >= first_group))
+            for section in piece.sections
+        )
+    ]

@@ -1,0 +1,67 @@
+"""What all programs use: types, rows, time, watermarks, configuration, the handle on a job. PyFlink's names."""
+
+from __future__ import annotations
+
+from tidemill.common.completable_future import CompletableFuture
+from tidemill.common.config_options import ConfigOption, ConfigOptions
+from tidemill.common.configuration import Configuration
+from tidemill.common.execution_config import ExecutionConfig
+from tidemill.common.input_dependency_constraint import InputDependencyConstraint
+from tidemill.common.job_client import JobClient
+from tidemill.common.job_execution_result import JobExecutionResult
+from tidemill.common.job_id import JobID
+from tidemill.common.job_status import JobStatus
+from tidemill.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from tidemill.common.serialization import (
+    ByteArraySchema,
+    DeserializationSchema,
+    Encoder,
+    SerializationSchema,
+    SimpleStringSchema,
+)
+from tidemill.common.serializer import TypeSerializer
+from tidemill.common.time import Duration, Instant, Time
+from tidemill.common.typeinfo import TypeInformation, Types
+from tidemill.common.types import Row, RowKind
+from tidemill.common.watermark_strategy import (
+    AssignerWithPeriodicWatermarksWrapper,
+    TimestampAssigner,
+    Watermark,
+    WatermarkGenerator,
+    WatermarkOutput,
+    WatermarkStrategy,
+)
+
+__all__ = [
+    "AssignerWithPeriodicWatermarksWrapper",
+    "ByteArraySchema",
+    "CompletableFuture",
+    "ConfigOption",
+    "ConfigOptions",
+    "Configuration",
+    "DeserializationSchema",
+    "Duration",
+    "Encoder",
+    "ExecutionConfig",
+    "InputDependencyConstraint",
+    "Instant",
+    "JobClient",
+    "JobExecutionResult",
+    "JobID",
+    "JobStatus",
+    "RestartStrategies",
+    "RestartStrategyConfiguration",
+    "Row",
+    "RowKind",
+    "SerializationSchema",
+    "SimpleStringSchema",
+    "Time",
+    "TimestampAssigner",
+    "TypeInformation",
+    "TypeSerializer",
+    "Types",
+    "Watermark",
+    "WatermarkGenerator",
+    "WatermarkOutput",
+    "WatermarkStrategy",
+]

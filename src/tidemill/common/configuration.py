@@ -1,0 +1,233 @@
+"""The configuration of a job: checked key/value pairs."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import builtins
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tidemill.common.time import Duration, Time
+from tidemill.config import REDACTED, REGISTRY, ConfigOption
+from tidemill.config.values import Bool, Float, Int, ListOf, Text, ValueType
+from tidemill.config.yaml_file import read_entries
+from tidemill.errors import ConfigurationError
+
+__all__ = ["Configuration"]
+
+T = TypeVar("T")
+
+
+class Configuration:
+    """Key/value pairs, checked when they are set.
+
+    A key must be known (:data:`tidemill.config.REGISTRY`) or begin with ``user.`` or ``spark.``; its value must be
+    readable as the option's type. Otherwise :class:`ConfigurationError` is raised and nothing changes. A deprecated
+    key of an option is the same key as the current one: what is set by one is seen by the other, and :meth:`to_dict`
+    shows the current one. Values are kept as text, as they were given. The text form masks secrets; :meth:`to_dict`
+    does not.
+
+    >>> conf = Configuration().set_string("execution.checkpointing.interval", "10 s")
+    >>> from tidemill.config import CheckpointingOptions
+    >>> conf.get(CheckpointingOptions.INTERVAL)
+    datetime.timedelta(seconds=10)
+    >>> conf.set_string("user.db.password", "hunter2")
+    Configuration({'execution.checkpointing.interval': '10 s', 'user.db.password': '******'})
+    >>> conf.set_string("state.backed.type", "rocksdb")
+    Traceback (most recent call last):
+        ...
+    tidemill.errors.ConfigurationError: Unknown configuration key 'state.backed.type'. Did you mean \
+'state.backend.type'? (Keys of your own belong under 'user.', Spark's under 'spark.'.)
+    """
+
+    def __init__(self, other: Configuration | None = None) -> None:
+        self._values: dict[str, str] = {} if other is None else dict(other._values)
+
+    # --- making one
+
+    @classmethod
+    def from_dict(
+        cls,
+        map: Mapping[str, Any],  # noqa: A002 - PyFlink's name
+        *,
+        allow_unknown: bool = False,
+    ) -> Configuration:
+        """A configuration of these pairs. ``allow_unknown`` takes unknown keys as they are (for reading back a
+        :meth:`to_dict` that holds options the user declared)."""
+        configuration = cls()
+        for key, value in map.items():
+            if allow_unknown and not REGISTRY.is_known(key):
+                configuration._values[key] = Text().parse(value)
+            else:
+                configuration._set_once(key, value)
+        return configuration
+
+    @classmethod
+    def load_yaml(cls, path: str | os.PathLike[str]) -> Configuration:
+        """The configuration in a YAML file, with flat keys, nested keys, or both.
+
+        Raises :class:`ConfigurationError` with file and line for an unknown key, a value that does not fit, or a key
+        given twice.
+        """
+        configuration = cls()
+        for entry in read_entries(Path(path), REGISTRY):
+            try:
+                configuration._set_once(entry.key, entry.value)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{path}, line {entry.line}: {error}") from None
+        return configuration
+
+    # --- typed access
+
+    def get(self, option: ConfigOption[T], default: T | None = None) -> T:
+        """The value of ``option``: as set, else ``default`` if it is not None, else the option's own default."""
+        for key in (option.key, *option.deprecated_keys):
+            raw = self._values.get(REGISTRY.canonical(key))
+            if raw is not None:
+                return option.parse(raw)
+        return option.default if default is None else default
+
+    def set(self, option: ConfigOption[T], value: T | str | Duration | Time) -> Configuration:
+        """Sets ``option`` to ``value``, given as a value of its type or as text; a length of time also as
+        :class:`Duration` or :class:`Time`. Options that the user declared with
+        :class:`~tidemill.common.ConfigOptions` may have any key."""
+        parsed = option.parse(value)
+        self._values[REGISTRY.canonical(option.key)] = value if isinstance(value, str) else option.format(parsed)
+        return self
+
+    def contains(self, option: ConfigOption[Any]) -> bool:
+        """Whether ``option`` has been set, under any of its keys."""
+        return any(self.contains_key(key) for key in (option.key, *option.deprecated_keys))
+
+    # --- access by key, as in PyFlink
+
+    def get_string(self, key: str, default_value: str) -> str:
+        return self._values.get(REGISTRY.canonical(key), default_value)
+
+    def set_string(self, key: str, value: str) -> Configuration:
+        return self._put(key, value)
+
+    def get_integer(self, key: str, default_value: int) -> int:
+        return self._read(key, Int(), default_value)
+
+    def set_integer(self, key: str, value: int) -> Configuration:
+        return self._put(key, value)
+
+    def get_boolean(self, key: str, default_value: bool) -> bool:
+        return self._read(key, Bool(), default_value)
+
+    def set_boolean(self, key: str, value: bool) -> Configuration:
+        return self._put(key, value)
+
+    def get_float(self, key: str, default_value: float) -> float:
+        return self._read(key, Float(), float(default_value))
+
+    def set_float(self, key: str, value: float) -> Configuration:
+        return self._put(key, float(value))
+
+    def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
+        text = self._values.get(REGISTRY.canonical(key))
+        if text is None:
+            return bytearray(default_value)
+        try:
+            return bytearray(base64.b64decode(text, validate=True))
+        except binascii.Error:
+            raise ConfigurationError(f"The value of configuration key '{key}' is not a byte array.") from None
+
+    def set_bytearray(self, key: str, value: bytearray) -> Configuration:
+        """Stores bytes, as base64 text."""
+        return self._put(key, base64.b64encode(bytes(value)).decode("ascii"))
+
+    def key_set(self) -> builtins.set[str]:
+        """The keys that are set."""
+        return set(self._values)
+
+    def contains_key(self, key: str) -> bool:
+        """Whether ``key`` is set."""
+        return REGISTRY.canonical(key) in self._values
+
+    def remove_config(self, key: str) -> bool:
+        """Removes ``key``; tells whether it was set."""
+        return self._values.pop(REGISTRY.canonical(key), None) is not None
+
+    def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
+        """Adds all pairs of ``other``, their keys behind ``prefix`` if there is one. All or nothing."""
+        if prefix is None:
+            self._values.update(other._values)
+            return self
+        added = Configuration()
+        for key, value in other._values.items():
+            added._put(prefix + key, value)
+        return self.add_all(added)
+
+    def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
+        """Adds all pairs to ``target_dict``."""
+        target_dict.update(self._values)
+
+    def to_dict(self) -> dict[str, str]:
+        """All pairs as text, secrets included."""
+        return dict(self._values)
+
+    @staticmethod
+    def parse_list_value(value: str) -> list[str]:
+        """The items of a list given as text, ``[a, b]`` or ``a;b``."""
+        return ListOf().parse(value) if value else []
+
+    # --- how values come in and out
+
+    def _put(self, key: str, value: object) -> Configuration:
+        known = REGISTRY.find(key)
+        if known is not None:
+            parsed = known.parse(value)
+            self._values[known.key] = value if isinstance(value, str) else known.format(parsed)
+            return self
+        if not REGISTRY.is_known(key):
+            raise REGISTRY.unknown(key)
+        try:
+            self._values[key] = Text().parse(value)
+        except ValueError:
+            shown = REDACTED if REGISTRY.looks_secret(key) else repr(value)
+            raise ConfigurationError(
+                f"Invalid value {shown} for configuration key '{key}': it must be {Text.expects}."
+            ) from None
+        return self
+
+    def _set_once(self, key: str, value: object) -> None:
+        current = REGISTRY.canonical(key)
+        if current in self._values:
+            also = "" if current == key else f" (as '{key}', its deprecated name)"
+            raise ConfigurationError(f"Configuration key '{current}' is given twice{also}; give it once.")
+        self._put(key, value)
+
+    def _read(self, key: str, value_type: ValueType[T], default: T) -> T:
+        raw = self._values.get(REGISTRY.canonical(key))
+        if raw is None:
+            return default
+        try:
+            return value_type.parse(raw)
+        except ValueError:
+            shown = REGISTRY.shown(key, raw)
+            raise ConfigurationError(
+                f"Configuration key '{key}' is set to '{shown}', not {value_type.expects}."
+            ) from None
+
+    def __copy__(self) -> Configuration:
+        return Configuration(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Configuration:
+        return Configuration(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Configuration) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values.items()))
+
+    def __repr__(self) -> str:
+        return f"Configuration({ {key: REGISTRY.shown(key, text) for key, text in sorted(self._values.items())} })"
+
+    def __str__(self) -> str:
+        return str({key: REGISTRY.shown(key, text) for key, text in sorted(self._values.items())})

@@ -1,0 +1,153 @@
+"""How records become bytes for the outside world, and bytes records."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, BinaryIO, Generic, TypeVar
+
+from tidemill.common.type_base import TypeInformation
+from tidemill.common.typeinfo import Types
+from tidemill.errors import SerializationError
+
+__all__ = [
+    "BulkWriter",
+    "BulkWriterFactory",
+    "ByteArraySchema",
+    "DeserializationSchema",
+    "Encoder",
+    "RowFieldExtractorSchema",
+    "SerializationSchema",
+    "SimpleStringSchema",
+]
+
+T = TypeVar("T")
+
+
+class SerializationSchema(ABC, Generic[T]):
+    """Turns a record into bytes, for a sink."""
+
+    @abstractmethod
+    def serialize(self, element: T) -> bytes:
+        """The bytes of one record."""
+
+
+class DeserializationSchema(ABC, Generic[T]):
+    """Turns the bytes that a source delivers into a record."""
+
+    @abstractmethod
+    def deserialize(self, message: bytes) -> T | None:
+        """The record of one message; None: the message is skipped."""
+
+    def is_end_of_stream(self, next_element: T) -> bool:
+        """Whether the stream ends before this record."""
+        return False
+
+    def get_produced_type(self) -> TypeInformation:
+        """The type of the records."""
+        return Types.PICKLED_BYTE_ARRAY()
+
+
+class SimpleStringSchema(SerializationSchema[str], DeserializationSchema[str]):
+    """Text as bytes in a character set.
+
+    >>> SimpleStringSchema().serialize("é")
+    b'\\xc3\\xa9'
+    """
+
+    def __init__(self, charset: str = "UTF-8") -> None:
+        "".encode(charset)  # an unknown character set is refused here
+        self._charset = charset
+
+    def serialize(self, element: str) -> bytes:
+        return element.encode(self._charset)
+
+    def deserialize(self, message: bytes) -> str:
+        try:
+            return message.decode(self._charset)
+        except UnicodeDecodeError as error:
+            raise SerializationError(f"a message is not text in {self._charset}: {error}") from error
+
+    def get_produced_type(self) -> TypeInformation:
+        return Types.STRING()
+
+
+class ByteArraySchema(SerializationSchema[bytes], DeserializationSchema[bytes]):
+    """Bytes as they are."""
+
+    def serialize(self, element: bytes) -> bytes:
+        return bytes(element)
+
+    def deserialize(self, message: bytes) -> bytes:
+        return message
+
+    def get_produced_type(self) -> TypeInformation:
+        return Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+
+class RowFieldExtractorSchema(SerializationSchema[Any]):
+    """The bytes in one field of a row."""
+
+    def __init__(self, field_index: int) -> None:
+        if field_index < 0:
+            raise ValueError(f"the field index must not be negative: {field_index}")
+        self._field_index = field_index
+
+    def serialize(self, element: Any) -> bytes:
+        value = element[self._field_index]
+        if not isinstance(value, (bytes, bytearray)):
+            raise SerializationError(
+                f"field {self._field_index} of {element!r} must be bytes, not {type(value).__name__}"
+            )
+        return bytes(value)
+
+
+class Encoder(Generic[T]):
+    """Writes records to a file, one after the other.
+
+    >>> import io
+    >>> out = io.BytesIO()
+    >>> Encoder.simple_string_encoder().encode(7, out)
+    >>> out.getvalue()
+    b'7\\n'
+    """
+
+    def __init__(self, to_bytes: Callable[[T], bytes]) -> None:
+        self._to_bytes = to_bytes
+
+    def encode(self, element: T, stream: BinaryIO) -> None:
+        """Appends one record to ``stream``."""
+        stream.write(self._to_bytes(element))
+
+    @staticmethod
+    def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder[Any]:
+        """Writes ``str(record)`` and a line feed."""
+        return Encoder(_Line(charset_name))
+
+
+class _Line:
+    def __init__(self, charset: str) -> None:
+        self._charset = charset
+
+    def __call__(self, element: Any) -> bytes:
+        return f"{element}\n".encode(self._charset)
+
+
+class BulkWriter(ABC, Generic[T]):
+    """Writes many records to one file in a format that has to be finished, such as Parquet."""
+
+    @abstractmethod
+    def add_element(self, element: T) -> None:
+        """Takes one record."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Writes what is left. The stream stays open."""
+
+
+class BulkWriterFactory(ABC, Generic[T]):
+    """Makes a :class:`BulkWriter` for each file."""
+
+    @abstractmethod
+    def create(self, stream: BinaryIO) -> BulkWriter[T]:
+        """A writer to ``stream``."""

@@ -1,0 +1,193 @@
+"""Watermark generators: how event time advances with the records of one source split."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tidemill.common.constants import MAX_LONG_VALUE, MIN_LONG_VALUE
+
+__all__ = [
+    "AscendingTimestampsWatermarks",
+    "BoundedOutOfOrdernessWatermarks",
+    "NoWatermarksGenerator",
+    "Watermark",
+    "WatermarkGenerator",
+    "WatermarkOutput",
+    "WatermarksWithIdleness",
+]
+
+Clock = Callable[[], int]
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Watermark:
+    """The statement that no more records with a timestamp up to and including ``timestamp`` are to come.
+
+    >>> Watermark(5) < Watermark.MAX_WATERMARK
+    True
+    """
+
+    timestamp: int
+
+    MAX_WATERMARK: ClassVar[Watermark]
+    UNINITIALIZED: ClassVar[Watermark]
+
+    def get_timestamp(self) -> int:
+        return self.timestamp
+
+
+Watermark.MAX_WATERMARK = Watermark(MAX_LONG_VALUE)
+Watermark.UNINITIALIZED = Watermark(MIN_LONG_VALUE)
+
+
+class WatermarkOutput(ABC):
+    """Takes what a generator emits. A watermark also ends idleness; one that goes back is ignored."""
+
+    @abstractmethod
+    def emit_watermark(self, watermark: Watermark) -> None:
+        """Advances event time."""
+
+    @abstractmethod
+    def mark_idle(self) -> None:
+        """Says that no records come for now: downstream need not wait for this input."""
+
+    @abstractmethod
+    def mark_active(self) -> None:
+        """Says that records come again."""
+
+
+class WatermarkGenerator(ABC):
+    """Makes watermarks from records, from the passing of time, or both.
+
+    >>> class Punctuated(WatermarkGenerator):
+    ...     def on_event(self, event, event_timestamp, output):
+    ...         if event.is_marker:
+    ...             output.emit_watermark(Watermark(event_timestamp))
+    ...     def on_periodic_emit(self, output):
+    ...         pass
+    """
+
+    @abstractmethod
+    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+        """Called for every record; may emit."""
+
+    @abstractmethod
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Called at the auto-watermark interval; may emit."""
+
+    def on_batch(self, events: Sequence[Any], timestamps: Sequence[int], output: WatermarkOutput) -> None:
+        """The same as :meth:`on_event` for each record in turn. Generators that emit nothing in ``on_event`` may
+        override it with something faster; see :attr:`emits_on_event`."""
+        on_event = self.on_event
+        for event, timestamp in zip(events, timestamps, strict=True):
+            on_event(event, timestamp, output)
+
+    #: Whether :meth:`on_event` may emit. If false, a batch may be given to :meth:`on_batch` as a whole; if true, a
+    #: watermark may fall between any two records.
+    emits_on_event: bool = True
+
+
+class NoWatermarksGenerator(WatermarkGenerator):
+    """Emits nothing."""
+
+    emits_on_event = False
+
+    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+        pass
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        pass
+
+    def on_batch(self, events: Sequence[Any], timestamps: Sequence[int], output: WatermarkOutput) -> None:
+        pass
+
+
+class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
+    """Periodically emits the greatest timestamp so far, minus the bound, minus 1 ms: a record with timestamp *t* says
+    that none older than *t - bound* follows, but others of exactly *t - bound* still may."""
+
+    emits_on_event = False
+
+    def __init__(self, max_out_of_orderness_millis: int) -> None:
+        if max_out_of_orderness_millis < 0:
+            raise ValueError(f"the bound of out-of-orderness must not be negative: {max_out_of_orderness_millis} ms")
+        self._delay = max_out_of_orderness_millis
+        # So that the watermark before the first record is exactly the least one, and does not underflow.
+        self._max_timestamp = MIN_LONG_VALUE + max_out_of_orderness_millis + 1
+
+    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+        if event_timestamp > self._max_timestamp:
+            self._max_timestamp = event_timestamp
+
+    def on_batch(self, events: Sequence[Any], timestamps: Sequence[int], output: WatermarkOutput) -> None:
+        newest = max(timestamps, default=self._max_timestamp)
+        if newest > self._max_timestamp:
+            self._max_timestamp = newest
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        output.emit_watermark(Watermark(self._max_timestamp - self._delay - 1))
+
+
+class AscendingTimestampsWatermarks(BoundedOutOfOrdernessWatermarks):
+    """For timestamps that never fall within a split: follows the greatest one, minus 1 ms."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
+class WatermarksWithIdleness(WatermarkGenerator):
+    """Marks its output idle when no record came for longer than ``idle_timeout_millis``.
+
+    The time without records is measured between calls of :meth:`on_periodic_emit`, from the first one that sees no
+    new record, as in Flink. ``clock`` gives milliseconds of processing time.
+    """
+
+    def __init__(self, generator: WatermarkGenerator, idle_timeout_millis: int, clock: Clock | None = None) -> None:
+        if idle_timeout_millis <= 0:
+            raise ValueError(f"the idle timeout must be positive: {idle_timeout_millis} ms")
+        # configuration
+        self._generator = generator
+        self._timeout = idle_timeout_millis
+        self._clock: Clock = clock or _processing_time
+        self.emits_on_event = generator.emits_on_event
+        # transient
+        self._saw_records = True
+        self._inactive_since: int | None = None
+        self._idle = False
+
+    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+        self._generator.on_event(event, event_timestamp, output)
+        self._saw_records = True
+        self._idle = False
+
+    def on_batch(self, events: Sequence[Any], timestamps: Sequence[int], output: WatermarkOutput) -> None:
+        if events:
+            self._generator.on_batch(events, timestamps, output)
+            self._saw_records = True
+            self._idle = False
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        if not self._is_idle_now():
+            self._generator.on_periodic_emit(output)
+        elif not self._idle:
+            self._idle = True
+            output.mark_idle()
+
+    def _is_idle_now(self) -> bool:
+        if self._saw_records:
+            self._saw_records = False
+            self._inactive_since = None
+            return False
+        now = self._clock()
+        if self._inactive_since is None:
+            self._inactive_since = now
+            return False
+        return now - self._inactive_since > self._timeout
+
+
+def _processing_time() -> int:
+    return time.time_ns() // 1_000_000

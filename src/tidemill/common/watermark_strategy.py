@@ -1,0 +1,234 @@
+"""How a stream gets its timestamps and watermarks."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Protocol
+
+from tidemill.common.time import Duration, Time, as_millis
+from tidemill.common.watermark_generators import (
+    AscendingTimestampsWatermarks,
+    BoundedOutOfOrdernessWatermarks,
+    Clock,
+    NoWatermarksGenerator,
+    Watermark,
+    WatermarkGenerator,
+    WatermarkOutput,
+    WatermarksWithIdleness,
+)
+
+__all__ = [
+    "AscendingTimestampsWatermarks",
+    "AssignerWithPeriodicWatermarksWrapper",
+    "BoundedOutOfOrdernessWatermarks",
+    "NoWatermarksGenerator",
+    "TimestampAssigner",
+    "Watermark",
+    "WatermarkAlignment",
+    "WatermarkGenerator",
+    "WatermarkOutput",
+    "WatermarkStrategy",
+    "WatermarksWithIdleness",
+]
+
+Length = Duration | Time | timedelta | int
+Supplier = Callable[..., WatermarkGenerator]
+
+
+class TimestampAssigner(ABC):
+    """Reads the event time of a record.
+
+    >>> class OfPair(TimestampAssigner):
+    ...     def extract_timestamp(self, value, record_timestamp):
+    ...         return value[1]
+    >>> OfPair().extract_timestamp(("a", 7), -1)
+    7
+    """
+
+    @abstractmethod
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        """The timestamp of ``value`` in milliseconds since the epoch. ``record_timestamp`` is the one it had before,
+        negative if it had none."""
+
+
+@dataclass(frozen=True)
+class _CallableAssigner(TimestampAssigner):
+    function: Callable[[Any, int], int]
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return self.function(value, record_timestamp)
+
+
+@dataclass(frozen=True)
+class WatermarkAlignment:
+    """Sources of one ``group`` wait for each other if their watermarks drift apart by more than ``max_drift``."""
+
+    group: str
+    max_drift_millis: int
+    update_interval_millis: int = 1000
+
+
+@dataclass(frozen=True)
+class WatermarkStrategy:
+    """Makes the watermark generator and timestamp assigner of each source split. Immutable: ``with_*`` give a new one
+    that keeps everything else.
+
+    >>> strategy = (WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))
+    ...     .with_timestamp_assigner(lambda value, _: value["ts"])
+    ...     .with_idleness(Duration.of_minutes(1)))
+    >>> strategy.get_timestamp_extractor()({"ts": 3}, -1)
+    3
+    """
+
+    _supplier: Supplier
+    _timestamp_assigner: TimestampAssigner | None = None
+    _idle_timeout_millis: int | None = None
+    _alignment: WatermarkAlignment | None = None
+
+    # --- what the user calls
+
+    @staticmethod
+    def for_monotonous_timestamps() -> WatermarkStrategy:
+        """For timestamps that never fall within a split."""
+        return WatermarkStrategy(AscendingTimestampsWatermarks)
+
+    @staticmethod
+    def for_bounded_out_of_orderness(max_out_of_orderness: Length) -> WatermarkStrategy:
+        """For records that come at most ``max_out_of_orderness`` late."""
+        return WatermarkStrategy(_Bounded(as_millis(max_out_of_orderness)))
+
+    @staticmethod
+    def for_generator(generator_supplier: Supplier) -> WatermarkStrategy:
+        """For generators of one's own. ``generator_supplier`` makes a new one on each call: a function without
+        parameters, a subclass of :class:`WatermarkGenerator`, or, as in Java, a function of a context (which is
+        None here)."""
+        if not callable(generator_supplier):
+            raise TypeError(
+                f"for_generator needs a function that makes a WatermarkGenerator, not {generator_supplier!r}; "
+                "write for_generator(lambda: MyGenerator())"
+            )
+        return WatermarkStrategy(generator_supplier)
+
+    @staticmethod
+    def no_watermarks() -> WatermarkStrategy:
+        """For programs that use processing time only."""
+        return WatermarkStrategy(NoWatermarksGenerator)
+
+    def with_timestamp_assigner(
+        self, timestamp_assigner: TimestampAssigner | Callable[[Any, int], int]
+    ) -> WatermarkStrategy:
+        """Takes timestamps from ``timestamp_assigner``: an object or a function of (value, previous timestamp)."""
+        if isinstance(timestamp_assigner, TimestampAssigner):
+            return replace(self, _timestamp_assigner=timestamp_assigner)
+        extract = getattr(timestamp_assigner, "extract_timestamp", timestamp_assigner)
+        if not callable(extract) or isinstance(timestamp_assigner, type):
+            raise TypeError(f"not a TimestampAssigner or function: {timestamp_assigner!r}")
+        return replace(self, _timestamp_assigner=_CallableAssigner(extract))
+
+    def with_idleness(self, idle_timeout: Length) -> WatermarkStrategy:
+        """A split without records for ``idle_timeout`` no longer holds event time back."""
+        millis = as_millis(idle_timeout)
+        if millis <= 0:
+            raise ValueError(f"the idle timeout must be positive: {millis} ms")
+        return replace(self, _idle_timeout_millis=millis)
+
+    def with_watermark_alignment(
+        self, watermark_group: str, max_allowed_watermark_drift: Length, update_interval: Length | None = None
+    ) -> WatermarkStrategy:
+        """Sources of the same group that are ahead by more than the allowed drift pause reading."""
+        update = 1000 if update_interval is None else as_millis(update_interval)
+        drift = as_millis(max_allowed_watermark_drift)
+        return replace(self, _alignment=WatermarkAlignment(watermark_group, drift, update))
+
+    # --- what the runtime calls
+
+    def create_watermark_generator(self, clock: Clock | None = None) -> WatermarkGenerator:
+        """A new generator, with idleness around it if that was asked for. ``clock`` gives processing time in ms."""
+        generator = self._supplier(None) if _wants_context(self._supplier) else self._supplier()
+        if not hasattr(generator, "on_event") or not hasattr(generator, "on_periodic_emit"):
+            raise TypeError(f"the supplier given to for_generator made {generator!r}, which is no WatermarkGenerator")
+        if self._idle_timeout_millis is None:
+            return generator
+        return WatermarksWithIdleness(generator, self._idle_timeout_millis, clock)
+
+    def get_timestamp_extractor(self) -> Callable[[Any, int], int] | None:
+        """The function of (value, previous timestamp) that gives the timestamp; None: the previous one stays."""
+        assigner = self._timestamp_assigner
+        if assigner is None:
+            return None
+        return assigner.function if isinstance(assigner, _CallableAssigner) else assigner.extract_timestamp
+
+    @property
+    def timestamp_assigner(self) -> TimestampAssigner | None:
+        return self._timestamp_assigner
+
+    @property
+    def idle_timeout_millis(self) -> int | None:
+        return self._idle_timeout_millis
+
+    @property
+    def alignment(self) -> WatermarkAlignment | None:
+        return self._alignment
+
+
+@dataclass(frozen=True)
+class _Bounded:
+    """Supplies bounded generators; a class, not a lambda, so that strategies can be compared and pickled."""
+
+    max_out_of_orderness_millis: int
+
+    def __post_init__(self) -> None:
+        BoundedOutOfOrdernessWatermarks(self.max_out_of_orderness_millis)  # refuses a negative bound now, not later
+
+    def __call__(self) -> WatermarkGenerator:
+        return BoundedOutOfOrdernessWatermarks(self.max_out_of_orderness_millis)
+
+
+class _PeriodicAssigner(Protocol):
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int: ...
+    def get_current_watermark(self) -> Watermark | int | None: ...
+
+
+class AssignerWithPeriodicWatermarksWrapper:
+    """An assigner of Flink's older interface: one object with ``extract_timestamp(value, previous)`` and
+    ``get_current_watermark()``, which is asked periodically."""
+
+    def __init__(self, assigner: _PeriodicAssigner) -> None:
+        self._assigner = assigner
+
+    def to_watermark_strategy(self) -> WatermarkStrategy:
+        """The strategy that does the same. Timestamps and watermarks come from the one assigner, so a copy of the
+        strategy serves one subtask."""
+        strategy = WatermarkStrategy(_FromAssigner(self._assigner))
+        return strategy.with_timestamp_assigner(_CallableAssigner(self._assigner.extract_timestamp))
+
+
+@dataclass(frozen=True)
+class _FromAssigner:
+    assigner: _PeriodicAssigner
+
+    def __call__(self) -> WatermarkGenerator:
+        return _AssignerGenerator(self.assigner)
+
+
+class _AssignerGenerator(NoWatermarksGenerator):
+    def __init__(self, assigner: _PeriodicAssigner) -> None:
+        self._assigner = assigner
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        mark = self._assigner.get_current_watermark()
+        if mark is not None:
+            output.emit_watermark(mark if isinstance(mark, Watermark) else Watermark(mark))
+
+
+def _wants_context(supplier: Supplier) -> bool:
+    try:
+        parameters = inspect.signature(supplier).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in positional and p.default is inspect.Parameter.empty for p in parameters) == 1

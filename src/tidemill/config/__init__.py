@@ -1,0 +1,70 @@
+"""Configuration options: Flink's keys, and Tidemill's own.
+
+:data:`REGISTRY` knows every key. The typed options are grouped in classes, one per subject::
+
+    conf.get(CheckpointingOptions.INTERVAL)   # a timedelta, or None
+
+Durations are :class:`datetime.timedelta`, memory sizes are a number of bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidemill.config.accepted import ACCEPTED, FAMILIES
+from tidemill.config.option import REDACTED, ConfigOption, KeyFamily, Registry, option
+from tidemill.config.options import (
+    CheckpointingOptions,
+    ExecutionOptions,
+    MetricOptions,
+    PipelineOptions,
+    RestOptions,
+    SparkOptions,
+    StateOptions,
+    StateRecoveryOptions,
+    TaskOptions,
+)
+from tidemill.config.restart_options import RestartStrategyOptions
+from tidemill.config.rocksdb_options import RocksDBOptions
+
+__all__ = [
+    "REDACTED",
+    "REGISTRY",
+    "CheckpointingOptions",
+    "ConfigOption",
+    "ExecutionOptions",
+    "KeyFamily",
+    "MetricOptions",
+    "PipelineOptions",
+    "Registry",
+    "RestOptions",
+    "RestartStrategyOptions",
+    "RocksDBOptions",
+    "SparkOptions",
+    "StateOptions",
+    "StateRecoveryOptions",
+    "TaskOptions",
+    "option",
+]
+
+_GROUPS: tuple[type, ...] = (
+    PipelineOptions,
+    ExecutionOptions,
+    TaskOptions,
+    CheckpointingOptions,
+    StateRecoveryOptions,
+    StateOptions,
+    RocksDBOptions,
+    RestartStrategyOptions,
+    SparkOptions,
+    MetricOptions,
+    RestOptions,
+)
+
+
+def _options_of(group: type) -> list[ConfigOption[Any]]:
+    return [value for value in vars(group).values() if isinstance(value, ConfigOption)]
+
+
+#: Every known option and key family.
+REGISTRY = Registry([*(known for group in _GROUPS for known in _options_of(group)), *ACCEPTED], FAMILIES)

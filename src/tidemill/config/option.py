@@ -1,0 +1,169 @@
+"""What a configuration option is, and the registry that knows them all."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, overload
+
+from tidemill.config.values import MapOf, ValueType
+from tidemill.errors import ConfigurationError
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+REDACTED = "******"
+_SECRET = re.compile(r"secret|password|passwd|token|credential|key", re.IGNORECASE)
+
+
+def looks_secret(key: str) -> bool:
+    """Whether a key that is not registered sounds as if its value must not be shown."""
+    return bool(_SECRET.search(key))
+
+
+@dataclass(frozen=True, eq=False)
+class ConfigOption(Generic[T]):
+    """One configuration parameter: its key, the type of its value, its default and what it does.
+
+    Two options are equal if their keys are. ``accepted_only`` marks an option of Flink that Tidemill accepts, so that
+    existing configurations load, but that changes nothing.
+
+    >>> from tidemill.config.values import Int
+    >>> retries = option("user.retries", Int(least=0), 3, description="How often to try again.")
+    >>> retries.parse("5"), retries.default
+    (5, 3)
+    """
+
+    key: str
+    value_type: ValueType[Any]
+    default: T
+    description: str = ""
+    deprecated_keys: tuple[str, ...] = ()
+    secret: bool = False
+    accepted_only: bool = False
+
+    def parse(self, raw: object) -> T:
+        """The typed value of ``raw``. Raises :class:`ConfigurationError` that says what a value must look like."""
+        try:
+            value: T = self.value_type.parse(raw)
+        except ValueError:
+            shown = REDACTED if self.secret else repr(raw)
+            raise ConfigurationError(
+                f"Invalid value {shown} for configuration key '{self.key}': it must be {self.value_type.expects}."
+            ) from None
+        return value
+
+    def format(self, value: T) -> str:
+        """``value`` as text, so that :meth:`parse` gives an equal value back."""
+        return self.value_type.format(value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConfigOption) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@overload
+def option(
+    key: str,
+    value_type: ValueType[V],
+    default: V,
+    description: str = ...,
+    *,
+    deprecated: Iterable[str] = ...,
+    accepted_only: bool = ...,
+) -> ConfigOption[V]: ...
+@overload
+def option(
+    key: str,
+    value_type: ValueType[V],
+    default: None = None,
+    description: str = ...,
+    *,
+    deprecated: Iterable[str] = ...,
+    accepted_only: bool = ...,
+) -> ConfigOption[V | None]: ...
+def option(
+    key: str,
+    value_type: ValueType[Any],
+    default: Any = None,
+    description: str = "",
+    *,
+    deprecated: Iterable[str] = (),
+    accepted_only: bool = False,
+) -> ConfigOption[Any]:
+    """A :class:`ConfigOption`; without a default, its value may be ``None``."""
+    return ConfigOption(key, value_type, default, description, tuple(deprecated), accepted_only=accepted_only)
+
+
+@dataclass(frozen=True)
+class KeyFamily:
+    """All keys that begin with ``prefix``: any text is accepted as their value."""
+
+    prefix: str
+    description: str
+
+
+class Registry:
+    """All known options and key families; keys are resolved here and nowhere else."""
+
+    def __init__(self, options: Iterable[ConfigOption[Any]], families: Iterable[KeyFamily]) -> None:
+        self.options: tuple[ConfigOption[Any], ...] = tuple(options)
+        self.families: tuple[KeyFamily, ...] = tuple(families)
+        self._by_key: dict[str, ConfigOption[Any]] = {}
+        for known in self.options:
+            for key in (known.key, *known.deprecated_keys):
+                if key in self._by_key:
+                    raise ValueError(f"configuration key '{key}' is registered twice")
+                self._by_key[key] = known
+
+    def find(self, key: str) -> ConfigOption[Any] | None:
+        """The option with this key or deprecated key, if there is one."""
+        return self._by_key.get(key)
+
+    def canonical(self, key: str) -> str:
+        """The current spelling of ``key``: a deprecated key gives the key that replaced it."""
+        known = self._by_key.get(key)
+        return key if known is None else known.key
+
+    def is_known(self, key: str) -> bool:
+        """Whether ``key`` names an option or belongs to a family."""
+        return key in self._by_key or any(key.startswith(family.prefix) for family in self.families)
+
+    def unknown(self, key: str) -> ConfigurationError:
+        """The error for a key that is not known, with the nearest known key."""
+        near = self.nearest(key)
+        hint = f" Did you mean '{near}'?" if near else ""
+        return ConfigurationError(
+            f"Unknown configuration key '{key}'.{hint} (Keys of your own belong under 'user.', Spark's under 'spark.'.)"
+        )
+
+    def nearest(self, key: str) -> str | None:
+        """The known key most like ``key``, or None if none is similar."""
+        spelled = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", key).replace("_", "-").lower()
+        if spelled in self._by_key:
+            return spelled
+        endings = [known for known in self._by_key if known.endswith(f".{spelled}")]
+        if len(endings) == 1:
+            return endings[0]
+        found = difflib.get_close_matches(spelled, self._by_key, n=1, cutoff=0.6)
+        return found[0] if found else None
+
+    def looks_secret(self, key: str) -> bool:
+        """Whether the value of ``key`` must not be shown."""
+        known = self._by_key.get(key)
+        return known.secret if known is not None else looks_secret(key)
+
+    def shown(self, key: str, text: str) -> str:
+        """``text`` as it may be shown in a log or an error: secrets are masked, also inside a map."""
+        if self.looks_secret(key):
+            return REDACTED
+        known = self._by_key.get(key)
+        if known is not None and isinstance(known.value_type, MapOf):
+            entries = known.parse(text)
+            return json.dumps({name: REDACTED if looks_secret(name) else entries[name] for name in entries})
+        return text

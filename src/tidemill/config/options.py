@@ -1,0 +1,237 @@
+"""The options that Tidemill acts on, grouped as Flink groups them; RocksDB and restarts have modules of their own.
+
+Keys, defaults and deprecated keys are those of Flink 2.3 unless the description says that the option is Tidemill's own.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tidemill.config.option import option
+from tidemill.config.values import Bool, Duration, Int, ListOf, MapOf, MemorySize, OneOf, Text
+
+KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
+_MS = timedelta(milliseconds=1)
+
+#: Upper bound of key groups: Flink's, two bytes.
+MAX_KEY_GROUPS = 1 << 15
+
+
+class PipelineOptions:
+    """What the program looks like: parallelism, names, watermarks."""
+
+    PARALLELISM = option("parallelism.default", Int(1), 1, "Subtasks of an operator that sets no parallelism.")
+    MAX_PARALLELISM = option(
+        "pipeline.max-parallelism",
+        Int(1, MAX_KEY_GROUPS, also=(-1,)),
+        -1,
+        "Number of key groups, the bound of rescaling; -1 derives it from the parallelism.",
+    )
+    NAME = option("pipeline.name", Text(), None, "Name of the job.")
+    AUTO_WATERMARK_INTERVAL = option(
+        "pipeline.auto-watermark-interval",
+        Duration(),
+        timedelta(milliseconds=200),
+        "How often periodic watermark generators are asked; 0 stops them.",
+    )
+    OPERATOR_CHAINING = option(
+        "pipeline.operator-chaining.enabled",
+        Bool(),
+        True,
+        "Run neighbouring operators in one task.",
+        deprecated=["pipeline.operator-chaining"],
+    )
+    GLOBAL_JOB_PARAMETERS = option(
+        "pipeline.global-job-parameters", MapOf(), None, "The user's own parameters, readable in every function."
+    )
+    OBJECT_REUSE = option("pipeline.object-reuse", Bool(), False, "Hand objects on without copies.")
+    AUTO_GENERATE_UIDS = option(
+        "pipeline.auto-generate-uids", Bool(), True, "If false, every operator needs a uid set by the user."
+    )
+    GENERIC_TYPES = option("pipeline.generic-types", Bool(), True, "If false, pickled types are refused.")
+
+
+class ExecutionOptions:
+    """How the job runs: mode, epochs, exchange."""
+
+    RUNTIME_MODE = option(
+        "execution.runtime-mode", OneOf("STREAMING", "BATCH", "AUTOMATIC"), "STREAMING", "Execution mode."
+    )
+    TARGET = option(
+        "execution.target", OneOf("spark", "local"), "spark", "Where to run; 'local' is one process, without Spark."
+    )
+    JOB_ID = option("execution.job-id", Text(), None, "Tidemill's own: the job's id; a new one if not set.")
+    RESUME_MODE = option(
+        "execution.resume-mode",
+        OneOf("latest", "none"),
+        "latest",
+        "Tidemill's own: whether a job that finds committed epochs of its id goes on from the last one.",
+    )
+    EPOCH_MAX_RECORDS = option(
+        "execution.epoch.max-records", Int(1), 1_000_000, "Tidemill's own: most records of one source in one epoch."
+    )
+    EPOCH_MIN_INTERVAL = option(
+        "execution.epoch.min-interval", Duration(), timedelta(0), "Tidemill's own: least time between epoch starts."
+    )
+    EPOCH_SNAPSHOT_INTERVAL = option(
+        "execution.epoch.snapshot-interval",
+        Int(1),
+        32,
+        "Tidemill's own: epochs after which the deltas of a subtask are merged into a snapshot.",
+    )
+    EXCHANGE_PARCEL_SIZE = option(
+        "execution.exchange.parcel-size", MemorySize(), MB, "Tidemill's own: target size of one packet of records."
+    )
+
+
+class TaskOptions:
+    """Single tasks."""
+
+    CANCELLATION_INTERVAL = option(
+        "task.cancellation.interval",
+        Duration(),
+        timedelta(seconds=30),
+        "Time between attempts to cancel a task.",
+        deprecated=["task.cancellation-interval"],
+    )
+    CANCELLATION_TIMEOUT = option(
+        "task.cancellation.timeout", Duration(), timedelta(minutes=3), "Time to wait for a cancelled task; 0: no bound."
+    )
+
+
+class CheckpointingOptions:
+    """Checkpoints: when, where, how many are kept."""
+
+    INTERVAL = option(
+        "execution.checkpointing.interval", Duration(_MS), None, "Time between checkpoints; not set: no checkpoints."
+    )
+    MODE = option(
+        "execution.checkpointing.mode", OneOf("EXACTLY_ONCE", "AT_LEAST_ONCE"), "EXACTLY_ONCE", "Consistency."
+    )
+    TIMEOUT = option(
+        "execution.checkpointing.timeout", Duration(_MS), timedelta(minutes=10), "A checkpoint that takes longer fails."
+    )
+    MIN_PAUSE = option("execution.checkpointing.min-pause", Duration(), timedelta(0), "Least time between two.")
+    MAX_CONCURRENT = option("execution.checkpointing.max-concurrent-checkpoints", Int(1), 1, "Most at one time.")
+    EXTERNALIZED_RETENTION = option(
+        "execution.checkpointing.externalized-checkpoint-retention",
+        OneOf("DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION", "NO_EXTERNALIZED_CHECKPOINTS"),
+        "NO_EXTERNALIZED_CHECKPOINTS",
+        "What becomes of checkpoints when the job is cancelled.",
+    )
+    TOLERABLE_FAILED = option(
+        "execution.checkpointing.tolerable-failed-checkpoints", Int(0), 0, "Failures in a row before the job fails."
+    )
+    INCREMENTAL = option(
+        "execution.checkpointing.incremental",
+        Bool(),
+        False,
+        "Store only what changed (Tidemill always does).",
+        deprecated=["state.backend.incremental"],
+    )
+    DIRECTORY = option(
+        "execution.checkpointing.dir",
+        Text(),
+        None,
+        "Directory of checkpoints, a path or URI.",
+        deprecated=["state.checkpoints.dir", "state.backend.fs.checkpointdir"],
+    )
+    SAVEPOINT_DIRECTORY = option(
+        "execution.checkpointing.savepoint-dir",
+        Text(),
+        None,
+        "Default directory of savepoints.",
+        deprecated=["state.savepoints.dir", "savepoints.state.backend.fs.dir"],
+    )
+    NUM_RETAINED = option(
+        "execution.checkpointing.num-retained",
+        Int(1),
+        1,
+        "Completed checkpoints to keep.",
+        deprecated=["state.checkpoints.num-retained"],
+    )
+    STORAGE = option(
+        "execution.checkpointing.storage",
+        OneOf("jobmanager", "filesystem", or_class=True),
+        None,
+        "Where checkpoints are kept; not set: filesystem if a directory is set.",
+        deprecated=["state.checkpoint-storage"],
+    )
+    UNALIGNED = option(
+        "execution.checkpointing.unaligned.enabled",
+        Bool(),
+        False,
+        "Accepted; epochs need no alignment.",
+        deprecated=["execution.checkpointing.unaligned"],
+    )
+    SNAPSHOT_COMPRESSION = option("execution.checkpointing.snapshot-compression", Bool(), False, "Compress snapshots.")
+
+
+class StateRecoveryOptions:
+    """What to start from."""
+
+    SAVEPOINT_PATH = option(
+        "execution.state-recovery.path",
+        Text(),
+        None,
+        "Savepoint or checkpoint to start from.",
+        deprecated=["execution.savepoint.path"],
+    )
+    IGNORE_UNCLAIMED_STATE = option(
+        "execution.state-recovery.ignore-unclaimed-state",
+        Bool(),
+        False,
+        "Start even if the savepoint has state that no operator of the program claims.",
+        deprecated=["execution.savepoint.ignore-unclaimed-state"],
+    )
+    CLAIM_MODE = option(
+        "execution.state-recovery.claim-mode",
+        OneOf("CLAIM", "NO_CLAIM", "LEGACY"),
+        "NO_CLAIM",
+        "Who owns the files started from.",
+        deprecated=["execution.savepoint-restore-mode"],
+    )
+
+
+class StateOptions:
+    """Where state lives while the job runs."""
+
+    BACKEND = option(
+        "state.backend.type",
+        OneOf("hashmap", "rocksdb", aliases={"filesystem": "hashmap", "jobmanager": "hashmap"}, or_class=True),
+        "hashmap",
+        "State backend.",
+        deprecated=["state.backend"],
+    )
+    INLINE_DELTA_SIZE = option(
+        "state.inline-delta-size", MemorySize(), 64 * KB, "Tidemill's own: smaller deltas are stored in the manifest."
+    )
+    WORKER_CACHE_SIZE = option(
+        "worker.cache.size", MemorySize(), GB, "Tidemill's own: bytes of warm state that one Python worker may hold."
+    )
+
+
+class SparkOptions:
+    """Spark itself; every other key that begins with ``spark.`` is handed to Spark as it is."""
+
+    MASTER = option("spark.master", Text(), "local[*,4]", "Spark master, used if no session exists.")
+
+
+class MetricOptions:
+    """Metrics."""
+
+    REPORTERS = option("metrics.reporters", ListOf(), None, "Names of the reporters to start; not set: all.")
+    LATENCY_INTERVAL = option("metrics.latency.interval", Duration(), timedelta(0), "Latency marks; 0: none.")
+    FETCHER_UPDATE_INTERVAL = option(
+        "metrics.fetcher.update-interval", Duration(), timedelta(seconds=10), "How often the page gets new values."
+    )
+
+
+class RestOptions:
+    """The REST server and page."""
+
+    ADDRESS = option("rest.address", Text(), None, "Host that clients use.")
+    BIND_ADDRESS = option("rest.bind-address", Text(), None, "Address the server listens on.")
+    PORT = option("rest.port", Int(0, 65535), 8081, "Port that clients use, and the server if no bind port is set.")
+    BIND_PORT = option("rest.bind-port", Text(), "8081", "Port or range of ports ('8081-8090') the server listens on.")
+    CONNECTION_TIMEOUT = option("rest.connection-timeout", Duration(_MS), timedelta(seconds=15), "For clients.")

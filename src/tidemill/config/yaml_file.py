@@ -1,0 +1,68 @@
+"""Reads a YAML configuration file, flat or nested, into flat entries that remember their line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tidemill.config.option import Registry
+from tidemill.config.values import MapOf
+from tidemill.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One configured key with its raw value (text, or list and dict of text) and where it stands in the file."""
+
+    key: str
+    value: object
+    line: int
+
+
+def read_entries(path: Path, registry: Registry) -> list[Entry]:
+    """The entries of a YAML file in file order.
+
+    Nested maps are joined with dots, except below an option whose value is itself a map. Scalars stay text: each
+    option reads its own value, so that ``off`` is not turned into a boolean on the way. Raises
+    :class:`ConfigurationError` with file and line if the file is not YAML, has no map at its top, or has an entry
+    without a value.
+    """
+    try:
+        loader = yaml.BaseLoader(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"Cannot read configuration file {path}: {error.strerror}") from error
+    try:
+        root = loader.get_single_node()
+        if root is None:
+            return []
+        if not isinstance(root, yaml.MappingNode):
+            raise ConfigurationError(f"{path}: the file must hold 'key: value' pairs at its top level.")
+        return list(_flatten(loader, root, "", path, registry))
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{path} is not valid YAML: {error}") from error
+    finally:
+        loader.dispose()
+
+
+def _flatten(
+    loader: yaml.BaseLoader, node: yaml.MappingNode, prefix: str, path: Path, registry: Registry
+) -> Iterator[Entry]:
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise ConfigurationError(f"{path}, line {line}: a key must be plain text.")
+        key = f"{prefix}{key_node.value}"
+        known = registry.find(key)
+        if isinstance(value_node, yaml.MappingNode) and not (known is not None and isinstance(known.value_type, MapOf)):
+            yield from _flatten(loader, value_node, f"{key}.", path, registry)
+            continue
+        if (
+            isinstance(value_node, yaml.ScalarNode)
+            and value_node.style is None
+            and value_node.value in ("", "~", "null")
+        ):
+            raise ConfigurationError(f"{path}, line {line}: '{key}' has no value.")
+        yield Entry(key, loader.construct_object(value_node, deep=True), line)

@@ -1,0 +1,108 @@
+"""Two streams side by side, for functions with two inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidemill.common.typeinfo import TypeInformation
+from tidemill.datastream.basic_functions import CoFlatMapFunction, CoMapFunction, KeySelector
+from tidemill.datastream.data_stream import DataStream
+from tidemill.datastream.keyed_stream import KeyedStream
+from tidemill.datastream.process_functions import CoProcessFunction, KeyedCoProcessFunction
+from tidemill.datastream.specs import CoFlatMapSpec, CoMapSpec, CoProcessSpec
+from tidemill.datastream.state_descriptors import TypeSpec
+from tidemill.datastream.transformations import Transformation, Upstream
+from tidemill.datastream.type_hints import common_output_type
+from tidemill.errors import GraphError
+
+__all__ = ["ConnectedStreams"]
+
+Key = Callable[[Any], Any] | KeySelector | int | str
+
+
+class ConnectedStreams:
+    """Two streams, possibly of different types, that share a function and, if both are keyed, its state."""
+
+    def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
+        self.stream1 = stream1
+        self.stream2 = stream2
+
+    def key_by(
+        self, key_selector1: Key, key_selector2: Key, key_type: TypeInformation | None = None
+    ) -> ConnectedStreams:
+        """Partition both streams by a common key.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> clicks, users = env.from_collection([("u1", 3)]), env.from_collection([{"id": "u1"}])
+        >>> connected = clicks.connect(users).key_by(0, "id")
+        """
+        return ConnectedStreams(
+            self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
+        )
+
+    def map(self, func: CoMapFunction, output_type: TypeSpec = None) -> DataStream:
+        """One record out for each record in of either stream; None emits nothing."""
+        if not isinstance(func, CoMapFunction):
+            raise TypeError(f"map() on connected streams needs a CoMapFunction, not {type(func).__name__}")
+        return self._transform("Co-Map", CoMapSpec(func), common_output_type(output_type, func, "map1", "map2"))
+
+    def flat_map(self, func: CoFlatMapFunction, output_type: TypeSpec = None) -> DataStream:
+        """Any number of records out for each record in of either stream."""
+        if not isinstance(func, CoFlatMapFunction):
+            raise TypeError(f"flat_map() on connected streams needs a CoFlatMapFunction, not {type(func).__name__}")
+        found = common_output_type(output_type, func, "flat_map1", "flat_map2", many=True)
+        return self._transform("Co-Flat Map", CoFlatMapSpec(func), found)
+
+    def process(self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeSpec = None) -> DataStream:
+        """A process function of both streams: keyed, with state and timers, if both streams are keyed.
+
+        >>> from tidemill.datastream import KeyedCoProcessFunction, StreamExecutionEnvironment
+        >>> class Greet(KeyedCoProcessFunction):
+        ...     def process_element1(self, value, ctx):
+        ...         yield f"hello {value}"
+        ...     def process_element2(self, value, ctx):
+        ...         yield f"bye {value}"
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> one, two = env.from_collection(["a"]), env.from_collection(["a"])
+        >>> one.connect(two).key_by(lambda v: v, lambda v: v).process(Greet()).get_name()
+        'KEYED CO PROCESS'
+        """
+        keyed = self._is_keyed()
+        wanted = KeyedCoProcessFunction if keyed else CoProcessFunction
+        if not isinstance(func, wanted):
+            raise TypeError(
+                f"process() on connected streams that are {'' if keyed else 'not '}keyed needs a {wanted.__name__}, "
+                f"not {type(func).__name__}"
+            )
+        found = common_output_type(output_type, func, "process_element1", "process_element2", many=True)
+        return self._transform("KEYED CO PROCESS" if keyed else "CO PROCESS", CoProcessSpec(func), found)
+
+    #: Java's names of the functions' kinds.
+    co_map = map  # noqa: A003 - the method above
+    co_flat_map = flat_map
+    co_process = process
+
+    def _is_keyed(self) -> bool:
+        one, two = (isinstance(stream, KeyedStream) for stream in (self.stream1, self.stream2))
+        if one != two:
+            raise GraphError(
+                f"of the connected streams only the {'first' if one else 'second'} is keyed: key both, with "
+                "key_by(selector1, selector2) after connect(), or none"
+            )
+        return one
+
+    def _transform(self, name: str, spec: Any, type_info: TypeInformation | None) -> DataStream:
+        self._is_keyed()
+        environment = self.stream1._environment
+        operator = Transformation(
+            name=name,
+            spec=spec,
+            inputs=(self.stream1._upstreams, self.stream2._upstreams),
+            key_selectors=(self.stream1._key_selector(), self.stream2._key_selector()),
+            key_type=self.stream1._key_type(),
+            output_type=type_info,
+        )
+        environment._register(operator)
+        return DataStream(environment, (Upstream(operator),), type_info)

@@ -1,0 +1,169 @@
+"""Which directory and which file a record goes to: buckets, file names, rolling."""
+
+from __future__ import annotations
+
+import abc
+import datetime as dt
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+__all__ = ["BucketAssigner", "DefaultRollingPolicy", "OnCheckpointRollingPolicy", "OutputFileConfig", "RollingPolicy"]
+
+#: Letters of Java's date patterns that make sense in a directory name, with Python's equivalent.
+_JAVA_DATE: Final = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+#: A quoted text, or a run of one letter, or any other character.
+_PATTERN_PARTS: Final = re.compile(r"'([^']*)'|(([A-Za-z])\3*|[^A-Za-z'])")
+
+
+class BucketAssigner(abc.ABC):
+    """Chooses a bucket, a directory below the sink's, for each record."""
+
+    @abc.abstractmethod
+    def get_bucket_id(self, value: Any, timestamp: int | None, processing_time: int) -> str:
+        """The bucket as a relative path; the empty string is the sink's own directory."""
+
+    #: Whether all records of an epoch have one bucket, so that it is asked for once.
+    per_epoch: bool = False
+
+    @staticmethod
+    def base_path_bucket_assigner() -> BucketAssigner:
+        """No buckets: all files lie in the sink's directory."""
+        return _BasePath()
+
+    @staticmethod
+    def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
+        """A bucket per hour, or whatever the date pattern distinguishes, by the epoch's processing time.
+
+        >>> BucketAssigner.date_time_bucket_assigner(timezone_id="UTC").get_bucket_id(None, None, 3_600_000)
+        '1970-01-01--01'
+        """
+        return _DateTime(format_str, timezone_id)
+
+
+@dataclass(frozen=True)
+class _BasePath(BucketAssigner):
+    per_epoch = True
+
+    def get_bucket_id(self, value: Any, timestamp: int | None, processing_time: int) -> str:
+        return ""
+
+
+@dataclass(frozen=True)
+class _DateTime(BucketAssigner):
+    format_str: str
+    timezone_id: str | None = None
+
+    per_epoch = True
+
+    def __post_init__(self) -> None:
+        _python_pattern(self.format_str)
+        if self.timezone_id is not None:
+            ZoneInfo(self.timezone_id)
+
+    def get_bucket_id(self, value: Any, timestamp: int | None, processing_time: int) -> str:
+        zone = None if self.timezone_id is None else ZoneInfo(self.timezone_id)
+        moment = dt.datetime.fromtimestamp(processing_time / 1000, dt.UTC).astimezone(zone)
+        return moment.strftime(_python_pattern(self.format_str))
+
+
+def _python_pattern(pattern: str) -> str:
+    """A date pattern of Java's as one of Python's.
+
+    >>> _python_pattern("yyyy/MM/dd 'at' HH")
+    '%Y/%m/%d at %H'
+    """
+    result = []
+    for match in _PATTERN_PARTS.finditer(pattern.replace("%", "%%")):
+        quoted, run = match[1], match[2]
+        if run is None:
+            result.append(quoted)
+        elif run[0].isalpha():
+            if run not in _JAVA_DATE:
+                raise ValueError(f"date pattern {pattern!r}: {run!r} is not one of {', '.join(_JAVA_DATE)}")
+            result.append(_JAVA_DATE[run])
+        else:
+            result.append(run)
+    return "".join(result)
+
+
+@dataclass(frozen=True)
+class OutputFileConfig:
+    """How part files are called: ``<prefix>-...<suffix>``."""
+
+    part_prefix: str = "part"
+    part_suffix: str = ""
+
+    def __post_init__(self) -> None:
+        for text in (self.part_prefix, self.part_suffix):
+            if "/" in text or "\0" in text:
+                raise ValueError(f"a part of a file name cannot contain a slash: {text!r}")
+        if not self.part_prefix or self.part_prefix.startswith((".", "_")):
+            raise ValueError(f"files with the prefix {self.part_prefix!r} would be hidden from readers")
+
+    @staticmethod
+    def builder() -> OutputFileConfig.OutputFileConfigBuilder:
+        """Start building."""
+        return OutputFileConfig.OutputFileConfigBuilder()
+
+    def get_part_prefix(self) -> str:
+        """What file names begin with."""
+        return self.part_prefix
+
+    def get_part_suffix(self) -> str:
+        """What file names end with."""
+        return self.part_suffix
+
+    class OutputFileConfigBuilder:
+        """Collects prefix and suffix."""
+
+        def __init__(self) -> None:
+            self._prefix = "part"
+            self._suffix = ""
+
+        def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
+            """What file names begin with."""
+            self._prefix = prefix
+            return self
+
+        def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
+            """What file names end with."""
+            self._suffix = suffix
+            return self
+
+        def build(self) -> OutputFileConfig:
+            """The configuration."""
+            return OutputFileConfig(self._prefix, self._suffix)
+
+
+@dataclass(frozen=True)
+class RollingPolicy:
+    """When a file ends and the next begins. A file always ends with its epoch; ``part_size`` may end it earlier."""
+
+    part_size: int | None = None
+
+    @staticmethod
+    def default_rolling_policy(
+        part_size: int = 1024 * 1024 * 128, rollover_interval: int = 60 * 1000, inactivity_interval: int = 60 * 1000
+    ) -> DefaultRollingPolicy:
+        """End a file when it is larger than ``part_size`` bytes.
+
+        The intervals bound how long a file stays open, which an epoch does already: they change nothing.
+        """
+        if min(part_size, rollover_interval, inactivity_interval) <= 0:
+            raise ValueError("the size and the intervals of a rolling policy must be positive")
+        return DefaultRollingPolicy(part_size)
+
+    @staticmethod
+    def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:
+        """One file per subtask, bucket and epoch."""
+        return OnCheckpointRollingPolicy()
+
+
+class DefaultRollingPolicy(RollingPolicy):
+    """By size, and with each epoch."""
+
+
+class OnCheckpointRollingPolicy(RollingPolicy):
+    """With each epoch only."""

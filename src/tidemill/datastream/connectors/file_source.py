@@ -1,0 +1,82 @@
+"""Files read through Spark, built the way PyFlink builds them."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+
+from tidemill.common.time import Duration
+from tidemill.common.typeinfo import TypeInformation, Types
+from tidemill.datastream.sources import FormatSource
+
+__all__ = ["FileSource", "FileSourceBuilder", "StreamFormat"]
+
+
+@dataclass(frozen=True)
+class StreamFormat:
+    """How the records of a file are told apart: a Spark format with its options."""
+
+    format: str
+    options: tuple[tuple[str, str], ...] = ()
+    type_info: TypeInformation | None = None
+
+    @staticmethod
+    def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
+        """One record per line, without the line end."""
+        return StreamFormat("text", text_options(charset_name), Types.STRING())
+
+
+def text_options(charset_name: str) -> tuple[tuple[str, str], ...]:
+    """Spark's options for text in a character set; Spark's text format reads UTF-8 and needs none for it."""
+    name = codecs.lookup(charset_name).name
+    return () if name == "utf-8" else (("encoding", charset_name),)
+
+
+class FileSource(FormatSource):
+    """Reads files through Spark; made by :meth:`for_record_stream_format`.
+
+    >>> source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in").build()
+    >>> source.format, source.path, source.bounded
+    ('text', '/data/in', True)
+    """
+
+    @staticmethod
+    def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
+        """Start building a source of the files and directories at these paths."""
+        if not paths:
+            raise ValueError("a file source needs at least one path")
+        return FileSourceBuilder(stream_format, paths)
+
+
+class FileSourceBuilder:
+    """Collects the settings of a :class:`FileSource`."""
+
+    def __init__(self, stream_format: StreamFormat, paths: tuple[str, ...]) -> None:
+        self._format = stream_format
+        self._paths = paths
+        self._bounded = True
+
+    def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
+        """Never end: read files that appear later too. Spark looks for them with every epoch."""
+        if discovery_interval.to_millis() <= 0:
+            raise ValueError("the discovery interval must be positive")
+        self._bounded = False
+        return self
+
+    def process_static_file_set(self) -> FileSourceBuilder:
+        """Read what is there when the job starts, and end (the default)."""
+        self._bounded = True
+        return self
+
+    def build(self) -> FileSource:
+        """The source."""
+        if not self._bounded and len(self._paths) > 1:
+            raise ValueError("Spark watches one directory: give a single path, or union several sources")
+        return FileSource(
+            format=self._format.format,
+            path=self._paths[0],
+            options=dict(self._format.options),
+            type_info=self._format.type_info,
+            bounded=self._bounded,
+            more_paths=self._paths[1:],
+        )

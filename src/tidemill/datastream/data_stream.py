@@ -1,0 +1,445 @@
+"""Streams: each method adds an operator to the program, nothing runs until the program is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Self
+
+from tidemill.common.execution_config import ExecutionConfig
+from tidemill.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from tidemill.common.watermark_strategy import WatermarkStrategy
+from tidemill.datastream.basic_functions import (
+    FilterFunction,
+    FlatMapFunction,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+    SinkFunction,
+)
+from tidemill.datastream.closeable_iterator import CloseableIterator
+from tidemill.datastream.connectors.collect import CollectSink
+from tidemill.datastream.connectors.function_sink import FunctionSink
+from tidemill.datastream.connectors.print_sink import PrintSink
+from tidemill.datastream.data_stream_sink import DataStreamSink
+from tidemill.datastream.key_selectors import as_key_selector, as_partitioner
+from tidemill.datastream.operator_settings import OperatorSettings
+from tidemill.datastream.output_tag import OutputTag
+from tidemill.datastream.process_functions import ProcessFunction
+from tidemill.datastream.projection import Projection
+from tidemill.datastream.sinks import Sink
+from tidemill.datastream.specs import (
+    BatchMapSpec,
+    FilterSpec,
+    FlatMapSpec,
+    MapSpec,
+    ProcessSpec,
+    SinkSpec,
+    TimestampsSpec,
+)
+from tidemill.datastream.state_descriptors import TypeSpec
+from tidemill.datastream.transformations import (
+    ChainingStrategy,
+    KeySelectorFn,
+    Partitioning,
+    PartitionKind,
+    Transformation,
+    Upstream,
+)
+from tidemill.datastream.type_hints import output_type as type_of_output
+from tidemill.errors import GraphError
+
+if TYPE_CHECKING:
+    from tidemill.datastream.connected_streams import ConnectedStreams
+    from tidemill.datastream.keyed_stream import KeyedStream
+    from tidemill.datastream.split_stream import SplitStream
+    from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+__all__ = [
+    "CloseableIterator",
+    "ConnectedStreams",
+    "DataStream",
+    "DataStreamSink",
+    "KeyedStream",
+    "SplitStream",
+]
+
+
+class DataStream(OperatorSettings):
+    """A stream of records, all of one type.
+
+    It stands for what one operator puts out, for a side output, or for such streams merged (``union``) or spread in
+    another way (``rebalance``, ...). ``name``, ``uid``, ``set_parallelism`` and the like set properties of the
+    operator, so they need a stream that is one operator's output.
+
+    >>> from tidemill.datastream import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.get_execution_environment()
+    >>> words = env.from_collection(["to be", "or not to be"]).flat_map(str.split).name("words")
+    >>> words.get_name()
+    'words'
+    """
+
+    def __init__(
+        self,
+        environment: StreamExecutionEnvironment,
+        upstreams: tuple[Upstream, ...],
+        type_info: TypeInformation | None = None,
+    ) -> None:
+        self._environment = environment
+        self._upstreams = upstreams
+        self._type = type_info
+
+    # --- what the stream is
+
+    def get_type(self) -> TypeInformation:
+        """The type of the records; pickled objects if none is known."""
+        return Types.PICKLED_BYTE_ARRAY() if self._type is None else self._type
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """The environment the stream belongs to."""
+        return self._environment
+
+    def get_execution_config(self) -> ExecutionConfig:
+        """The settings of the environment."""
+        return self._environment.get_config()
+
+    # --- properties of the operator, besides those of OperatorSettings
+
+    def force_non_parallel(self) -> Self:
+        """Run the operator in one subtask, for ever."""
+        operator = self._operator("force_non_parallel")
+        operator.parallelism = operator.max_parallelism = 1
+        return self
+
+    def start_new_chain(self) -> Self:
+        """Begin a task with this operator; operators behind it may join."""
+        self._operator("start_new_chain").chaining = ChainingStrategy.HEAD
+        return self
+
+    def set_buffer_timeout(self, timeout_millis: int) -> Self:
+        """Accepted: an epoch hands its records on when they are there, so there is nothing to wait for."""
+        self._operator("set_buffer_timeout")
+        return self
+
+    # --- one record at a time
+
+    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeSpec = None) -> DataStream:
+        """One record out for each record in.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.from_collection([1, 2, 3]).map(lambda n: 2 * n, output_type=Types.LONG()).get_type()
+        Long
+        """
+        _require(func, MapFunction, "map")
+        return self._transform("Map", MapSpec(func), type_of_output(output_type, func, "map"))
+
+    def flat_map(
+        self, func: Callable[[Any], Iterable[Any]] | FlatMapFunction, output_type: TypeSpec = None
+    ) -> DataStream:
+        """Any number of records out for each record in: what the function yields or returns.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.from_collection(["to be"]).flat_map(str.split, Types.STRING()).get_name()
+        'FlatMap'
+        """
+        _require(func, FlatMapFunction, "flat_map")
+        return self._transform("FlatMap", FlatMapSpec(func), type_of_output(output_type, func, "flat_map", many=True))
+
+    def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
+        """Keep the records for which the function returns true.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.from_collection([1, 2, 3]).filter(lambda n: n % 2 == 1).get_name()
+        'Filter'
+        """
+        _require(func, FilterFunction, "filter")
+        return self._transform("Filter", FilterSpec(func), self._type)
+
+    def map_batch(self, func: Callable[[list[Any]], list[Any]], output_type: TypeSpec = None) -> DataStream:
+        """Beyond Flink: one record out for each record in, but a whole list of them at a time.
+
+        How many records come together depends on the input; the result must not.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.from_collection([1, 2, 3]).map_batch(lambda batch: [2 * n for n in batch]).get_name()
+        'MapBatch'
+        """
+        if not callable(func):
+            raise TypeError(f"map_batch() needs a callable of a list, not {type(func).__name__}")
+        return self._transform("MapBatch", BatchMapSpec(func), type_of_output(output_type, func, None, many=True))
+
+    def project(self, *field_indexes: int) -> DataStream:
+        """Keep some fields of tuples, lists or rows, in the order given.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> pairs = env.from_collection([("a", 1)], Types.TUPLE([Types.STRING(), Types.LONG()]))
+        >>> pairs.project(1, 0).get_type()
+        TupleTypeInfo(Long, String)
+        """
+        projection = Projection(field_indexes)
+        return self._transform("Projection", MapSpec(projection), projection.type_of(self._type))
+
+    def process(self, func: ProcessFunction, output_type: TypeSpec = None) -> DataStream:
+        """A process function: any number of records out, with time and side outputs.
+
+        >>> from tidemill.datastream import OutputTag, ProcessFunction, StreamExecutionEnvironment
+        >>> odd = OutputTag("odd", Types.LONG())
+        >>> class Even(ProcessFunction):
+        ...     def process_element(self, value, ctx):
+        ...         yield value if value % 2 == 0 else (odd, value)
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> even = env.from_sequence(1, 10).process(Even())
+        >>> even.get_side_output(odd).get_type()
+        Long
+        """
+        if not isinstance(func, ProcessFunction):
+            raise TypeError(f"process() on a DataStream needs a ProcessFunction, not {_kind(func)}")
+        found = type_of_output(output_type, func, "process_element", many=True)
+        return self._transform("PROCESS", ProcessSpec(func), found)
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """Give records their event time, and the stream its watermarks.
+
+        >>> from tidemill.common import Duration, WatermarkStrategy
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.from_collection([("a", 1)]).assign_timestamps_and_watermarks(strategy).get_name()
+        'Timestamps/Watermarks'
+        """
+        if not isinstance(watermark_strategy, WatermarkStrategy):
+            raise TypeError(f"a WatermarkStrategy is needed, not {_kind(watermark_strategy)}")
+        return self._transform("Timestamps/Watermarks", TimestampsSpec(watermark_strategy), self._type)
+
+    # --- several streams
+
+    def union(self, *streams: DataStream) -> DataStream:
+        """This stream and others of the same type as one.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> one, two, three = (env.from_collection([n]) for n in (1, 2, 3))
+        >>> one.union(two, three).map(str).get_name()
+        'Map'
+        """
+        for stream in streams:
+            self._check_same_environment(stream, "union")
+            if self._type is not None and stream._type is not None and self._type != stream._type:
+                raise GraphError(
+                    f"union() of streams of different types: {self._type} and {stream._type}. Map them to one type."
+                )
+        upstreams = tuple(upstream for stream in (self, *streams) for upstream in stream._plain()._upstreams)
+        types = {id(stream): stream._type for stream in (self, *streams)}
+        return DataStream(self._environment, upstreams, self._type if None not in types.values() else None)
+
+    def connect(self, ds: DataStream) -> ConnectedStreams:
+        """This stream and another, possibly of another type, side by side for functions with two inputs.
+
+        >>> from tidemill.datastream import CoMapFunction, StreamExecutionEnvironment
+        >>> class ToText(CoMapFunction):
+        ...     def map1(self, value):
+        ...         return str(value)
+        ...     def map2(self, value):
+        ...         return value
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.from_collection([1]).connect(env.from_collection(["a"])).map(ToText()).get_name()
+        'Co-Map'
+        """
+        from tidemill.datastream.connected_streams import ConnectedStreams
+
+        self._check_same_environment(ds, "connect")
+        return ConnectedStreams(self, ds)
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """The records that the operator yielded with this tag."""
+        operator = self._operator("get_side_output")
+        known = operator.side_outputs.setdefault(output_tag.tag_id, output_tag.type_info)
+        if known != output_tag.type_info:
+            raise GraphError(
+                f"side output {output_tag.tag_id!r} of operator {operator.name!r} ({operator.user_line}) is read as "
+                f"{known} and as {output_tag.type_info}: give the tags different ids"
+            )
+        upstream = Upstream(operator, None, output_tag.tag_id)
+        return DataStream(self._environment, (upstream,), output_tag.type_info)
+
+    def split(self, output_selector: Callable[[Any], Iterable[str]]) -> SplitStream:
+        """Legacy: name the outputs each record belongs to, to be chosen by ``select``. Side outputs do this better.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> numbers = env.from_sequence(1, 10).split(lambda n: ["even"] if n % 2 == 0 else ["odd"])
+        >>> numbers.select("odd").get_name()
+        'Select: odd'
+        """
+        from tidemill.datastream.split_stream import SplitStream
+
+        return SplitStream(self, output_selector)
+
+    # --- how records are spread over the next operator's subtasks
+
+    def key_by(
+        self, key_selector: Callable[[Any], Any] | KeySelector | int | str, key_type: TypeInformation | None = None
+    ) -> KeyedStream:
+        """Partition the stream by a key: a position, a field name or path, or a function of the record.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.from_collection([("a", 1), ("a", 2)]).key_by(0).sum(1).get_name()
+        'Reduce'
+        """
+        from tidemill.datastream.keyed_stream import KeyedStream
+
+        return KeyedStream(self, as_key_selector(key_selector), key_type)
+
+    def shuffle(self) -> DataStream:
+        """Send each record to a random subtask of the next operator."""
+        return self._partitioned(Partitioning(PartitionKind.SHUFFLE))
+
+    def rebalance(self) -> DataStream:
+        """Send records to all subtasks of the next operator in turn."""
+        return self._partitioned(Partitioning(PartitionKind.REBALANCE))
+
+    def rescale(self) -> DataStream:
+        """As :meth:`rebalance`, but each subtask serves only its share of the next operator's."""
+        return self._partitioned(Partitioning(PartitionKind.RESCALE))
+
+    def forward(self) -> DataStream:
+        """Send records to the subtask with the same number; both operators need the same parallelism."""
+        return self._partitioned(Partitioning(PartitionKind.FORWARD))
+
+    def broadcast(self) -> DataStream:
+        """Send each record to every subtask of the next operator."""
+        return self._partitioned(Partitioning(PartitionKind.BROADCAST))
+
+    def global_(self) -> DataStream:
+        """Send all records to the first subtask of the next operator."""
+        return self._partitioned(Partitioning(PartitionKind.GLOBAL))
+
+    def partition_custom(
+        self,
+        partitioner: Callable[[Any, int], int] | Partitioner,
+        key_selector: Callable[[Any], Any] | KeySelector | int | str,
+    ) -> DataStream:
+        """Send each record to the subtask that ``partitioner(key, number of subtasks)`` names.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> pairs = env.from_collection([(1, "a"), (2, "b")])
+        >>> pairs.partition_custom(lambda key, count: key % count, 0).map(str).get_name()
+        'Map'
+        """
+        selector, custom = as_key_selector(key_selector), as_partitioner(partitioner)
+        return self._partitioned(Partitioning(PartitionKind.CUSTOM, selector, custom))
+
+    # --- ends
+
+    def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
+        """Hand each record to a :class:`SinkFunction`, at least once."""
+        if isinstance(sink_func, Sink):
+            return self.sink_to(sink_func)
+        if not isinstance(sink_func, SinkFunction):
+            raise TypeError(f"add_sink() needs a SinkFunction, not {_kind(sink_func)}")
+        return self._end(f"Sink: {type(sink_func).__name__}", FunctionSink(sink_func))
+
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        """Write the stream to a :class:`tidemill.datastream.sinks.Sink`."""
+        if not isinstance(sink, Sink):
+            raise TypeError(f"sink_to() needs a Sink, not {_kind(sink)}")
+        return self._end(f"Sink: {type(sink).__name__}", sink)
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Print the records of each committed epoch where the program runs."""
+        rows = isinstance(self._type, RowTypeInfo)
+        return self._end("Sink: Print to Std. Out", PrintSink(sink_identifier, rows_with_kind=rows))
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """Run the program and bring the records of this stream back.
+
+        Without ``limit`` an iterator over them, to be closed (use ``with``); with one, a list of at most so many, after
+        which the job is cancelled.
+        """
+        if limit is not None and limit < 1:
+            raise ValueError(f"the limit must be at least 1, not {limit}")
+        sink = CollectSink(self._environment._next_collect_uid())
+        self._end("Sink: Collect", sink).uid(sink.uid)
+        return self._environment._execute_and_collect(sink, job_execution_name, limit)
+
+    # --- building blocks
+
+    def _operator(self, what: str) -> Transformation:
+        upstream = self._upstreams[0]
+        if len(self._upstreams) > 1 or upstream.partitioning is not None or upstream.side_output is not None:
+            raise GraphError(
+                f"{what}() belongs to an operator, but this stream is "
+                f"{_describe(self._upstreams)}. Call it on the operator before or after."
+            )
+        return upstream.node
+
+    def _transform(self, name: str, spec: Any, type_info: TypeInformation | None) -> DataStream:
+        """Add an operator that reads this stream."""
+        operator = Transformation(
+            name=name,
+            spec=spec,
+            inputs=(self._upstreams,),
+            key_selectors=(self._key_selector(),),
+            key_type=self._key_type(),
+            output_type=type_info,
+        )
+        self._environment._register(operator)
+        return DataStream(self._environment, (Upstream(operator),), type_info)
+
+    def _end(self, name: str, sink: Sink) -> DataStreamSink:
+        """Add a sink that reads this stream. Sinks are not keyed, also where the stream is partitioned by key."""
+        operator = Transformation(
+            name=name, spec=SinkSpec(sink), inputs=(self._upstreams,), key_selectors=(None,), output_type=self._type
+        )
+        self._environment._register(operator)
+        return DataStreamSink(operator)
+
+    def _partitioned(self, partitioning: Partitioning) -> DataStream:
+        upstreams = tuple(Upstream(one.node, partitioning, one.side_output) for one in self._upstreams)
+        return DataStream(self._environment, upstreams, self._type)
+
+    def _plain(self) -> DataStream:
+        """The stream without its key."""
+        return self
+
+    def _key_selector(self) -> KeySelectorFn | None:
+        return None
+
+    def _key_type(self) -> TypeInformation | None:
+        return None
+
+    def _check_same_environment(self, other: Any, what: str) -> None:
+        if not isinstance(other, DataStream):
+            raise TypeError(f"{what}() needs a DataStream, not {_kind(other)}")
+        if other._environment is not self._environment:
+            raise GraphError(f"{what}() of streams of different environments")
+
+
+def _require(func: Any, kind: type, what: str) -> None:
+    if not isinstance(func, kind) and not callable(func):
+        raise TypeError(f"{what}() needs a {kind.__name__} or a callable, not {_kind(func)}")
+
+
+def _kind(value: Any) -> str:
+    return value.__name__ + " (a class: make an instance of it)" if isinstance(value, type) else type(value).__name__
+
+
+def _describe(upstreams: tuple[Upstream, ...]) -> str:
+    if len(upstreams) > 1:
+        return "a union"
+    if upstreams[0].partitioning is not None:
+        return f"partitioned ({upstreams[0].partitioning.kind.name.lower()})"
+    return f"side output {upstreams[0].side_output!r}"
+
+
+from tidemill.datastream.connected_streams import ConnectedStreams  # noqa: E402 - PyFlink has all streams in one module
+from tidemill.datastream.keyed_stream import KeyedStream  # noqa: E402
+from tidemill.datastream.split_stream import SplitStream  # noqa: E402

@@ -1,0 +1,18 @@
+"""Whether a program runs as a stream or as a batch."""
+
+from __future__ import annotations
+
+import enum
+
+__all__ = ["RuntimeExecutionMode"]
+
+
+class RuntimeExecutionMode(enum.Enum):
+    """STREAMING emits results as they change; BATCH needs bounded sources and emits the final ones only.
+
+    AUTOMATIC is BATCH if every source is bounded, else STREAMING.
+    """
+
+    STREAMING = 0
+    BATCH = 1
+    AUTOMATIC = 2

@@ -1,0 +1,181 @@
+"""Streams partitioned by key: state, timers and rolling aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from tidemill.common.typeinfo import TypeInformation
+from tidemill.datastream.basic_functions import KeySelector, Partitioner, ReduceFunction
+from tidemill.datastream.data_stream import DataStream
+from tidemill.datastream.process_functions import KeyedProcessFunction
+from tidemill.datastream.rolling import Max, MaxBy, Min, MinBy, Sum
+from tidemill.datastream.specs import ProcessSpec, ReduceSpec
+from tidemill.datastream.state_descriptors import TypeSpec, resolve_type
+from tidemill.datastream.transformations import KeySelectorFn, Partitioning, PartitionKind, Transformation, Upstream
+from tidemill.datastream.type_hints import output_type as type_of_output
+from tidemill.datastream.with_state import FilterWithState, FlatMapWithState, MapWithState, WithState
+from tidemill.errors import GraphError
+
+__all__ = ["KeyedStream"]
+
+
+class KeyedStream(DataStream):
+    """A stream whose records of one key all meet in one place, in order, with the state of that key.
+
+    ``map``, ``flat_map`` and ``filter`` functions can use keyed state here too.
+    """
+
+    def __init__(self, origin: DataStream, key_selector: KeySelectorFn, key_type: TypeInformation | None) -> None:
+        partitioning = Partitioning(PartitionKind.KEY_GROUP, key_selector)
+        upstreams = tuple(Upstream(one.node, partitioning, one.side_output) for one in origin._upstreams)
+        super().__init__(origin._environment, upstreams, origin._type)
+        self._origin = origin
+        self._selector = key_selector
+        self._type_of_key = None if key_type is None else resolve_type(key_type)
+
+    def process(self, func: KeyedProcessFunction, output_type: TypeSpec = None) -> DataStream:  # type: ignore[override]
+        """A keyed process function: records with the state and timers of their key.
+
+        >>> from tidemill.common import Types
+        >>> from tidemill.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
+        >>> class Count(KeyedProcessFunction):
+        ...     def open(self, runtime_context):
+        ...         self.seen = runtime_context.get_state(ValueStateDescriptor("seen", Types.LONG()))
+        ...     def process_element(self, value, ctx):
+        ...         self.seen.update((self.seen.value() or 0) + 1)
+        ...         yield ctx.get_current_key(), self.seen.value()
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.from_collection(["a", "b", "a"]).key_by(lambda word: word).process(Count()).uid("count").get_name()
+        'KEYED PROCESS'
+        """
+        if not isinstance(func, KeyedProcessFunction):
+            raise TypeError(f"process() on a KeyedStream needs a KeyedProcessFunction, not {type(func).__name__}")
+        found = type_of_output(output_type, func, "process_element", many=True)
+        return self._transform("KEYED PROCESS", ProcessSpec(func), found)
+
+    def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
+        """Combine the records of a key; each record in gives the new combination out.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> pairs = env.from_collection([("a", 1), ("a", 2)])
+        >>> pairs.key_by(0).reduce(lambda one, two: (one[0], one[1] + two[1])).get_name()
+        'Reduce'
+        """
+        if not isinstance(func, ReduceFunction) and not callable(func):
+            raise TypeError(f"reduce() needs a ReduceFunction or a callable of two records, not {type(func).__name__}")
+        return self._transform("Reduce", ReduceSpec(func), self._type)
+
+    # --- rolling aggregates
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """Add a field up; each record in gives the first record of its key with the sum so far."""
+        return self.reduce(Sum(position_to_sum))
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """The smallest value of a field so far, in the first record of the key."""
+        return self.reduce(Min(position_to_min))
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """The largest value of a field so far, in the first record of the key."""
+        return self.reduce(Max(position_to_max))
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """The record with the smallest value of a field so far, the first of several."""
+        return self.reduce(MinBy(position_to_min_by))
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """The record with the largest value of a field so far, the first of several."""
+        return self.reduce(MaxBy(position_to_max_by))
+
+    # --- functions of a record and the state of its key
+
+    def map_with_state(self, func: WithState, output_type: TypeSpec = None, state_type: TypeSpec = None) -> DataStream:
+        """``func(value, state)`` returns ``(result, new state)``; state is None at first, None forgets it.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> def number(value, count):
+        ...     return (value, count or 0), (count or 0) + 1
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.from_collection(["a", "b", "a"]).key_by(lambda word: word).map_with_state(number).get_name()
+        'MapWithState'
+        """
+        found = None if output_type is None else resolve_type(output_type)
+        return self._transform("MapWithState", ProcessSpec(MapWithState(func, state_type)), found)
+
+    def flat_map_with_state(
+        self, func: WithState, output_type: TypeSpec = None, state_type: TypeSpec = None
+    ) -> DataStream:
+        """As :meth:`map_with_state`, where the result is an iterable of records."""
+        found = None if output_type is None else resolve_type(output_type)
+        return self._transform("FlatMapWithState", ProcessSpec(FlatMapWithState(func, state_type)), found)
+
+    def filter_with_state(self, func: WithState, state_type: TypeSpec = None) -> DataStream:
+        """As :meth:`map_with_state`, where the result tells whether the record stays.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> def first(value, seen):
+        ...     return not seen, True
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.from_collection(["a", "b", "a"]).key_by(lambda word: word).filter_with_state(first).get_name()
+        'FilterWithState'
+        """
+        return self._transform("FilterWithState", ProcessSpec(FilterWithState(func, state_type)), self._type)
+
+    # --- what a key decides
+
+    def key_by(
+        self, key_selector: Callable[[Any], Any] | KeySelector | int | str, key_type: TypeInformation | None = None
+    ) -> KeyedStream:
+        """Partition by another key instead."""
+        return self._origin.key_by(key_selector, key_type)
+
+    def shuffle(self) -> NoReturn:
+        """A keyed stream is partitioned by its key."""
+        self._refuse("shuffle")
+
+    def rebalance(self) -> NoReturn:
+        """A keyed stream is partitioned by its key."""
+        self._refuse("rebalance")
+
+    def rescale(self) -> NoReturn:
+        """A keyed stream is partitioned by its key."""
+        self._refuse("rescale")
+
+    def forward(self) -> NoReturn:
+        """A keyed stream is partitioned by its key."""
+        self._refuse("forward")
+
+    def broadcast(self) -> NoReturn:
+        """A keyed stream is partitioned by its key."""
+        self._refuse("broadcast")
+
+    def global_(self) -> NoReturn:
+        """A keyed stream is partitioned by its key."""
+        self._refuse("global_")
+
+    def partition_custom(
+        self,
+        partitioner: Callable[[Any, int], int] | Partitioner,
+        key_selector: Callable[[Any], Any] | KeySelector | int | str,
+    ) -> NoReturn:
+        """A keyed stream is partitioned by its key."""
+        self._refuse("partition_custom")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise GraphError(f"{what}() after key_by(): a keyed stream is partitioned by its key")
+
+    def _operator(self, what: str) -> Transformation:
+        raise GraphError(
+            f"{what}() belongs to an operator, and key_by() is none. Call it on the operator before or after."
+        )
+
+    def _plain(self) -> DataStream:
+        return DataStream(self._environment, self._upstreams, self._type)
+
+    def _key_selector(self) -> KeySelectorFn | None:
+        return self._selector
+
+    def _key_type(self) -> TypeInformation | None:
+        return self._type_of_key

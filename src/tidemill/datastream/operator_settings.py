@@ -1,0 +1,71 @@
+"""The settings that every operator has, once for streams and sinks: name, uid, parallelism, chaining."""
+
+from __future__ import annotations
+
+import abc
+from typing import Self
+
+from tidemill.datastream.slot_sharing_group import SlotSharingGroup
+from tidemill.datastream.transformations import ChainingStrategy, Transformation
+
+
+class OperatorSettings(abc.ABC):
+    """Sets properties of the operator behind ``_operator``; each method returns the object it was called on."""
+
+    @abc.abstractmethod
+    def _operator(self, what: str) -> Transformation:
+        """The operator to set ``what`` of; raises ``GraphError`` where there is none."""
+
+    def get_name(self) -> str:
+        """The operator's name."""
+        return self._operator("get_name").name
+
+    def name(self, name: str) -> Self:
+        """Name the operator, for people: plans, logs and metrics show it."""
+        self._operator("name").name = name
+        return self
+
+    def uid(self, uid: str) -> Self:
+        """Give the operator a fixed id. Its state is found by it after the program was changed: set it on everything
+        that has state."""
+        if not uid:
+            raise ValueError(f"a uid cannot be empty: {uid!r}")
+        self._operator("uid").uid = uid
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> Self:
+        """Use this id, which an earlier version of the program had, in place of the operator's own."""
+        if len(uid_hash) != 32 or any(digit not in "0123456789abcdef" for digit in uid_hash):
+            raise ValueError(f"a uid hash has 32 hex digits in lower case, not {uid_hash!r}")
+        self._operator("set_uid_hash").uid_hash = uid_hash
+        return self
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Run the operator in so many subtasks."""
+        if parallelism < 1:
+            raise ValueError(f"the parallelism of an operator is at least 1, not {parallelism}")
+        self._operator("set_parallelism").parallelism = parallelism
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Bound how far the operator can ever be scaled: its number of key groups, at most 32768."""
+        if not 1 <= max_parallelism <= 1 << 15:
+            raise ValueError(f"the max parallelism is between 1 and {1 << 15}, not {max_parallelism}")
+        self._operator("set_max_parallelism").max_parallelism = max_parallelism
+        return self
+
+    def set_description(self, description: str) -> Self:
+        """Describe the operator at length; plans show it."""
+        self._operator("set_description").description = description
+        return self
+
+    def disable_chaining(self) -> Self:
+        """Run the operator in a task of its own."""
+        self._operator("disable_chaining").chaining = ChainingStrategy.NEVER
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
+        """Put the operator into a group; operators of different groups are not chained."""
+        name = slot_sharing_group.name if isinstance(slot_sharing_group, SlotSharingGroup) else slot_sharing_group
+        self._operator("slot_sharing_group").slot_sharing_group = name
+        return self

@@ -1,0 +1,55 @@
+"""Names a side output."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+from tidemill.common.typeinfo import RowTypeInfo, TypeInformation, Types
+
+__all__ = ["OutputTag"]
+
+
+class OutputTag:
+    """The name and type of a side output.
+
+    A process function emits to it by yielding ``tag, value``; :meth:`DataStream.get_side_output` reads it. Tags are
+    equal when their ids are: a worker works with a copy of the tag the program was built with.
+
+    >>> late = OutputTag("late", Types.STRING())
+    >>> late == OutputTag("late")
+    True
+    """
+
+    __slots__ = ("tag_id", "type_info")
+
+    #: Whether this process has ever held a tag: where none exists, no record needs to be looked at for one.
+    in_use: ClassVar[bool] = False
+
+    def __new__(cls, *_args: object, **_kwargs: object) -> Self:
+        OutputTag.in_use = True
+        return super().__new__(cls)
+
+    def __init__(self, tag_id: str, type_info: TypeInformation | list[TypeInformation] | None = None) -> None:
+        if not tag_id:
+            raise ValueError("an OutputTag needs a non-empty id")
+        self.tag_id = tag_id
+        if type_info is None:
+            self.type_info: TypeInformation = Types.PICKLED_BYTE_ARRAY()
+        elif isinstance(type_info, list):
+            self.type_info = RowTypeInfo(type_info)
+        elif isinstance(type_info, TypeInformation):
+            self.type_info = type_info
+        else:
+            raise TypeError(
+                f"type_info of OutputTag {tag_id!r} must be a TypeInformation, a list of them or None, "
+                f"not {type(type_info).__name__}"
+            )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OutputTag) and other.tag_id == self.tag_id
+
+    def __hash__(self) -> int:
+        return hash(("OutputTag", self.tag_id))
+
+    def __repr__(self) -> str:
+        return f"OutputTag({self.tag_id!r})"

@@ -1,0 +1,104 @@
+"""What a sink is to the engine: a writer on each subtask and, for exactly once, a committer on the driver.
+
+One epoch of a two-phase sink: the writer takes batches; at the barrier ``prepare_commit`` makes what it wrote durable
+and returns committables; the driver stores them in the manifest, which is the commit point; then the committer commits
+them, idempotently, because after a crash it is asked again.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidemill.datastream.function_base import RuntimeContext
+
+
+@dataclass(frozen=True)
+class WriterContext:
+    """Who is writing: unique names can be built from (job, lineage, epoch, subtask, attempt)."""
+
+    job_id: str
+    operator_uid: str
+    subtask: int
+    parallelism: int
+    lineage: str
+    epoch: int
+    attempt: str
+    #: The epoch's processing-time clock in ms; None stands for the wall clock.
+    processing_time: int | None = None
+
+
+class SinkWriter(abc.ABC):
+    """Writes the records of one subtask. Stays open between epochs on a warm worker."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Called once after the writer is created, before the first epoch."""
+
+    def begin_epoch(self, context: WriterContext) -> None:
+        """Called before the first record of an epoch."""
+
+    @abc.abstractmethod
+    def write(self, values: list[Any], timestamps: list[int] | None) -> None:
+        """Take one batch of records."""
+
+    def write_watermark(self, watermark: int) -> None:
+        """The event-time clock moved to ``watermark``."""
+
+    def prepare_commit(self) -> Sequence[bytes]:
+        """Make what was written since ``begin_epoch`` durable; return what the committer needs, as opaque bytes."""
+        return ()
+
+    def close(self) -> None:
+        """Release resources; uncommitted work may be dropped."""
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The committables of one subtask in one committed epoch."""
+
+    epoch: int
+    subtask: int
+    committables: Sequence[bytes]
+
+
+@dataclass(frozen=True)
+class CommitterContext:
+    """Whose committables are committed."""
+
+    job_id: str
+    operator_uid: str
+
+
+class Committer(abc.ABC):
+    """Runs on the driver after the manifest is durable, in order of epochs."""
+
+    def open(self, context: CommitterContext) -> None:
+        """Called once after the committer is created, before anything else."""
+
+    @abc.abstractmethod
+    def commit(self, committed: Sequence[Committed]) -> None:
+        """Commit; must be idempotent: after a crash the same committables come again."""
+
+    def discard(self, names_in_use: Sequence[bytes]) -> None:
+        """Remove leftovers of attempts that never committed; called once when a job opens a new lineage."""
+
+    def close(self) -> None:
+        """Release resources."""
+
+
+class Sink(abc.ABC):
+    """Base of all sinks; pickled to the workers, so it must hold plain configuration only."""
+
+    #: The guarantee with a replayable source: "exactly-once" or "at-least-once".
+    guarantee: str = "at-least-once"
+
+    @abc.abstractmethod
+    def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
+        """The writer of one subtask."""
+
+    def create_committer(self) -> Committer | None:
+        """The committer, for sinks with two phases."""
+        return None

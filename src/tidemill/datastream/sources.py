@@ -1,0 +1,113 @@
+"""What a source is to the engine: something that hands out splits on the driver and reads them on workers.
+
+Two families. A :class:`SplitSource` is plain Python: the driver asks its enumerator for the splits of the next epoch,
+workers read them; its position is JSON in the manifest. A Spark source (``from_dataframe``, file formats, Kafka) is
+described here too but turned into a DataFrame by ``tidemill.spark``; Spark's own offsets are its position.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidemill.common.typeinfo import TypeInformation
+
+#: A position must survive JSON: it is stored in the manifest verbatim.
+Position = Any
+
+
+@dataclass(frozen=True)
+class RecordBatch:
+    """Records as a source hands them out: values and, where the source knows them, their event timestamps (ms)."""
+
+    values: list[Any]
+    timestamps: list[int] | None = None
+
+
+@dataclass(frozen=True)
+class Split:
+    """A piece of input for one subtask and one epoch; ``payload`` is pickled to the worker that reads it."""
+
+    payload: Any
+    records: int
+
+
+class Source(abc.ABC):  # noqa: B024 - two families share it
+    """Base of all sources."""
+
+    #: Whether the source ends by itself.
+    bounded: bool = True
+    #: Whether the same position always yields the same records again.
+    replayable: bool = True
+
+
+class SplitEnumerator(abc.ABC):
+    """Driver side of a :class:`SplitSource`; one per job run, created from the last committed position."""
+
+    @abc.abstractmethod
+    def next_splits(self, parallelism: int, max_records: int) -> Sequence[Split]:
+        """The splits of the next epoch, at most ``parallelism`` of them with about ``max_records`` records in all.
+
+        Entry i is read by subtask i. Moves the position on; the driver stores :meth:`position` with the epoch and
+        makes a new enumerator from the last committed one after a failure.
+        """
+
+    @abc.abstractmethod
+    def position(self) -> Position:
+        """Where the next epoch begins, as plain JSON data."""
+
+    @property
+    @abc.abstractmethod
+    def finished(self) -> bool:
+        """Whether no split will ever come again (always False for an unbounded source)."""
+
+    def available(self) -> bool:
+        """Whether :meth:`next_splits` would return something now. Unbounded sources override this."""
+        return not self.finished
+
+    def close(self) -> None:
+        """Release what the enumerator holds."""
+
+
+class SplitSource(Source):
+    """A source read in plain Python."""
+
+    @abc.abstractmethod
+    def create_enumerator(self, position: Position | None) -> SplitEnumerator:
+        """An enumerator that begins at a stored position, or at the start."""
+
+    @abc.abstractmethod
+    def read(self, split: Split) -> Iterator[RecordBatch]:
+        """Read one split on a worker; the same split always yields the same records if the source is replayable."""
+
+    #: None: runs with the environment's parallelism; a number fixes it (1 for a collection, as in Flink).
+    parallelism: int | None = None
+
+
+@dataclass(frozen=True)
+class DataFrameSource(Source):
+    """Any Spark DataFrame, batch or streaming. Records are :class:`Row`, or tuples when the type says so."""
+
+    dataframe: Any
+    type_info: TypeInformation | None = None
+    bounded: bool = True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The DataFrame lives on the driver; a worker needs to know only how to shape records.
+        return (DataFrameSource, (None, self.type_info, self.bounded))
+
+
+@dataclass(frozen=True)
+class FormatSource(Source):
+    """Files (or any Spark format) read through Spark: ``spark.read.format(...)`` or, unbounded, ``readStream``."""
+
+    format: str
+    path: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    schema: str | None = None
+    type_info: TypeInformation | None = None
+    bounded: bool = True
+    #: More paths to read besides ``path`` (bounded sources only).
+    more_paths: tuple[str, ...] = ()

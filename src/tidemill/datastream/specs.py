@@ -1,0 +1,91 @@
+"""What each kind of operator does, as data: one small class per kind, holding the user's function.
+
+``tidemill.runtime`` has one operator class for each of these. A spec is pickled on its own, so it must hold nothing but
+what the operator needs on a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidemill.common.watermark_strategy import WatermarkStrategy
+    from tidemill.datastream.sinks import Sink
+    from tidemill.datastream.sources import Source
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """Reads a source; ``watermarks`` is applied per split when the program gave a strategy with ``from_source``."""
+
+    source: Source
+    watermarks: WatermarkStrategy | None = None
+
+
+@dataclass(frozen=True)
+class MapSpec:
+    """``function`` is a callable or a MapFunction."""
+
+    function: Any
+
+
+@dataclass(frozen=True)
+class FlatMapSpec:
+    function: Any
+
+
+@dataclass(frozen=True)
+class FilterSpec:
+    function: Any
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """A ProcessFunction, or a KeyedProcessFunction when the operator is keyed."""
+
+    function: Any
+
+
+@dataclass(frozen=True)
+class ReduceSpec:
+    """A rolling reduce over a keyed stream: emits the new value for each record (in BATCH mode only the last)."""
+
+    function: Any
+
+
+@dataclass(frozen=True)
+class CoMapSpec:
+    function: Any
+
+
+@dataclass(frozen=True)
+class CoFlatMapSpec:
+    function: Any
+
+
+@dataclass(frozen=True)
+class CoProcessSpec:
+    """A CoProcessFunction, or a KeyedCoProcessFunction when the operator is keyed."""
+
+    function: Any
+
+
+@dataclass(frozen=True)
+class TimestampsSpec:
+    """assign_timestamps_and_watermarks."""
+
+    strategy: WatermarkStrategy
+
+
+@dataclass(frozen=True)
+class BatchMapSpec:
+    """A function over a whole list of values at once (``map_batch``), for vectorised stateless work."""
+
+    function: Callable[[list[Any]], list[Any]]
+
+
+@dataclass(frozen=True)
+class SinkSpec:
+    sink: Sink

@@ -1,0 +1,127 @@
+"""The environment: where a program is built and from where it is started."""
+
+from __future__ import annotations
+
+import contextlib
+from itertools import islice
+from typing import Any
+
+from tidemill.common.configuration import Configuration
+from tidemill.common.job_client import JobClient
+from tidemill.common.job_execution_result import JobExecutionResult
+from tidemill.datastream import execution
+from tidemill.datastream.closeable_iterator import CloseableIterator
+from tidemill.datastream.connectors.collect import CollectSink
+from tidemill.datastream.environment_settings import EnvironmentSettings
+from tidemill.datastream.environment_sources import EnvironmentSources
+from tidemill.datastream.transformations import Transformation
+from tidemill.errors import TidemillError
+
+__all__ = ["StreamExecutionEnvironment"]
+
+
+class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
+    """Builds a program of sources, transformations and sinks, and runs it.
+
+    >>> env = StreamExecutionEnvironment.get_execution_environment()
+    >>> words = env.from_collection(["to be", "or not to be"]).flat_map(str.split)
+    >>> counts = words.map(lambda word: (word, 1)).key_by(0).sum(1)
+    >>> print(env.explain())  # doctest: +ELLIPSIS
+    Job 'Tidemill Streaming Job' ...
+    """
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        super().__init__(Configuration(configuration))
+        self._transformations: list[Transformation] = []
+        self._python_files: list[str] = []
+        self._collects = 0
+
+    @staticmethod
+    def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
+        """A new environment with these settings."""
+        return StreamExecutionEnvironment(configuration)
+
+    # --- running
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Run the program built so far and wait for its end; raises what it failed with.
+
+        The program is taken: what is built afterwards is the next one. Interrupting the wait cancels the job.
+        """
+        client = self.execute_async(job_name)
+        try:
+            return client.get_job_execution_result().result()
+        except KeyboardInterrupt:
+            client.cancel().result()
+            raise
+
+    def execute_async(self, job_name: str | None = None) -> JobClient:
+        """Start the program built so far; the client watches and steers it.
+
+        Errors in the program itself are raised here, and the program stays as it is.
+        """
+        client = execution.submit(self._program(job_name))
+        self._transformations = []
+        return client
+
+    def get_execution_plan(self) -> str:
+        """The program as JSON in the form of Flink's plan: nodes with their predecessors and ship strategies.
+
+        A parallelism of -1 is the default one, which the cluster decides; -2 follows the partitions of a Spark source.
+        """
+        return execution.plan_as_json(self._program(None))
+
+    def explain(self) -> str:
+        """The program as it will run, for people to read: levels, chains, operators, exchanges."""
+        return execution.plan_as_text(self._program(None))
+
+    def close(self) -> None:
+        """Forget the program built so far."""
+        self._transformations = []
+
+    # --- what a job needs besides the program
+
+    def add_python_file(self, file_path: str) -> None:
+        """Ship a Python file, package or zip with the job, so that functions can import it on workers."""
+        self._python_files.append(file_path)
+
+    def add_jars(self, *jars_path: str) -> None:
+        """Accepted: connectors of Flink are Java, those of Spark are named by ``spark.jars``."""
+        known = Configuration.parse_list_value(self._configuration.get_string("pipeline.jars", ""))
+        self._configuration.set_string("pipeline.jars", ";".join([*known, *jars_path]))
+
+    # --- building blocks
+
+    def _this(self) -> StreamExecutionEnvironment:
+        return self
+
+    def _register(self, transformation: Transformation) -> None:
+        self._transformations.append(transformation)
+
+    def _program(self, job_name: str | None) -> execution.JobProgram:
+        return execution.JobProgram(
+            tuple(self._transformations),
+            Configuration(self._configuration),
+            execution.job_name(self._configuration, job_name),
+            tuple(self._python_files),
+        )
+
+    def _next_collect_uid(self) -> str:
+        self._collects += 1
+        return f"collect-{self._collects}"
+
+    def _execute_and_collect(
+        self, sink: CollectSink, job_name: str | None, limit: int | None
+    ) -> CloseableIterator | list[Any]:
+        client = self.execute_async(job_name)
+
+        def stop() -> None:
+            if not client.get_job_execution_result().done():
+                with contextlib.suppress(TidemillError):  # it may end by itself at this very moment
+                    client.cancel().result()
+
+        results = CloseableIterator(execution.results_of(client, sink), stop)
+        if limit is None:
+            return results
+        with results:
+            return list(islice(results, limit))

@@ -1,0 +1,138 @@
+"""Named points of the epoch protocol at which a test may inject a fault.
+
+``reach("manifest.before")`` costs one global read when no plan is installed. A plan is installed by a test in the same
+process (:func:`install`), or, for a child process, through the environment variable ``TIDEMILL_FAULTS`` holding JSON::
+
+    [{"point": "manifest.before", "action": "kill", "skip": 2, "once": "/tmp/token"}]
+
+``skip`` passes the point that many times first. ``once`` names a file created exclusively by whoever fires the fault, so
+that of many processes, and of later incarnations of one, only the first is hit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+#: Every point that production code reaches, with the step of the protocol it stands for.
+POINTS: Final[dict[str, str]] = {
+    "lineage.before": "before a driver claims the job by writing its takeover record",
+    "lineage.after": "after the takeover record is durable",
+    "offsets.logged": "the input of the epoch is chosen, nothing has run yet",
+    "state.loaded": "a subtask has its committed state at hand",
+    "task.batch": "a subtask has processed one batch of its input",
+    "sink.precommit.before": "before a sink prepares what it will commit",
+    "sink.precommit.after": "after a sink has prepared what it will commit",
+    "delta.before": "before a subtask writes the delta of its epoch",
+    "delta.after": "after the delta is written",
+    "ack.before": "before a subtask hands over its ack",
+    "acks.collected": "the driver holds all acks of the epoch, the manifest is not written",
+    "manifest.before": "the driver is about to publish the manifest",
+    "manifest.after": "the manifest is published: the epoch is committed",
+    "sink.commit.before": "before the committables of a committed epoch are committed",
+    "sink.commit.after": "after they are committed",
+    "epoch.done": "the epoch is finished for Tidemill; Spark has not logged its commit",
+    "snapshot.published": "a background snapshot's files are written, no manifest names them yet",
+    "retention.delete": "before files nobody refers to are deleted",
+}
+
+
+class InjectedFaultError(RuntimeError):
+    """Raised at a point by a plan with the action ``raise``."""
+
+
+@dataclass
+class Fault:
+    """One fault: what happens at which point, after how many passes."""
+
+    point: str
+    action: str = "raise"  # raise | kill | exit | hang | call
+    skip: int = 0
+    times: int = 1
+    once: str | None = None
+    call: Callable[[], None] | None = None
+    hits: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.point not in POINTS:
+            raise ValueError(f"no fault point is called {self.point!r}; known points: {', '.join(POINTS)}")
+
+    def reach(self) -> None:
+        self.hits += 1
+        if self.hits <= self.skip or self.hits > self.skip + self.times:
+            return
+        if self.once is not None:
+            try:
+                Path(self.once).touch(exist_ok=False)
+            except FileExistsError:
+                return
+        if self.action == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(60)  # the signal arrives before this ends
+        elif self.action == "exit":
+            os._exit(17)
+        elif self.action == "hang":
+            time.sleep(600)
+        elif self.action == "call" and self.call is not None:
+            self.call()
+        else:
+            raise InjectedFaultError(f"injected fault at {self.point}")
+
+
+_plan: dict[str, list[Fault]] | None = None
+_trace: Callable[[str], None] | None = None
+
+
+def reach(point: str) -> None:
+    """Pass a named point; does nothing unless a plan or a trace is installed."""
+    if _plan is None and _trace is None:
+        return
+    if _trace is not None:
+        _trace(point)
+    if _plan is not None:
+        for fault in _plan.get(point, ()):
+            fault.reach()
+
+
+def install(faults: list[Fault]) -> None:
+    """Make these the faults of this process, in place of any earlier ones; an empty list removes them."""
+    global _plan
+    plan: dict[str, list[Fault]] = {}
+    for fault in faults:
+        plan.setdefault(fault.point, []).append(fault)
+    _plan = plan or None
+
+
+@contextlib.contextmanager
+def injected(*faults: Fault) -> Iterator[None]:
+    """Install faults for the length of a ``with`` block."""
+    install(list(faults))
+    try:
+        yield
+    finally:
+        install([])
+
+
+@contextlib.contextmanager
+def traced(on_point: Callable[[str], None]) -> Iterator[None]:
+    """Call ``on_point`` with the name of every point passed inside the block (for coverage of points)."""
+    global _trace
+    _trace = on_point
+    try:
+        yield
+    finally:
+        _trace = None
+
+
+def install_from_environment() -> None:
+    """Install the plan of ``TIDEMILL_FAULTS``, if it is set; called once by drivers and workers as they start."""
+    text = os.environ.get("TIDEMILL_FAULTS")
+    if text:
+        install([Fault(**entry) for entry in json.loads(text)])

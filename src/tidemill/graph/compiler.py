@@ -1,0 +1,164 @@
+"""From a program to a plan.
+
+1. Find the operators of the program and their order (:mod:`tidemill.graph.topology`).
+2. Give each its uid (:mod:`tidemill.graph.uids`).
+3. Decide parallelism, partitioning and which edges are chained (:mod:`tidemill.graph.parallelism`).
+4. Put chained operators together and chains on levels (:mod:`tidemill.graph.chaining`).
+5. Turn every function into bytes (:mod:`tidemill.graph.pickling`) and write the plan down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tidemill.common.configuration import Configuration
+from tidemill.config import ExecutionOptions, PipelineOptions
+from tidemill.datastream.key_selectors import FieldSelector, FunctionKeySelector, PositionSelector
+from tidemill.datastream.specs import SinkSpec, SourceSpec
+from tidemill.datastream.transformations import Partitioning, Transformation
+from tidemill.errors import GraphError
+from tidemill.graph.chaining import Chain, build_chains
+from tidemill.graph.parallelism import Defaults, Edge, Layout, LayoutBuilder
+from tidemill.graph.pickling import function_name, to_bytes
+from tidemill.graph.plan import ChainLink, ChainPlan, ExchangeEdge, JobPlan, OperatorPlan
+from tidemill.graph.topology import place, reachable
+from tidemill.graph.uids import assign_uids
+
+
+def compile_job(
+    transformations: Iterable[Transformation],
+    configuration: Configuration,
+    job_name: str,
+    default_parallelism: int | None = None,
+) -> JobPlan:
+    """The plan of a program.
+
+    ``default_parallelism`` is what the executor offers to operators for which neither the program nor the
+    configuration sets one; without it they get 0, to be decided at run time.
+
+    Raises ``GraphError`` or ``SerializationError``, naming the operator and the user's line.
+    """
+    defaults = Defaults.of(configuration, default_parallelism)
+    nodes = reachable(transformations)  # 1
+    uids = assign_uids(nodes, derive=configuration.get(PipelineOptions.AUTO_GENERATE_UIDS))  # 2
+    layout = LayoutBuilder(defaults).build(nodes)  # 3
+    chains = build_chains(nodes, layout.edges)  # 4
+    return JobPlan(  # 5
+        name=job_name,
+        chains=tuple(_chain_plan(number, chain, layout, uids) for number, chain in enumerate(chains)),
+        edges=_exchanges(chains),
+        levels=_levels(chains),
+        max_parallelism=defaults.max_parallelism,
+        runtime_mode=runtime_mode(nodes, configuration),
+        settings=configuration.to_dict(),
+    )
+
+
+def runtime_mode(nodes: Sequence[Transformation], configuration: Configuration) -> str:
+    """STREAMING or BATCH; AUTOMATIC is decided by the sources."""
+    mode = configuration.get(ExecutionOptions.RUNTIME_MODE)
+    unbounded = [node for node in nodes if isinstance(node.spec, SourceSpec) and not node.spec.source.bounded]
+    if mode == "AUTOMATIC":
+        return "STREAMING" if unbounded else "BATCH"
+    if mode == "BATCH" and unbounded:
+        raise GraphError(f"execution.runtime-mode is BATCH, but {place(unbounded[0])} never ends: use STREAMING")
+    return mode
+
+
+def _chain_plan(number: int, chain: Chain, layout: Layout, uids: Mapping[int, str]) -> ChainPlan:
+    position = {node.id: index for index, node in enumerate(chain.nodes)}
+    return ChainPlan(
+        id=number,
+        operators=tuple(_operator_plan(node, layout, uids[node.id]) for node in chain.nodes),
+        links=tuple(
+            ChainLink(
+                position[link.upstream.node.id],
+                position[link.consumer.id],
+                link.input_index,
+                link.upstream.side_output,
+            )
+            for link in chain.links
+        ),
+        parallelism=layout.parallelism[chain.head.id],
+        level=chain.level,
+    )
+
+
+def _operator_plan(node: Transformation, layout: Layout, uid: str) -> OperatorPlan:
+    return OperatorPlan(
+        uid=uid,
+        name=node.name,
+        spec=to_bytes(node.spec, node, "function", _function_of(node.spec)),
+        spec_kind=type(node.spec).__name__,
+        inputs=len(node.inputs),
+        keyed=node.keyed,
+        explicit_uid=node.uid is not None or node.uid_hash is not None,
+        key_type=node.key_type,
+        output_type=node.output_type,
+        max_parallelism=layout.max_parallelism[node.id],
+        description=node.description or "",
+        user_line=node.user_line,
+        side_outputs=tuple(sorted(node.side_outputs.items())),
+        guarantee=node.spec.sink.guarantee if isinstance(node.spec, SinkSpec) else "",
+    )
+
+
+def _exchanges(chains: Sequence[Chain]) -> tuple[ExchangeEdge, ...]:
+    home = {node.id: (number, index) for number, chain in enumerate(chains) for index, node in enumerate(chain.nodes)}
+    edges: list[ExchangeEdge] = []
+    for number, chain in enumerate(chains):
+        for edge in chain.exchanges_in:
+            source_chain, source_operator = home[edge.upstream.node.id]
+            edges.append(
+                ExchangeEdge(
+                    id=len(edges),
+                    source_chain=source_chain,
+                    source_operator=source_operator,
+                    side_output=edge.upstream.side_output,
+                    kind=edge.partitioning.kind,
+                    partitioner=_partitioner(edge),
+                    target_chain=number,
+                    input_index=edge.input_index,
+                    description=describe_partitioning(edge.partitioning),
+                )
+            )
+    return tuple(edges)
+
+
+def _partitioner(edge: Edge) -> bytes:
+    partitioning = edge.partitioning
+    for part, function in (("key selector", partitioning.selector), ("partitioner", partitioning.custom)):
+        if function is not None:
+            to_bytes(function, edge.consumer, part, getattr(function, "function", function))
+    return to_bytes(partitioning, edge.consumer, "partitioning", partitioning)
+
+
+def describe_partitioning(partitioning: Partitioning) -> str:
+    """The kind, with the key where there is one: ``HASH(0)``, ``HASH(user.id)``, ``HASH(<lambda>)``."""
+    selector = partitioning.selector
+    if selector is None:
+        return partitioning.kind.value
+    if isinstance(selector, PositionSelector):
+        key = str(selector.position)
+    elif isinstance(selector, FieldSelector):
+        key = selector.path
+    else:
+        key = function_name(selector.function if isinstance(selector, FunctionKeySelector) else selector)
+    return f"{partitioning.kind.value}({key})"
+
+
+def _levels(chains: Sequence[Chain]) -> tuple[tuple[int, ...], ...]:
+    levels: list[list[int]] = [[] for _ in range(1 + max(chain.level for chain in chains))]
+    for number, chain in enumerate(chains):
+        levels[chain.level].append(number)
+    return tuple(tuple(level) for level in levels)
+
+
+def _function_of(spec: Any) -> Any:
+    """What the user wrote, inside a spec."""
+    for name in ("function", "source", "strategy"):
+        if hasattr(spec, name):
+            return getattr(spec, name)
+    sink = getattr(spec, "sink", spec)
+    return getattr(sink, "function", sink)

@@ -1,0 +1,62 @@
+"""The plan for people to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from tidemill.graph.plan import ChainPlan, ExchangeEdge, JobPlan, OperatorPlan
+
+
+def explain_plan(plan: JobPlan) -> str:
+    """Levels from the sources down; in each the chains with their operators, and where their records go next."""
+    lines = [f"Job {plan.name!r} ({plan.runtime_mode}, max parallelism {plan.max_parallelism})"]
+    for number, level in enumerate(plan.levels):
+        lines.append(f"Level {number}")
+        for chain in level:
+            lines.extend("  " + line for line in _chain(plan, plan.chains[chain]))
+    return "\n".join(lines)
+
+
+def _chain(plan: JobPlan, chain: ChainPlan) -> Iterator[str]:
+    yield f"Chain {chain.id} ({_parallelism(chain.parallelism)})"
+    producers = {link.target: link for link in chain.links}
+    depth: dict[int, int] = {}
+    for position, operator in enumerate(chain.operators):
+        link = producers.get(position)
+        depth[position] = 0 if link is None else depth[link.source] + 1
+        side = f"[{link.side_output}] " if link is not None and link.side_output is not None else ""
+        indent = "  " * (depth[position] + 1)
+        yield f"{indent}{side}{_operator(operator, plan)}"
+        for edge in plan.edges:
+            if edge.source_chain == chain.id and edge.source_operator == position:
+                yield f"{indent}  => {_exchange(edge, plan)}"
+
+
+def _operator(operator: OperatorPlan, plan: JobPlan) -> str:
+    notes = [f"uid {operator.uid}" if operator.explicit_uid else f"uid {operator.uid[:8]} (derived)"]
+    if operator.keyed:
+        notes.append("keyed")
+    if operator.max_parallelism != plan.max_parallelism:
+        notes.append(f"max parallelism {operator.max_parallelism}")
+    if operator.guarantee:
+        notes.append(operator.guarantee)
+    if operator.output_type is not None and not operator.guarantee:
+        notes.append(str(operator.output_type))
+    file, _, line = operator.user_line.rpartition(":")
+    notes.append(f"{PurePath(file).name}:{line}" if file else operator.user_line)
+    description = f" - {operator.description}" if operator.description else ""
+    return f"{operator.name}{description} ({', '.join(notes)})"
+
+
+def _exchange(edge: ExchangeEdge, plan: JobPlan) -> str:
+    target = plan.chains[edge.target_chain]
+    side = f"side output {edge.side_output!r}, " if edge.side_output is not None else ""
+    which = f", input {edge.input_index + 1}" if target.head.inputs > 1 else ""
+    return f"{side}{edge.description or edge.kind.value} to chain {target.id} ({target.head.name}{which})"
+
+
+def _parallelism(parallelism: int | None) -> str:
+    if parallelism is None:
+        return "parallelism of its Spark source"
+    return "default parallelism" if parallelism == 0 else f"parallelism {parallelism}"

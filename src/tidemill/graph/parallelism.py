@@ -1,0 +1,191 @@
+"""How many subtasks each operator has, how records are spread on each edge, and which edges stay inside a task."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tidemill.common.configuration import Configuration
+from tidemill.config import PipelineOptions
+from tidemill.datastream.sources import Source, SplitSource
+from tidemill.datastream.specs import SourceSpec
+from tidemill.datastream.transformations import (
+    ChainingStrategy,
+    Partitioning,
+    PartitionKind,
+    Transformation,
+    Upstream,
+)
+from tidemill.errors import GraphError
+from tidemill.graph.topology import place, upstreams
+
+_log = logging.getLogger(__name__)
+
+#: Key groups of an operator for which nothing is set: enough to scale to any cluster we can foresee, few enough that
+#: an empty group costs nothing worth measuring.
+DEFAULT_MAX_PARALLELISM = 1024
+
+#: Parallelism of an operator for which nothing is set: the executor decides.
+UNDECIDED = 0
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What holds for operators that do not say otherwise."""
+
+    parallelism: int
+    max_parallelism: int
+    #: Whether the parallelism was asked for, or is only what the cluster offers and may be lowered.
+    asked_for: bool
+    chaining: bool
+
+    @staticmethod
+    def of(configuration: Configuration, offered: int | None) -> Defaults:
+        """From the configuration, and what the executor offers where it is silent."""
+        asked_for = configuration.contains(PipelineOptions.PARALLELISM)
+        parallelism = configuration.get(PipelineOptions.PARALLELISM) if asked_for else offered or UNDECIDED
+        most = configuration.get(PipelineOptions.MAX_PARALLELISM)
+        return Defaults(
+            parallelism,
+            DEFAULT_MAX_PARALLELISM if most == -1 else most,
+            asked_for,
+            configuration.get(PipelineOptions.OPERATOR_CHAINING),
+        )
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A resolved edge: ``chained`` ones stay inside a task."""
+
+    upstream: Upstream
+    consumer: Transformation
+    input_index: int
+    partitioning: Partitioning
+    chained: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Parallelism and max parallelism by transformation number, and all edges."""
+
+    parallelism: Mapping[int, int | None]
+    max_parallelism: Mapping[int, int]
+    edges: Sequence[Edge]
+
+
+class LayoutBuilder:
+    """Goes through the operators once, producers first."""
+
+    def __init__(self, defaults: Defaults) -> None:
+        self._defaults = defaults
+        self._parallelism: dict[int, int | None] = {}
+        self._most: dict[int, int] = {}
+        self._groups: dict[int, str] = {}
+        self._edges: list[Edge] = []
+
+    def build(self, nodes: Sequence[Transformation]) -> Layout:
+        """Resolve all operators; raises ``GraphError`` for a parallelism that cannot be."""
+        for node in nodes:
+            self._groups[node.id] = self._slot_sharing_group(node)
+            self._most[node.id] = node.max_parallelism or self._defaults.max_parallelism
+            self._parallelism[node.id] = self._resolve(node)
+            self._check_bounds(node)
+            for index, edges in enumerate(node.inputs):
+                self._edges.extend(self._edge(upstream, node, index) for upstream in edges)
+        return Layout(self._parallelism, self._most, self._edges)
+
+    def _resolve(self, node: Transformation) -> int | None:
+        if isinstance(node.spec, SourceSpec):
+            return self._of_source(node, node.spec.source)
+        if node.parallelism is not None:
+            return node.parallelism
+        if self._follows_its_source(node):
+            return None
+        return self._default(node)
+
+    def _of_source(self, node: Transformation, source: Source) -> int | None:
+        if not isinstance(source, SplitSource):
+            if node.parallelism is not None:
+                _log.warning(
+                    "%s: a Spark source has as many subtasks as partitions, not %d", place(node), node.parallelism
+                )
+            return None
+        if source.parallelism is not None and node.parallelism not in (None, source.parallelism):
+            raise GraphError(
+                f"{place(node)} reads with parallelism {source.parallelism}, {node.parallelism} is not possible: "
+                "call rebalance() behind it and set the parallelism of what follows"
+            )
+        return node.parallelism or source.parallelism or self._default(node)
+
+    def _default(self, node: Transformation) -> int:
+        chosen = self._defaults.parallelism
+        return chosen if self._defaults.asked_for else min(chosen, self._most[node.id])
+
+    def _follows_its_source(self, node: Transformation) -> bool:
+        """Whether an operator joins the chain of a Spark source, whose number of subtasks changes with the input."""
+        edges = upstreams(node)
+        if len(edges) != 1 or self._parallelism[edges[0].node.id] is not None:
+            return False
+        return _may_be_forward(edges[0]) and self._may_chain(edges[0].node, node) and not has_operator_state(node)
+
+    def _edge(self, upstream: Upstream, node: Transformation, index: int) -> Edge:
+        ours, theirs = self._parallelism[node.id], self._parallelism[upstream.node.id]
+        partitioning = upstream.partitioning
+        if partitioning is None:
+            partitioning = Partitioning(PartitionKind.FORWARD if ours == theirs else PartitionKind.REBALANCE)
+        elif partitioning.kind is PartitionKind.FORWARD and ours != theirs:
+            raise GraphError(
+                f"forward() needs the same parallelism on both sides, but {place(upstream.node)} has "
+                f"{_shown(theirs)} and {place(node)} has {_shown(ours)}: use rebalance() or rescale()"
+            )
+        chained = (
+            partitioning.kind is PartitionKind.FORWARD
+            and len(upstreams(node)) == 1
+            and self._may_chain(upstream.node, node)
+        )
+        return Edge(upstream, node, index, partitioning, chained)
+
+    def _may_chain(self, producer: Transformation, consumer: Transformation) -> bool:
+        return (
+            self._defaults.chaining
+            and consumer.chaining is ChainingStrategy.ALWAYS
+            and producer.chaining is not ChainingStrategy.NEVER
+            and not consumer.keyed
+            and len(consumer.inputs) == 1
+            and self._groups[producer.id] == self._groups[consumer.id]
+        )
+
+    def _slot_sharing_group(self, node: Transformation) -> str:
+        """As set, else that of the inputs if they agree."""
+        if node.slot_sharing_group is not None:
+            return node.slot_sharing_group
+        groups = {self._groups[upstream.node.id] for upstream in upstreams(node)}
+        return groups.pop() if len(groups) == 1 else "default"
+
+    def _check_bounds(self, node: Transformation) -> None:
+        parallelism, most = self._parallelism[node.id], self._most[node.id]
+        if parallelism is not None and parallelism > most:
+            raise GraphError(
+                f"{place(node)} has parallelism {parallelism}, but max parallelism {most}: lower the one "
+                "with set_parallelism(), or raise the other with set_max_parallelism() (fixed once there is state)"
+            )
+
+
+def has_operator_state(node: Transformation) -> bool:
+    """Whether the operator's function keeps state of its subtask, so that subtasks must not come and go."""
+    function = getattr(node.spec, "function", None)
+    if function is None:
+        sink = getattr(node.spec, "sink", None)
+        function = getattr(sink, "function", sink)
+    return hasattr(function, "snapshot_state") and hasattr(function, "initialize_state")
+
+
+def _may_be_forward(upstream: Upstream) -> bool:
+    return upstream.partitioning is None or upstream.partitioning.kind is PartitionKind.FORWARD
+
+
+def _shown(parallelism: int | None) -> str:
+    if parallelism is None:
+        return "that of its Spark source"
+    return "the default" if parallelism == UNDECIDED else str(parallelism)

@@ -1,0 +1,110 @@
+"""The compiled job: chains of operators, the exchanges between them, and the levels they run on.
+
+A plan is plain data. It is made once on the driver, shipped to the workers, printed by ``explain`` and compared across
+versions of a program. User functions are inside as bytes, pickled one by one, so that each can be named in an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidemill.common.typeinfo import TypeInformation
+from tidemill.datastream.transformations import PartitionKind
+
+
+@dataclass(frozen=True)
+class OperatorPlan:
+    """One operator inside a chain.
+
+    ``uid`` addresses its state: the user's uid, else one derived from the shape of the program (see ``explicit_uid``).
+    ``spec`` is the cloudpickled spec of ``tidemill.datastream.specs``. ``inputs`` counts logical inputs (0, 1 or 2).
+    """
+
+    uid: str
+    name: str
+    spec: bytes
+    spec_kind: str
+    inputs: int = 1
+    keyed: bool = False
+    explicit_uid: bool = False
+    key_type: TypeInformation | None = None
+    output_type: TypeInformation | None = None
+    max_parallelism: int = 1024
+    description: str = ""
+    user_line: str = ""
+    #: Side outputs that the program reads, with their types.
+    side_outputs: tuple[tuple[str, TypeInformation], ...] = ()
+    #: "exactly-once" or "at-least-once" for a sink, else empty.
+    guarantee: str = ""
+
+
+@dataclass(frozen=True)
+class ChainLink:
+    """A one-to-one edge inside a chain: positions of producer and consumer, and the side output it carries."""
+
+    source: int
+    target: int
+    input_index: int = 0
+    side_output: str | None = None
+
+
+@dataclass(frozen=True)
+class ExchangeEdge:
+    """An edge between chains; ``partitioner`` is the cloudpickled :class:`Partitioning` (selector, custom function)."""
+
+    id: int
+    source_chain: int
+    source_operator: int
+    side_output: str | None
+    kind: PartitionKind
+    partitioner: bytes
+    target_chain: int
+    input_index: int
+    #: The partitioning in words, with its key: ``HASH(0)``.
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class ChainPlan:
+    """Operators that run in one subtask, in topological order; position 0 is the head, the only one with exchanges in.
+
+    ``parallelism`` is None for a chain that follows the partitions of its Spark source from epoch to epoch.
+    """
+
+    id: int
+    operators: tuple[OperatorPlan, ...]
+    links: tuple[ChainLink, ...]
+    parallelism: int | None
+    level: int
+
+    @property
+    def name(self) -> str:
+        return " -> ".join(operator.name for operator in self.operators)
+
+    @property
+    def head(self) -> OperatorPlan:
+        return self.operators[0]
+
+    @property
+    def stateful(self) -> bool:
+        """Whether the head is keyed; operator state is found out at run time and never moves a chain."""
+        return self.head.keyed
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """A whole job. ``levels[i]`` lists the ids of the chains on level i; ``chains[id].id == id``."""
+
+    name: str
+    chains: tuple[ChainPlan, ...]
+    edges: tuple[ExchangeEdge, ...]
+    levels: tuple[tuple[int, ...], ...]
+    max_parallelism: int
+    runtime_mode: str = "STREAMING"
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def edges_from(self, chain: int) -> tuple[ExchangeEdge, ...]:
+        return tuple(edge for edge in self.edges if edge.source_chain == chain)
+
+    def edges_into(self, chain: int) -> tuple[ExchangeEdge, ...]:
+        return tuple(edge for edge in self.edges if edge.target_chain == chain)

@@ -1,0 +1,40 @@
+"""Which operators belong to a program, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidemill.datastream.transformations import Transformation, Upstream
+from tidemill.errors import GraphError
+
+
+def reachable(transformations: Iterable[Transformation]) -> tuple[Transformation, ...]:
+    """The registered operators and everything they read from, producers before consumers.
+
+    Operators are numbered as they are built, and can only read what was built before: their numbers are an order.
+    Raises ``GraphError`` if there is nothing to run.
+    """
+    found: dict[int, Transformation] = {}
+    waiting = list(transformations)
+    while waiting:
+        node = waiting.pop()
+        if node.id not in found:
+            found[node.id] = node
+            waiting.extend(upstream.node for upstream in upstreams(node))
+    if not found:
+        raise GraphError(
+            "No operators defined in streaming topology. Cannot execute: a program needs at least one transformation "
+            "or sink behind its sources, and each execute() takes the program built since the last one."
+        )
+    return tuple(found[number] for number in sorted(found))
+
+
+def upstreams(node: Transformation) -> list[Upstream]:
+    """All edges into an operator."""
+    return [upstream for edges in node.inputs for upstream in edges]
+
+
+def place(node: Transformation) -> str:
+    """An operator as errors name it."""
+    uid = f", uid {node.uid!r}" if node.uid is not None else ""
+    return f"operator {node.name!r} ({node.user_line}{uid})"

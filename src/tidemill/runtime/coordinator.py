@@ -1,0 +1,320 @@
+"""The driver's side of an epoch: what Flink's checkpoint coordinator does, once per epoch.
+
+An epoch is committed in these steps:
+
+1. fix the epoch's context on top of the head manifest;
+2. let the engine run all levels as one job, and take the reports of all subtasks;
+3. judge them: one consistent cut is published, anything else is run again;
+4. publish the manifest: the commit point;
+5. commit the sinks' committables, idempotently;
+6. now and then merge runs in the background and delete what nobody refers to.
+
+After a crash between 4 and 5 the next lineage finds the committables in its head and commits them (again).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.model import Ack, Epoch, Manifest
+from tidemill.checkpoint.protocol import Publish, build_manifest, judge
+from tidemill.datastream.sinks import Committed, Committer
+from tidemill.errors import CheckpointError, GraphError, JobExecutionError, StateError, TidemillError
+from tidemill.faults import reach
+from tidemill.graph.plan import JobPlan
+from tidemill.runtime.epoch import EpochContext
+from tidemill.runtime.failures import Failure
+from tidemill.runtime.records import MIN_TIME
+from tidemill.runtime.snapshots import Snapshots
+from tidemill.runtime.task import JobBundle, read_report
+
+log = logging.getLogger(__name__)
+
+#: How often one epoch is run again because attempts did not fit together, before something is taken to be wrong.
+_MOST_RUNS = 10
+
+
+@dataclass(frozen=True)
+class EpochInput:
+    """The input of one epoch.
+
+    ``splits`` gives, per source chain, one pickled split per subtask. ``frames`` is whatever the engine itself reads
+    (Spark's batch), with the number of its partitions per chain in ``partitions``. ``positions`` is where each source
+    stands afterwards, by the uid of its operator; ``spark`` are Spark's own positions.
+    """
+
+    splits: Mapping[int, list[bytes]] = field(default_factory=dict)
+    frames: Any = None
+    partitions: Mapping[int, int] = field(default_factory=dict)
+    positions: Mapping[str, Any] = field(default_factory=dict)
+    spark: dict[str, Any] | None = None
+    last: bool = False
+
+
+class Engine(Protocol):
+    """Runs the levels of an epoch somewhere."""
+
+    def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
+        """Run all levels; returns the reports (acks and failures) that reached the driver."""
+        ...
+
+    def close(self) -> None:
+        """Let go of warm chains and whatever else the engine holds for the job."""
+        ...
+
+
+@dataclass(frozen=True)
+class EpochStats:
+    """What one committed epoch cost and did, for progress displays and metrics."""
+
+    epoch: int
+    records_in: int
+    seconds: float
+    run_seconds: float
+    publish_seconds: float
+    commit_seconds: float
+    delta_bytes: int
+    state_entries: int
+    runs: int
+    metrics: Mapping[str, float]
+
+
+class Coordinator:
+    """Commits epochs of one job, one after the other, for one lineage."""
+
+    def __init__(
+        self,
+        bundle: JobBundle,
+        engine: Engine,
+        parallelism: int,
+        committers: Mapping[str, Committer],
+        *,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        snapshots: Snapshots | None = None,
+        allow_non_restored_state: bool = False,
+        on_epoch: Callable[[EpochStats], None] | None = None,
+    ) -> None:
+        # configuration
+        self._bundle = bundle
+        self._plan = bundle.plan
+        self._engine = engine
+        self._parallelism = parallelism
+        self._clock = clock
+        self._allow_non_restored = allow_non_restored_state
+        self._on_epoch = on_epoch
+        self._log = ManifestLog(bundle.storage, bundle.job_id)
+        self._snapshots = snapshots
+        self._committers = committers
+        # transient
+        self.lineage = ""
+
+    @property
+    def head(self) -> Manifest:
+        """The last committed manifest."""
+        return self._log.head
+
+    @property
+    def manifests(self) -> ManifestLog:
+        """The job's manifest log."""
+        return self._log
+
+    def open(self) -> Manifest | None:
+        """Open a lineage; commits what a former driver published but may not have committed.
+
+        Returns the manifest the job goes on from, or None for a new job. Raises before anything runs if the program
+        does not fit the state.
+        """
+        found = self._log.read_head()
+        if found is not None:
+            self._check_restorable(found)
+        lineage, restored = self._log.open_lineage()
+        self.lineage = lineage
+        self._discard_leftovers()
+        self._commit(self.head)
+        if self._snapshots is not None:
+            self._snapshots.start(self._log)
+        return restored
+
+    def run_epoch(self, inputs: EpochInput) -> Manifest:
+        """Run and commit one epoch. Raises what a user function raised; the head is then what it was."""
+        started = time.perf_counter()
+        reach("offsets.logged")
+        epoch = Epoch(self.head.epoch + 1)
+        for run in range(_MOST_RUNS):
+            context = self._context(epoch, run, inputs)  # 1
+            reports = [read_report(report) for report in self._engine.run_epoch(context, inputs)]  # 2
+            raise_failure(report for report in reports if isinstance(report, Failure))
+            ran = time.perf_counter()
+            reach("acks.collected")
+            verdict = self._judge(context, [report for report in reports if isinstance(report, Ack)])  # 3
+            if isinstance(verdict, Publish):
+                break
+            log.warning("epoch %d is run again: %s", epoch, verdict.reason)
+        else:
+            raise JobExecutionError(f"epoch {epoch} did not fit together in {_MOST_RUNS} runs; last: {verdict.reason}")
+        manifest = self._publish(context, verdict, inputs)  # 4
+        published = time.perf_counter()
+        self._commit(manifest)  # 5
+        reach("epoch.done")
+        if self._snapshots is not None:
+            self._snapshots.after_epoch(self._log)  # 6
+        self._tell(manifest, run, started, ran, published)
+        return manifest
+
+    def timer_due(self) -> bool:
+        """Whether a processing-time timer waits for an epoch."""
+        return self.head.next_timer is not None and self.head.next_timer <= self._clock()
+
+    def close(self) -> None:
+        """Stop background work, release committers and the engine's hold on the job."""
+        if self._snapshots is not None:
+            self._snapshots.stop()
+        for committer in self._committers.values():
+            committer.close()
+        self._engine.close()
+
+    def _context(self, epoch: Epoch, run: int, inputs: EpochInput) -> EpochContext:
+        head = self.head
+        parallelism = tuple(
+            self._width(chain.id, chain.parallelism, inputs) for chain in self._plan.chains
+        )
+        attempts = {}
+        clocks = {}
+        lowest = None
+        for chain in self._plan.chains:
+            uid = chain.head.uid
+            if chain.head.keyed and uid in head.attempts:
+                attempts[chain.id] = tuple(head.attempts[uid])
+            marks = head.watermarks.get(uid)
+            if marks:
+                low = min(marks)
+                lowest = low if lowest is None else min(lowest, low)
+                if low > MIN_TIME:
+                    same = len(marks) == parallelism[chain.id]
+                    clocks[chain.id] = tuple(marks) if same else (low,) * parallelism[chain.id]
+        return EpochContext(
+            job_id=self._bundle.job_id,
+            lineage=self.lineage,
+            epoch=epoch,
+            run=run,
+            head=head.slot if head.runs else None,
+            clock=max(self._clock(), head.clock),
+            parallelism=parallelism,
+            attempts=attempts,
+            clocks=clocks,
+            watermark_base=MIN_TIME if lowest is None else lowest,
+            last=inputs.last,
+        )
+
+    def _width(self, chain: int, fixed: int | None, inputs: EpochInput) -> int:
+        if chain in inputs.partitions:
+            return max(1, inputs.partitions[chain])
+        return fixed if fixed is not None else self._parallelism
+
+    def _judge(self, context: EpochContext, acks: list[Ack]) -> Any:
+        chains = self._plan.chains
+        expected = {chain.head.uid: context.parallelism[chain.id] for chain in chains}
+        edges = {(chains[edge.source_chain].head.uid, chains[edge.target_chain].head.uid) for edge in self._plan.edges}
+        return judge(expected, edges, acks, epoch=Epoch(context.epoch), run=context.run)
+
+    def _publish(self, context: EpochContext, verdict: Publish, inputs: EpochInput) -> Manifest:
+        head = self.head
+        described = None if head.operators or head.operators_slot else describe_operators(self._plan)
+        manifest = build_manifest(
+            head,
+            verdict,
+            clock=context.clock,
+            sources={**head.sources, **inputs.positions},
+            spark=inputs.spark,
+            max_parallelism={op.uid: op.max_parallelism for chain in self._plan.chains for op in chain.operators}
+            if described is not None
+            else None,
+            operators=described,
+            runs=None if self._snapshots is None else self._snapshots.runs_for(head),
+            finished=inputs.last,
+        )
+        self._log.publish(manifest)
+        return manifest
+
+    def _commit(self, manifest: Manifest) -> None:
+        if not manifest.committables:
+            return
+        reach("sink.commit.before")
+        for uid, by_subtask in manifest.committables.items():
+            committer = self._committers.get(uid)
+            if committer is None:
+                raise CheckpointError(
+                    f"epoch {manifest.epoch} has results to commit for the sink with uid {uid!r}, "
+                    "which is not part of the program any more"
+                )
+            committer.commit(
+                [Committed(manifest.epoch, subtask, data) for subtask, data in sorted(by_subtask.items())]
+            )
+        reach("sink.commit.after")
+
+    def _discard_leftovers(self) -> None:
+        head = self.head
+        for uid, committer in self._committers.items():
+            in_use = [data for entries in head.committables.get(uid, {}).values() for data in entries]
+            committer.discard(in_use)
+
+    def _check_restorable(self, found: Manifest) -> None:
+        known = {op.uid: op for chain in self._plan.chains for op in chain.operators}
+        for uid, description in self._log.operators_of(found).items():
+            operator = known.get(uid)
+            if operator is None:
+                if description.get("keyed") and not self._allow_non_restored:
+                    raise StateError(
+                        f"the checkpoint has state of operator {description['name']!r} (uid {uid}), which is not part of "
+                        "the program. Give the operator the same uid as before, or drop its state with "
+                        "execution.savepoint.ignore-unclaimed-state: true"
+                    )
+                continue
+            stored = found.max_parallelism.get(uid, operator.max_parallelism)
+            if operator.keyed and stored != operator.max_parallelism:
+                raise GraphError(
+                    f"operator {operator.name!r} (uid {uid}) was started with max parallelism {stored} and now has "
+                    f"{operator.max_parallelism}: it cannot be changed, set it back to {stored}"
+                )
+
+    def _tell(self, manifest: Manifest, run: int, started: float, ran: float, published: float) -> None:
+        if self._on_epoch is None:
+            return
+        now = time.perf_counter()
+        sources = [chain.head.uid for chain in self._plan.chains if chain.head.inputs == 0]
+        self._on_epoch(
+            EpochStats(
+                epoch=manifest.epoch,
+                records_in=int(sum(manifest.metrics.get(f"{uid}.numRecordsOut", 0) for uid in sources)),
+                seconds=now - started,
+                run_seconds=ran - started,
+                publish_seconds=published - ran,
+                commit_seconds=now - published,
+                delta_bytes=sum(piece.length for piece in manifest.pieces),
+                state_entries=int(manifest.metrics.get("stateEntries", 0)),
+                runs=run + 1,
+                metrics=manifest.metrics,
+            )
+        )
+
+
+def describe_operators(plan: JobPlan) -> dict[str, Any]:
+    """What a later restore must know of each operator."""
+    return {
+        operator.uid: {"name": operator.name, "kind": operator.spec_kind, "keyed": operator.keyed}
+        for chain in plan.chains
+        for operator in chain.operators
+    }
+
+
+def raise_failure(failures: Iterable[Failure]) -> None:
+    """Raise the first real failure, if any: consequences of another subtask's failure come last."""
+    found = sorted(failures, key=lambda failure: (not failure.primary, failure.chain, failure.subtask))
+    if found:
+        error: TidemillError = found[0].to_error()
+        raise error

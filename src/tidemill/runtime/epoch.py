@@ -1,0 +1,73 @@
+"""What changes from epoch to epoch, as one small value: the only thing a task needs beside the constant job plan."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+from tidemill.graph.plan import JobPlan
+from tidemill.runtime.records import MIN_TIME
+
+
+@dataclass(frozen=True)
+class EpochContext:
+    """Everything a subtask must know about its epoch.
+
+    ``head`` is the slot of the manifest the epoch builds on. ``attempts`` names, per chain, the attempts that manifest
+    was made of. ``clocks`` gives each chain's committed input watermark per subtask. ``clock`` is the processing time,
+    fixed by the driver for the whole epoch. ``last`` marks the final epoch of a bounded job: time goes to its end.
+    """
+
+    job_id: str
+    lineage: str
+    epoch: int
+    run: int
+    head: int | None
+    clock: int
+    parallelism: tuple[int, ...]
+    attempts: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    clocks: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    watermark_base: int = MIN_TIME
+    last: bool = False
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> EpochContext:
+        fields = json.loads(text)
+        fields["parallelism"] = tuple(fields["parallelism"])
+        fields["attempts"] = {int(chain): tuple(attempts) for chain, attempts in fields["attempts"].items()}
+        fields["clocks"] = {int(chain): tuple(clocks) for chain, clocks in fields["clocks"].items()}
+        return cls(**fields)
+
+
+class Layout:
+    """Where each subtask of each chain stands: its partition on its level, for one epoch."""
+
+    def __init__(self, plan: JobPlan, parallelism: tuple[int, ...]) -> None:
+        self._first: dict[int, int] = {}
+        self._partitions: list[list[tuple[int, int]]] = []
+        for chains in plan.levels:
+            partitions: list[tuple[int, int]] = []
+            for chain in chains:
+                self._first[chain] = len(partitions)
+                partitions.extend((chain, subtask) for subtask in range(parallelism[chain]))
+            self._partitions.append(partitions)
+
+    def partition(self, chain: int, subtask: int) -> int:
+        """The partition of a subtask on the level of its chain."""
+        return self._first[chain] + subtask
+
+    def subtask(self, level: int, partition: int) -> tuple[int, int]:
+        """The (chain, subtask) that stands at a partition of a level."""
+        return self._partitions[level][partition]
+
+    def width(self, level: int) -> int:
+        """The number of partitions of a level."""
+        return len(self._partitions[level])
+
+    @property
+    def depth(self) -> int:
+        """The number of levels."""
+        return len(self._partitions)

@@ -1,0 +1,87 @@
+"""Errors of user functions: the user's own traceback first, then where in the job it happened and on which record.
+
+A failing user function does not end the worker, nor does Spark retry it: the subtask reports a :class:`Failure` to the
+driver in place of its ack. What is no fault of the program (a lost disk, a killed process) stays an exception and is
+Spark's to retry.
+"""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tidemill import errors
+from tidemill.errors import TidemillError, UserCodeError
+
+_PACKAGE: Final = str(Path(__file__).parent.parent)
+_NOTHING: Final = object()
+#: How much of a record or key is shown.
+_SHOWN: Final = 200
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A subtask's report that it could not finish its epoch. ``primary`` is False for a mere consequence."""
+
+    kind: str
+    message: str
+    chain: str
+    subtask: int
+    primary: bool = True
+
+    def to_error(self) -> TidemillError:
+        """The exception to raise on the driver."""
+        kind = getattr(errors, self.kind, TidemillError)
+        error: TidemillError = kind(self.message)
+        return error
+
+
+def user_traceback(error: BaseException) -> str:
+    """The traceback of an exception without the engine's frames at its top."""
+    frames = traceback.extract_tb(error.__traceback__)
+    shown = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)] or list(frames)
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(shown)]
+    if error.__cause__ is not None and not isinstance(error, TidemillError):
+        lines[:0] = [
+            *traceback.format_exception(error.__cause__),
+            "\nThe above exception was the direct cause of the following exception:\n\n",
+        ]
+    lines += traceback.format_exception_only(error)
+    return "".join(lines).rstrip()
+
+
+def user_error(
+    where: str, error: BaseException, *, record: Any = _NOTHING, key: Any = _NOTHING, line: str = ""
+) -> TidemillError:
+    """Wrap what a user function raised.
+
+    An error of our own that a user function ran into (state used in the wrong place, say) keeps its class, so that
+    callers can tell it apart; everything else becomes a :class:`UserCodeError`.
+    """
+    details = []
+    if record is not _NOTHING:
+        details.append(f"record {_short(record)}")
+    if key is not _NOTHING:
+        details.append(f"key {_short(key)}")
+    message = f"{user_traceback(error)}\n\nraised in {where}"
+    if line:
+        message += f", defined at {line}"
+    if details:
+        message += f", while processing {', '.join(details)}"
+    kind = type(error) if isinstance(error, TidemillError) else UserCodeError
+    return kind(message)
+
+
+def failure_of(error: TidemillError, chain: str, subtask: int) -> Failure:
+    """The report of an error that is the program's own."""
+    return Failure(type(error).__name__, str(error), chain, subtask)
+
+
+def _short(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception as error:  # a broken __repr__ must not hide the real error
+        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -1,0 +1,195 @@
+"""A job from its submission to its end: one thread that runs it, starts it again after failures, and can be cancelled."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tidemill.common.completable_future import CompletableFuture
+from tidemill.common.job_client import JobClient
+from tidemill.common.job_execution_result import JobExecutionResult
+from tidemill.common.job_id import JobID
+from tidemill.common.job_status import JobStatus
+from tidemill.errors import (
+    CheckpointOwnershipError,
+    ConfigurationError,
+    CorruptFileError,
+    FencedError,
+    GraphError,
+    JobCancelledError,
+    TidemillError,
+)
+from tidemill.runtime.coordinator import EpochStats
+from tidemill.runtime.restarts import Restarts
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Errors that a restart cannot mend.
+_FINAL = (FencedError, ConfigurationError, GraphError, CheckpointOwnershipError, CorruptFileError)
+
+
+class StopSignal:
+    """Tells the thread that runs a job to end; whoever waits on it is woken at once."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._hooks: list[Callable[[], None]] = []
+
+    def set(self) -> None:
+        """Ask the job to end."""
+        self._event.set()
+        for hook in self._hooks:
+            hook()
+
+    def on_set(self, hook: Callable[[], None]) -> None:
+        """Call ``hook`` when the job is asked to end (to interrupt what it waits for)."""
+        self._hooks.append(hook)
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait, at most so long; whether the job is to end."""
+        return self._event.wait(seconds)
+
+    def check(self) -> None:
+        """Raise :class:`JobCancelledError` if the job is to end."""
+        if self._event.is_set():
+            raise JobCancelledError("the job was cancelled")
+
+
+@dataclass(frozen=True)
+class ExceptionEntry:
+    """One entry of a job's exception history."""
+
+    timestamp: int
+    message: str
+
+
+class RunningJob(JobClient):
+    """A job that runs in a thread of this process.
+
+    ``attempt`` runs the job from its last committed epoch until it ends, and raises what it failed with; ``cleanup`` is
+    called once, when nothing of the job runs any more.
+    """
+
+    def __init__(
+        self,
+        job_id: str,
+        name: str,
+        attempt: Callable[[StopSignal], None],
+        restarts: Restarts,
+        cleanup: Callable[[], None],
+    ) -> None:
+        self.name = name
+        self._job_id = JobID(job_id)
+        self._attempt = attempt
+        self._restarts = restarts
+        self._cleanup = cleanup
+        self._stop = StopSignal()
+        self._status = JobStatus.CREATED
+        self._started = time.monotonic()
+        self._result: CompletableFuture[JobExecutionResult] = CompletableFuture()
+        self._ended: CompletableFuture[None] = CompletableFuture()
+        self.exceptions: list[ExceptionEntry] = []
+        self.epochs: list[EpochStats] = []
+        self.num_restarts = 0
+        self._thread = threading.Thread(target=self._main, name=f"tidemill-job-{job_id}", daemon=True)
+
+    def start(self) -> RunningJob:
+        """Begin; returns at once."""
+        self._thread.start()
+        return self
+
+    def note_epoch(self, stats: EpochStats) -> None:
+        """Remember what an epoch did; the last thousand are kept."""
+        self.epochs.append(stats)
+        del self.epochs[:-1000]
+
+    def get_job_id(self) -> JobID:
+        return self._job_id
+
+    def get_job_status(self) -> CompletableFuture[JobStatus]:
+        return CompletableFuture.completed(self._status)
+
+    def cancel(self) -> CompletableFuture[None]:
+        if not self._status.is_globally_terminal_state():
+            self._status = JobStatus.CANCELLING
+        self._stop.set()
+        return self._ended
+
+    def stop_with_savepoint(
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+    ) -> CompletableFuture[str]:
+        return self._no_savepoints()
+
+    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
+        return self._no_savepoints()
+
+    def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
+        return CompletableFuture.completed(self._totals())
+
+    def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
+        return self._result
+
+    @staticmethod
+    def _no_savepoints() -> CompletableFuture[str]:
+        return CompletableFuture.failed(
+            TidemillError(
+                "this version commits every epoch but has no savepoints yet; "
+                "a job goes on from its checkpoint directory when it is started again with the same execution.job-id"
+            )
+        )
+
+    def _totals(self) -> dict[str, Any]:
+        totals: dict[str, Any] = {}
+        for stats in self.epochs:
+            for name, value in stats.metrics.items():
+                totals[name] = totals.get(name, 0) + value
+        return totals
+
+    def _main(self) -> None:
+        error: BaseException | None = None
+        try:
+            error = self._run_until_over()
+        finally:
+            self._finish(error)
+
+    def _run_until_over(self) -> BaseException | None:
+        while True:
+            try:
+                if not self._stop.is_set():
+                    self._status = JobStatus.RUNNING
+                    self._attempt(self._stop)
+                return JobCancelledError("the job was cancelled") if self._stop.is_set() else None
+            except Exception as error:
+                if self._stop.is_set():
+                    return JobCancelledError("the job was cancelled")
+                self.exceptions.append(ExceptionEntry(time.time_ns() // 1_000_000, str(error)))
+                delay = None if isinstance(error, _FINAL) else self._restarts.after_failure(time.monotonic())
+                if delay is None:
+                    return error
+                self.num_restarts += 1
+                self._status = JobStatus.RESTARTING
+                log.warning("job %s failed and starts again in %.1f s: %s", self.name, delay, error)
+                self._stop.wait(delay)
+
+    def _finish(self, error: BaseException | None) -> None:
+        try:
+            self._cleanup()
+        except Exception as problem:
+            log.warning("cleaning up after job %s failed: %s", self.name, problem)
+        runtime = int((time.monotonic() - self._started) * 1000)
+        if error is None:
+            self._status = JobStatus.FINISHED
+            self._result._future.set_result(JobExecutionResult(self._job_id, runtime, self._totals()))
+        else:
+            self._status = JobStatus.CANCELED if isinstance(error, JobCancelledError) else JobStatus.FAILED
+            self._result._future.set_exception(error)
+        self._ended._future.set_result(None)

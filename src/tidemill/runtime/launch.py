@@ -1,0 +1,135 @@
+"""What every executor does to start a program: compile it, find its driver-side parts, choose its storage."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidemill.checkpoint.storage import Storage, storage_for
+from tidemill.common.configuration import Configuration
+from tidemill.common.job_id import JobID
+from tidemill.config import CheckpointingOptions, ExecutionOptions, PipelineOptions, StateOptions
+from tidemill.datastream.execution import JobProgram
+from tidemill.datastream.sinks import Committer
+from tidemill.datastream.sources import Source, SplitSource
+from tidemill.datastream.specs import SinkSpec, SourceSpec
+from tidemill.datastream.transformations import Transformation
+from tidemill.graph.compiler import compile_job
+from tidemill.graph.plan import JobPlan
+from tidemill.graph.uids import operators_by_uid
+from tidemill.runtime.chain import ChainSettings
+from tidemill.runtime.coordinator import Coordinator
+from tidemill.runtime.job import StopSignal
+from tidemill.runtime.split_input import SplitInput
+from tidemill.runtime.task import JobBundle
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A compiled program with everything only the driver has."""
+
+    job_id: str
+    plan: JobPlan
+    configuration: Configuration
+    operators: dict[str, Transformation]
+
+    def sources(self) -> dict[int, Source]:
+        """The program's own source objects, by chain."""
+        found = {}
+        for chain in self.plan.chains:
+            spec = self.operators[chain.head.uid].spec
+            if isinstance(spec, SourceSpec):
+                found[chain.id] = spec.source
+        return found
+
+    def split_sources(self) -> dict[int, SplitSource]:
+        """Those of them that are read in plain Python."""
+        return {chain: source for chain, source in self.sources().items() if isinstance(source, SplitSource)}
+
+    def committers(self) -> dict[str, Committer]:
+        """A committer for each sink that has one, by operator uid."""
+        committers = {}
+        for uid, operator in self.operators.items():
+            if isinstance(operator.spec, SinkSpec):
+                committer = operator.spec.sink.create_committer()
+                if committer is not None:
+                    committers[uid] = committer
+        return committers
+
+    def bundle(self, storage: Storage, schemas: dict[int, bytes] | None = None) -> JobBundle:
+        """The part of the job that workers need."""
+        get = self.configuration.get
+        return JobBundle(
+            job_id=self.job_id,
+            plan=self.plan,
+            storage=storage,
+            settings=ChainSettings(
+                job_parameters=dict(get(PipelineOptions.GLOBAL_JOB_PARAMETERS) or {}),
+                runtime_mode=self.plan.runtime_mode,
+            ),
+            schemas=schemas or {},
+            parcel_size=get(ExecutionOptions.EXCHANGE_PARCEL_SIZE),
+            inline_limit=get(StateOptions.INLINE_DELTA_SIZE),
+        )
+
+
+def prepare(program: JobProgram, parallelism: int) -> Launch:
+    """Compile a program; ``parallelism`` is used where neither the program nor its configuration says."""
+    configuration = program.configuration
+    job_id = configuration.get(ExecutionOptions.JOB_ID) or str(JobID.generate())
+    plan = compile_job(program.transformations, configuration, program.name, default_parallelism=parallelism)
+    return Launch(job_id, plan, configuration, operators_by_uid(program.transformations))
+
+
+def open_storage(configuration: Configuration, job_id: str) -> tuple[Storage, Path | None, Callable[[], None]]:
+    """Where the job keeps what is durable: (storage, its directory if it is local, a function that ends its use).
+
+    Without a configured directory that is a temporary one, which is gone when the job is.
+    """
+    directory = configuration.get(CheckpointingOptions.DIRECTORY)
+    if directory is None:
+        root = Path(tempfile.mkdtemp(prefix="tidemill-"))
+
+        def remove() -> None:
+            shutil.rmtree(root, ignore_errors=True)
+
+        # Nobody can come back to a temporary directory: there is no point in waiting for the disk.
+        return storage_for(str(root), durable=False), root, remove
+    location = f"{directory.rstrip('/')}/{job_id}"
+    storage = storage_for(location)
+    return storage, Path(location.removeprefix("file://")), storage.close
+
+
+def run_split_job(
+    launch: Launch, coordinator: Coordinator, parallelism: int, stop: StopSignal, poll_seconds: float = 0.02
+) -> None:
+    """Run a job without Spark sources from its last committed epoch until its sources end or it is stopped."""
+    restored = coordinator.open()
+    if restored is not None and restored.finished:
+        return
+    get = launch.configuration.get
+    sources = SplitInput(
+        launch.plan,
+        launch.split_sources(),
+        coordinator.head.sources,
+        parallelism,
+        get(ExecutionOptions.EPOCH_MAX_RECORDS),
+    )
+    pause = get(ExecutionOptions.EPOCH_MIN_INTERVAL).total_seconds()
+    try:
+        while True:
+            stop.check()
+            if not sources.finished and not sources.available() and not coordinator.timer_due():
+                stop.wait(poll_seconds)
+                continue
+            inputs = sources.next_input()
+            coordinator.run_epoch(inputs)
+            if inputs.last:
+                return
+            if pause:
+                stop.wait(pause)
+    finally:
+        sources.close()

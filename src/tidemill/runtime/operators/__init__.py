@@ -1,0 +1,1 @@
+"""One class per kind of operator; each works on whole batches."""

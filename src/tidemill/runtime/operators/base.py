@@ -1,0 +1,181 @@
+"""What every operator has in common, and what it is told about its place in the job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidemill.datastream.function_base import RuntimeContext
+from tidemill.datastream.state import (
+    AggregatingState,
+    AggregatingStateDescriptor,
+    ListState,
+    ListStateDescriptor,
+    MapState,
+    MapStateDescriptor,
+    ReducingState,
+    ReducingStateDescriptor,
+    ValueState,
+    ValueStateDescriptor,
+)
+from tidemill.errors import StateError, TidemillError
+from tidemill.graph.plan import OperatorPlan
+from tidemill.metrics import MetricGroup
+from tidemill.runtime.failures import user_error
+from tidemill.runtime.metrics import OperatorMetrics
+from tidemill.runtime.output import Output
+from tidemill.runtime.records import MIN_TIME, Batch
+from tidemill.state.backend import KeyedStateBackend
+
+
+@dataclass
+class OperatorContext:
+    """The place of an operator instance: which subtask of which operator, with which state and output."""
+
+    plan: OperatorPlan
+    subtask: int
+    parallelism: int
+    attempt_number: int
+    output: Output
+    metrics: OperatorMetrics
+    backend: KeyedStateBackend | None = None
+    job_parameters: dict[str, str] = field(default_factory=dict)
+    runtime_mode: str = "STREAMING"
+
+    @property
+    def where(self) -> str:
+        """The operator as an error message names it."""
+        return (
+            f"operator {self.plan.name!r} (uid {self.plan.uid}, subtask {self.subtask + 1} of {self.parallelism})"
+        )
+
+
+class Operator:
+    """One operator instance of one subtask.
+
+    The task calls, for an epoch: ``begin_epoch``, then any number of ``process`` and ``watermark``, then ``end_epoch``;
+    ``end_input`` comes once before the last ``end_epoch`` of a bounded job. ``open`` and ``close`` frame the instance's
+    life, which spans many epochs on a warm worker.
+    """
+
+    def __init__(self, context: OperatorContext) -> None:
+        self.context = context
+        self.output = context.output
+        self.current_watermark = MIN_TIME
+        self.processing_time = 0
+
+    def open(self) -> None:
+        """Open the user function."""
+        for function in self.functions():
+            opener = getattr(function, "open", None)
+            if opener is not None:
+                try:
+                    opener(FunctionContext(self.context))
+                except Exception as error:
+                    raise self.failed(error, method="open") from error
+
+    def close(self) -> None:
+        """Close the user function."""
+        for function in self.functions():
+            closer = getattr(function, "close", None)
+            if closer is not None:
+                closer()
+
+    def functions(self) -> list[Any]:
+        """The user functions with a life cycle."""
+        return []
+
+    def begin_epoch(self, processing_time: int) -> None:
+        """A new epoch begins; its processing time is fixed."""
+        self.processing_time = processing_time
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        """Take one batch of one input."""
+        raise NotImplementedError
+
+    def watermark(self, watermark: int) -> None:
+        """Event time has moved on: fire what is due, then tell the consumers."""
+        self.current_watermark = watermark
+        self.output.watermark(watermark)
+
+    def end_input(self) -> None:
+        """No record will ever come again."""
+
+    def end_epoch(self) -> None:
+        """The barrier: everything of this epoch has been processed."""
+
+    def failed(
+        self, error: BaseException, *, method: str = "", record: Any = None, with_record: bool = False, **more: Any
+    ) -> TidemillError:
+        """The error to raise for what a user function raised."""
+        where = f"{method}() of {self.context.where}" if method else self.context.where
+        details = {"record": record, **more} if with_record else more
+        return user_error(where, error, line=self.context.plan.user_line, **details)
+
+
+def method_of(function: Any, name: str) -> Callable[..., Any]:
+    """The method of a function object, or the plain callable itself."""
+    method = getattr(function, name, None)
+    if method is not None:
+        found: Callable[..., Any] = method
+        return found
+    if callable(function):
+        plain: Callable[..., Any] = function
+        return plain
+    raise TidemillError(f"{function!r} is neither callable nor has a method {name}()")
+
+
+class FunctionContext(RuntimeContext):
+    """RuntimeContext over an operator's context."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._context = context
+
+    def get_task_name(self) -> str:
+        return self._context.plan.name
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        return self._context.parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        return self._context.plan.max_parallelism
+
+    def get_index_of_this_subtask(self) -> int:
+        return self._context.subtask
+
+    def get_attempt_number(self) -> int:
+        return self._context.attempt_number
+
+    def get_task_name_with_subtasks(self) -> str:
+        context = self._context
+        return f"{context.plan.name} ({context.subtask + 1}/{context.parallelism})"
+
+    def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
+        return self._context.job_parameters.get(key, default_value)
+
+    def get_metrics_group(self) -> MetricGroup:
+        return self._context.metrics.group
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        return self._backend(state_descriptor).value_state(state_descriptor)
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._backend(state_descriptor).list_state(state_descriptor)
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        return self._backend(state_descriptor).map_state(state_descriptor)
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        return self._backend(state_descriptor).reducing_state(state_descriptor)
+
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        return self._backend(state_descriptor).aggregating_state(state_descriptor)
+
+    def _backend(self, descriptor: Any) -> KeyedStateBackend:
+        if self._context.backend is None:
+            raise StateError(
+                f"{self._context.where} asked for keyed state {descriptor.name!r}, but its input is not keyed: "
+                "call key_by() before it"
+            )
+        return self._context.backend

@@ -1,0 +1,63 @@
+"""From the spec of an operator to the class that runs it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from tidemill.datastream import specs
+from tidemill.errors import GraphError, SerializationError
+from tidemill.runtime.operators.base import Operator, OperatorContext
+from tidemill.runtime.operators.keyed import KeyedProcessOperator, ReduceOperator
+from tidemill.runtime.operators.sink import SinkOperator
+from tidemill.runtime.operators.stateless import (
+    FilterOperator,
+    FlatMapOperator,
+    MapOperator,
+    ProcessOperator,
+    TimestampsOperator,
+)
+from tidemill.runtime.operators.two_inputs import (
+    CoFlatMapOperator,
+    CoMapOperator,
+    CoProcessOperator,
+    KeyedCoProcessOperator,
+)
+
+_PLAIN: dict[type, Callable[[Any, OperatorContext], Operator]] = {
+    specs.MapSpec: MapOperator,
+    specs.FlatMapSpec: FlatMapOperator,
+    specs.FilterSpec: FilterOperator,
+    specs.ProcessSpec: ProcessOperator,
+    specs.ReduceSpec: ReduceOperator,
+    specs.CoMapSpec: CoMapOperator,
+    specs.CoFlatMapSpec: CoFlatMapOperator,
+    specs.CoProcessSpec: CoProcessOperator,
+    specs.TimestampsSpec: TimestampsOperator,
+    specs.SinkSpec: SinkOperator,
+}
+_KEYED: dict[type, Callable[[Any, OperatorContext], Operator]] = {
+    specs.ProcessSpec: KeyedProcessOperator,
+    specs.CoProcessSpec: KeyedCoProcessOperator,
+}
+
+
+def load_spec(context: OperatorContext) -> Any:
+    """Unpickle the spec of an operator: code of the job itself, shipped by its own driver."""
+    try:
+        return pickle.loads(context.plan.spec)  # noqa: S301
+    except Exception as error:
+        raise SerializationError(
+            f"{context.where} cannot be loaded on this worker: {type(error).__name__}: {error}. "
+            "Modules the function imports must be installed on the executors, or shipped with add_python_file()."
+        ) from error
+
+
+def build_operator(context: OperatorContext) -> Operator:
+    """The operator instance of a plan entry."""
+    spec = load_spec(context)
+    build = (_KEYED.get(type(spec)) if context.plan.keyed else None) or _PLAIN.get(type(spec))
+    if build is None:
+        raise GraphError(f"no operator is known for {type(spec).__name__} ({context.where})")
+    return build(spec, context)

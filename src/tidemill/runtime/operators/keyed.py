@@ -1,0 +1,205 @@
+"""Operators over a keyed stream: the one place with a loop per record, kept as tight as Python allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tidemill.datastream.process_functions import KeyedProcessFunction
+from tidemill.datastream.specs import ProcessSpec, ReduceSpec
+from tidemill.datastream.state import ReducingStateDescriptor
+from tidemill.datastream.time_domain import TimeDomain
+from tidemill.datastream.timerservice import TimerService
+from tidemill.errors import StateError
+from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
+from tidemill.runtime.records import MAX_TIME, Batch
+from tidemill.state.backend import KeyedStateBackend
+
+
+class KeyedContext(KeyedProcessFunction.OnTimerContext, TimerService):
+    """Context, timer context and timer service of a keyed function in one object, made once per operator instance."""
+
+    def __init__(self, operator: Operator, backend: KeyedStateBackend) -> None:
+        self._operator = operator
+        self._keys = backend.context
+        self._event_timers = backend.event_timers
+        self._processing_timers = backend.processing_timers
+        self.current_timestamp: int | None = None
+        self.current_domain: TimeDomain | None = None
+
+    def timestamp(self) -> int | None:
+        return self.current_timestamp
+
+    def get_current_key(self) -> Any:
+        return self._keys.key
+
+    def timer_service(self) -> TimerService:
+        return self
+
+    def time_domain(self) -> TimeDomain:
+        if self.current_domain is None:
+            raise StateError("time_domain() has a meaning only inside on_timer()")
+        return self.current_domain
+
+    def current_processing_time(self) -> int:
+        return self._operator.processing_time
+
+    def current_watermark(self) -> int:
+        return self._operator.current_watermark
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        self._processing_timers.register(timestamp, self._keys.key)
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        self._event_timers.register(timestamp, self._keys.key)
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        self._processing_timers.delete(timestamp, self._keys.key)
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        self._event_timers.delete(timestamp, self._keys.key)
+
+
+class KeyedOperator(Operator):
+    """Common part of keyed operators with timers: the key context, and the firing of timers."""
+
+    def __init__(self, function: Any, context: OperatorContext) -> None:
+        super().__init__(context)
+        if context.backend is None:
+            raise StateError(f"{context.where} needs a keyed stream: call key_by() before it")
+        self.backend = context.backend
+        self.function = function
+        self.function_context = KeyedContext(self, context.backend)
+
+    def functions(self) -> list[Any]:
+        return [self.function]
+
+    def begin_epoch(self, processing_time: int) -> None:
+        super().begin_epoch(processing_time)
+        self._fire(self.backend.processing_timers, processing_time, TimeDomain.PROCESSING_TIME)
+
+    def watermark(self, watermark: int) -> None:
+        self.current_watermark = watermark
+        self._fire(self.backend.event_timers, watermark, TimeDomain.EVENT_TIME)
+        self.output.watermark(watermark)
+
+    def end_epoch(self) -> None:
+        # Timers set for a time that has come already fire within the same epoch.
+        self._fire(self.backend.processing_timers, self.processing_time, TimeDomain.PROCESSING_TIME)
+        self.backend.context.leave()
+
+    def _fire(self, queue: Any, until: int, domain: TimeDomain) -> None:
+        timer = queue.pop_due(until)
+        if timer is None:
+            return
+        keys, context = self.backend.context, self.function_context
+        on_timer = self.function.on_timer
+        values: list[Any] = []
+        timestamps: list[int] = []
+        context.current_domain = domain
+        try:
+            while timer is not None:
+                time, keys.key, _ = timer
+                context.current_timestamp = time
+                result = on_timer(time, context)
+                if result is not None:
+                    before = len(values)
+                    values.extend(result)
+                    timestamps += [time] * (len(values) - before)
+                timer = queue.pop_due(until)
+        except Exception as error:
+            raise self.failed(error, method="on_timer", key=keys.key) from error
+        finally:
+            context.current_timestamp = context.current_domain = None
+        self.output.emit_tagged(values, timestamps)
+
+    def run(self, batch: Batch, call: Callable[[Any, Any], Iterable[Any] | None]) -> None:
+        """Call the function for every record of a batch with its key set, then hand on what it yielded."""
+        values: list[Any] = []
+        timestamps: list[int] | None = None
+        extend = values.extend
+        keys, context = self.backend.context, self.function_context
+        assert batch.keys is not None
+        value = None
+        try:
+            if batch.timestamps is None:
+                for value, keys.key in zip(batch.values, batch.keys, strict=True):
+                    result = call(value, context)
+                    if result is not None:
+                        extend(result)
+            else:
+                timestamps = []
+                for value, keys.key, timestamp in zip(batch.values, batch.keys, batch.timestamps, strict=True):
+                    context.current_timestamp = timestamp
+                    result = call(value, context)
+                    if result is not None:
+                        before = len(values)
+                        extend(result)
+                        timestamps += [timestamp] * (len(values) - before)
+        except Exception as error:
+            raise self.failed(error, record=value, with_record=True, key=keys.key) from error
+        finally:
+            context.current_timestamp = None
+        self.output.emit_tagged(values, timestamps)
+
+
+class KeyedProcessOperator(KeyedOperator):
+    """process on a keyed stream."""
+
+    def __init__(self, spec: ProcessSpec, context: OperatorContext) -> None:
+        super().__init__(spec.function, context)
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        self.run(batch, self.function.process_element)
+
+
+class ReduceOperator(Operator):
+    """reduce: emits the new value for every record; in BATCH mode only each key's last one, at the end of input."""
+
+    STATE = "_reduce_state"
+
+    def __init__(self, spec: ReduceSpec, context: OperatorContext) -> None:
+        super().__init__(context)
+        if context.backend is None:
+            raise StateError(f"{context.where} needs a keyed stream: call key_by() before it")
+        self._backend = context.backend
+        self._function = spec.function
+        self._batch_mode = context.runtime_mode == "BATCH"
+        self._reduce = method_of(spec.function, "reduce")
+
+    def functions(self) -> list[Any]:
+        return [self._function]
+
+    def open(self) -> None:
+        super().open()
+        descriptor = ReducingStateDescriptor(self.STATE, self._reduce, self.context.plan.output_type)
+        self._state = self._backend.reducing_state(descriptor)
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        keys, get, add = self._backend.context, self._state.get, self._state.add
+        results: list[Any] = []
+        assert batch.keys is not None
+        value = None
+        try:
+            if self._batch_mode:
+                for value, keys.key in zip(batch.values, batch.keys, strict=True):
+                    add(value)
+                return
+            for value, keys.key in zip(batch.values, batch.keys, strict=True):
+                add(value)
+                results.append(get())
+        except Exception as error:
+            raise self.failed(error, record=value, with_record=True, key=keys.key) from error
+        self.output.emit(results, batch.timestamps)
+
+    def watermark(self, watermark: int) -> None:
+        if self._batch_mode and watermark == MAX_TIME:
+            results = []
+            for key in self._backend.keys(self.STATE):
+                self._backend.context.key = key
+                results.append(self._state.get())
+            self.output.emit(results, None)
+        super().watermark(watermark)
+
+    def end_epoch(self) -> None:
+        self._backend.context.leave()

@@ -1,0 +1,58 @@
+"""The head of a source chain: turns what the engine hands a subtask into batches."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
+from tidemill.common.types import Row
+from tidemill.datastream.sources import RecordBatch, SplitSource
+from tidemill.datastream.specs import SourceSpec
+from tidemill.runtime.operators.base import Operator, OperatorContext
+
+#: Records handed to the chain at once: large enough to make per-batch work small, small enough for the cache.
+BATCH_SIZE = 8192
+
+
+class SourceOperator(Operator):
+    """Reads the input of one subtask and one epoch."""
+
+    def __init__(self, spec: SourceSpec, context: OperatorContext, schema: pa.Schema | None) -> None:
+        super().__init__(context)
+        self._source = spec.source
+        self._schema = schema
+
+    def consume(self, inputs: Iterator[bytes]) -> Iterator[int]:
+        """Emit all records of the input; yields the number of records after each batch, so that output can drain."""
+        for item in inputs:
+            for batch in self._read(item):
+                for start in range(0, len(batch.values), BATCH_SIZE):
+                    values = batch.values[start : start + BATCH_SIZE]
+                    stamps = None if batch.timestamps is None else batch.timestamps[start : start + BATCH_SIZE]
+                    self.output.emit(values, stamps)
+                    yield len(values)
+
+    def _read(self, item: bytes) -> Iterator[RecordBatch]:
+        try:
+            if self._schema is not None:
+                arrow = pa.ipc.read_record_batch(pa.py_buffer(item), self._schema)
+                yield RecordBatch(records_of(arrow, getattr(self._source, "type_info", None)))
+            elif isinstance(self._source, SplitSource):
+                split = pickle.loads(item)  # noqa: S301 - made by this job's driver
+                yield from self._source.read(split)
+        except Exception as error:
+            raise self.failed(error, method="read") from error
+
+
+def records_of(batch: pa.RecordBatch, type_info: TypeInformation | None) -> list[Any]:
+    """The rows of an Arrow batch as records: tuples or single values where the type says so, else :class:`Row`."""
+    columns = [column.to_pylist() for column in batch.columns]
+    if isinstance(type_info, TupleTypeInfo):
+        return list(zip(*columns, strict=True))
+    if type_info is None or isinstance(type_info, RowTypeInfo):
+        return Row.of_columns(tuple(batch.schema.names), columns)
+    return columns[0]

@@ -1,0 +1,241 @@
+"""Operators over one input that keep nothing between records: map, flat_map, filter, process, timestamps.
+
+On a keyed stream the same functions may use keyed state, so there the key is set before each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidemill.common.watermark_strategy import WatermarkOutput
+from tidemill.datastream.process_functions import ProcessFunction
+from tidemill.datastream.specs import FilterSpec, FlatMapSpec, MapSpec, ProcessSpec, TimestampsSpec
+from tidemill.datastream.timerservice import TimerService
+from tidemill.errors import StateError
+from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
+from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
+
+
+class ElementwiseOperator(Operator):
+    """Calls a user function once per record, in one pass over the batch."""
+
+    method: str
+
+    def __init__(self, spec: MapSpec | FlatMapSpec | FilterSpec, context: OperatorContext) -> None:
+        super().__init__(context)
+        self._function = spec.function
+        self._call: Callable[[Any], Any] = method_of(spec.function, self.method)
+
+    def functions(self) -> list[Any]:
+        return [self._function]
+
+    def _apply(self, batch: Batch) -> list[Any]:
+        """The function's result for each record."""
+        remaining = iter(batch.values)
+        try:
+            if batch.keys is None or self.context.backend is None:
+                return list(map(self._call, remaining))
+            context, call = self.context.backend.context, self._call
+            results = []
+            for key, value in zip(batch.keys, remaining, strict=True):
+                context.key = key
+                results.append(call(value))
+            return results
+        except Exception as error:
+            record = batch.values[len(batch) - remaining.__length_hint__() - 1]
+            raise self.failed(error, record=record, with_record=True) from error
+
+
+class MapOperator(ElementwiseOperator):
+    """map: one record for each record."""
+
+    method = "map"
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        self.output.emit(self._apply(batch), batch.timestamps)
+
+
+class FilterOperator(ElementwiseOperator):
+    """filter: the records for which the function is true."""
+
+    method = "filter"
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        kept = batch.where(self._apply(batch))
+        self.output.emit(kept.values, kept.timestamps)
+
+
+class FlatMapOperator(ElementwiseOperator):
+    """flat_map: any number of records for each record; None counts as none."""
+
+    method = "flat_map"
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        values: list[Any] = []
+        timestamps: list[int] | None = None if batch.timestamps is None else []
+        keys = None if self.context.backend is None else batch.keys
+        context = None if self.context.backend is None else self.context.backend.context
+        call, extend = self._call, values.extend
+        value = None
+        try:
+            if timestamps is None and keys is None:
+                for value in batch.values:
+                    result = call(value)
+                    if result is not None:
+                        extend(result)
+            else:
+                for position, value in enumerate(batch.values):
+                    if context is not None and keys is not None:
+                        context.key = keys[position]
+                    before = len(values)
+                    result = call(value)
+                    if result is not None:
+                        extend(result)
+                    if timestamps is not None and batch.timestamps is not None:
+                        timestamps += [batch.timestamps[position]] * (len(values) - before)
+        except Exception as error:
+            raise self.failed(error, record=value, with_record=True) from error
+        self.output.emit(values, timestamps)
+
+
+class PlainContext(ProcessFunction.Context, TimerService):
+    """The context of a process function on a stream that is not keyed: clocks can be read, timers cannot be set."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self.current_timestamp: int | None = None
+
+    def timestamp(self) -> int | None:
+        return self.current_timestamp
+
+    def timer_service(self) -> TimerService:
+        return self
+
+    def current_processing_time(self) -> int:
+        return self._operator.processing_time
+
+    def current_watermark(self) -> int:
+        return self._operator.current_watermark
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        self._refuse()
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        self._refuse()
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        self._refuse()
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        self._refuse()
+
+    def _refuse(self) -> None:
+        raise StateError("timers can be set only on a keyed stream: call key_by() before process()")
+
+
+class ProcessOperator(Operator):
+    """process on a stream that is not keyed."""
+
+    def __init__(self, spec: ProcessSpec, context: OperatorContext) -> None:
+        super().__init__(context)
+        self._function = spec.function
+        self._function_context = PlainContext(self)
+
+    def functions(self) -> list[Any]:
+        return [self._function]
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        values: list[Any] = []
+        timestamps: list[int] | None = None if batch.timestamps is None else []
+        context = self._function_context
+        call = self._function.process_element
+        value = None
+        try:
+            for position, value in enumerate(batch.values):
+                before = len(values)
+                if timestamps is not None and batch.timestamps is not None:
+                    context.current_timestamp = batch.timestamps[position]
+                result = call(value, context)
+                if result is not None:
+                    values.extend(result)
+                    if timestamps is not None and batch.timestamps is not None:
+                        timestamps += [batch.timestamps[position]] * (len(values) - before)
+        except Exception as error:
+            raise self.failed(error, record=value, with_record=True) from error
+        finally:
+            context.current_timestamp = None
+        self.output.emit_tagged(values, timestamps)
+
+
+class _Marks(WatermarkOutput):
+    """Collects what a watermark generator emits."""
+
+    def __init__(self) -> None:
+        self.watermark: int | None = None
+
+    def emit_watermark(self, watermark: Any) -> None:
+        timestamp: int = watermark.timestamp
+        if self.watermark is None or timestamp > self.watermark:
+            self.watermark = timestamp
+
+    def mark_idle(self) -> None:
+        """Idleness is decided per source, not per generator."""
+
+    def mark_active(self) -> None:
+        """See :meth:`mark_idle`."""
+
+
+class TimestampsOperator(Operator):
+    """assign_timestamps_and_watermarks: stamps records, and moves time on in band.
+
+    A generator that emits from ``on_event`` takes effect right behind that record; ``on_periodic_emit`` is called after
+    each batch. Watermarks never go back; the input's own watermarks are not passed on, except the end of time.
+    """
+
+    def __init__(self, spec: TimestampsSpec, context: OperatorContext) -> None:
+        super().__init__(context)
+        self._strategy = spec.strategy
+        self._assigner = spec.strategy.timestamp_assigner
+        self._generator = spec.strategy.create_watermark_generator()
+        self._marks = _Marks()
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        timestamps = self._stamp(batch)
+        values = batch.values
+        marks, on_event = self._marks, self._generator.on_event
+        start = 0
+        for position, (value, timestamp) in enumerate(zip(values, timestamps, strict=True)):
+            try:
+                on_event(value, timestamp, marks)
+            except Exception as error:
+                raise self.failed(error, method="on_event", record=value, with_record=True) from error
+            if marks.watermark is not None:
+                self.output.emit(values[start : position + 1], timestamps[start : position + 1])
+                start = position + 1
+                self._advance()
+        self.output.emit(values[start:], timestamps[start:])
+        self._generator.on_periodic_emit(marks)
+        self._advance()
+
+    def watermark(self, watermark: int) -> None:
+        if watermark == MAX_TIME:
+            super().watermark(watermark)
+
+    def _stamp(self, batch: Batch) -> list[int]:
+        before = batch.timestamps or [MIN_TIME] * len(batch)
+        if self._assigner is None:
+            return before
+        extract = self._assigner.extract_timestamp
+        remaining = iter(batch.values)
+        try:
+            return list(map(extract, remaining, before))
+        except Exception as error:
+            record = batch.values[len(batch) - remaining.__length_hint__() - 1]
+            raise self.failed(error, method="extract_timestamp", record=record, with_record=True) from error
+
+    def _advance(self) -> None:
+        watermark, self._marks.watermark = self._marks.watermark, None
+        if watermark is not None and watermark > self.current_watermark:
+            self.current_watermark = watermark
+            self.output.watermark(watermark)

@@ -1,0 +1,94 @@
+"""Where an operator's records go: the next operators of its chain and the senders of its exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
+from tidemill.common.typeinfo import TypeInformation
+from tidemill.datastream.output_tag import OutputTag
+from tidemill.errors import TypeMismatchError
+from tidemill.runtime.records import Batch
+
+Receiver = Callable[[Batch], None]
+
+_first = itemgetter(0)
+
+
+class Output:
+    """Fans one operator's output out to its consumers, main and side, and counts it."""
+
+    def __init__(self, operator: str, output_type: TypeInformation | None) -> None:
+        # configuration
+        self._operator = operator
+        self._validate = None if output_type is None else output_type.validator()
+        self._main: list[Receiver] = []
+        self._side: dict[str, list[Receiver]] = {}
+        self._watermark: list[Callable[[int], None]] = []
+        # transient
+        self.records = 0
+
+    def connect(self, receiver: Receiver, watermark: Callable[[int], None], side_output: str | None) -> None:
+        """Add a consumer of the main output or of one side output; watermarks go to all of them."""
+        if side_output is None:
+            self._main.append(receiver)
+        else:
+            self._side.setdefault(side_output, []).append(receiver)
+        self._watermark.append(watermark)
+
+    def emit(self, values: list[Any], timestamps: list[int] | None) -> None:
+        """Hand on records of the main output."""
+        if not values:
+            return
+        if self._validate is not None:
+            try:
+                self._validate(values)
+            except TypeMismatchError as error:
+                raise TypeMismatchError(f"{self._operator} produced a record of the wrong type: {error}") from None
+        self.records += len(values)
+        batch = Batch(values, timestamps)
+        for receive in self._main:
+            receive(batch)
+
+    def emit_tagged(self, values: list[Any], timestamps: list[int] | None) -> None:
+        """Hand on what a process function yielded: plain values, and ``(tag, value)`` pairs for side outputs."""
+        if OutputTag.in_use and values and _has_tags(values):
+            values, timestamps = self._emit_side(values, timestamps)
+        self.emit(values, timestamps)
+
+    def take_count(self) -> int:
+        """The number of records emitted since the last call."""
+        count, self.records = self.records, 0
+        return count
+
+    def watermark(self, watermark: int) -> None:
+        """Tell all consumers that time has moved on."""
+        for receive in self._watermark:
+            receive(watermark)
+
+    def _emit_side(
+        self, values: list[Any], timestamps: list[int] | None
+    ) -> tuple[list[Any], list[int] | None]:
+        tagged = [type(value) is tuple and len(value) == 2 and type(value[0]) is OutputTag for value in values]
+        by_tag: dict[str, tuple[list[Any], list[int] | None]] = {}
+        for position, value in enumerate(values):
+            if tagged[position]:
+                side = by_tag.setdefault(value[0].tag_id, ([], None if timestamps is None else []))
+                side[0].append(value[1])
+                if timestamps is not None and side[1] is not None:
+                    side[1].append(timestamps[position])
+        for tag, (side_values, side_timestamps) in by_tag.items():
+            for receive in self._side.get(tag, ()):
+                receive(Batch(side_values, side_timestamps))
+        main = Batch(values, timestamps).where([not is_tagged for is_tagged in tagged])
+        return main.values, main.timestamps
+
+
+def _has_tags(values: list[Any]) -> bool:
+    """Whether any value is a pair whose first element is a tag; runs in C over the whole batch."""
+    pairs = values if set(map(type, values)) == {tuple} else [v for v in values if type(v) is tuple]
+    try:
+        return OutputTag in set(map(type, map(_first, pairs)))
+    except IndexError:  # an empty tuple among them
+        return OutputTag in {type(pair[0]) for pair in pairs if pair}

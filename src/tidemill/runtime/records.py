@@ -1,0 +1,41 @@
+"""Records on their way through a chain: whole batches as parallel lists, never one object per record."""
+
+from __future__ import annotations
+
+from itertools import compress
+from typing import Any, Final
+
+#: Flink's Long.MIN_VALUE: no watermark yet, no timestamp.
+MIN_TIME: Final = -(2**63)
+#: Flink's Watermark.MAX_WATERMARK: the end of all input.
+MAX_TIME: Final = 2**63 - 1
+
+
+class Batch:
+    """Values with, in parallel, their event timestamps (None if no record has one) and their keys (None if not keyed).
+
+    Receivers must not change the lists: a fork hands the same batch to all its consumers.
+    """
+
+    __slots__ = ("keys", "timestamps", "values")
+
+    def __init__(
+        self, values: list[Any], timestamps: list[int] | None = None, keys: list[Any] | None = None
+    ) -> None:
+        self.values = values
+        self.timestamps = timestamps
+        self.keys = keys
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def where(self, chosen: list[Any]) -> Batch:
+        """The records whose entry in ``chosen`` is true."""
+        return Batch(
+            list(compress(self.values, chosen)),
+            None if self.timestamps is None else list(compress(self.timestamps, chosen)),
+            None if self.keys is None else list(compress(self.keys, chosen)),
+        )
+
+    def __repr__(self) -> str:
+        return f"Batch({self.values!r}, {self.timestamps!r}, {self.keys!r})"

@@ -1,0 +1,213 @@
+"""Background snapshots: merging the deltas of many epochs into fewer files, beside the epochs and never in their way.
+
+Which runs are merged is decided in ``checkpoint.compaction``; the merging itself is cut into slices of key groups that
+read only immutable files, so that an engine can run them as small tasks anywhere. The result counts from the moment a
+manifest names it; until then it is garbage that the next sweep may take if its maker dies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from tidemill.checkpoint.cleanup import collect_garbage
+from tidemill.checkpoint.compaction import apply_compaction, plan_compaction
+from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.model import Manifest, Piece, RunRef, SectionInfo
+from tidemill.checkpoint.names import snapshot_file_name, snapshot_id
+from tidemill.checkpoint.restore import PieceReader, committed_pieces, pieces_for
+from tidemill.checkpoint.snapshot_index import SnapshotIndex, write_snapshot_index
+from tidemill.checkpoint.storage import Storage
+from tidemill.errors import CheckpointError, FencedError
+from tidemill.faults import reach
+from tidemill.state.merging import merge_sections
+from tidemill.state.state_file import Section, decode_sections, encode_sections
+
+log = logging.getLogger(__name__)
+
+#: Bytes merged by one task: small enough to be done in well under a second.
+_SLICE_BYTES = 16 << 20
+#: A sweep for files nobody refers to runs after this many epochs at the latest.
+_SWEEP_EPOCHS = 32
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One task of a merge: some operators' key groups, from all runs that are merged."""
+
+    number: int
+    snapshot: str
+    ranges: dict[str, tuple[int, int]]
+    max_parallelism: dict[str, int]
+    readers: tuple[PieceReader, ...]
+    keep_deletes: bool
+    inline_limit: int
+
+
+def merge_slice(storage: Storage, part: Slice) -> Piece | None:
+    """Merge one slice and store it; None if nothing is left of it."""
+    sections: list[Section] = []
+    for reader in part.readers:
+        data = reader.read()
+        name = reader.piece.file or reader.named_by
+        for operator, (first, last) in part.ranges.items():
+            sections.extend(decode_sections(data, name, {operator}, first, last))
+    merged = merge_sections(sections, part.max_parallelism, part.keep_deletes)
+    if not merged:
+        return None
+    data, index = encode_sections(merged)
+    infos = tuple(SectionInfo(e.operator, e.state, e.first_group, e.last_group, e.rows) for e in index)
+    digest = hashlib.sha256(data).hexdigest()
+    if len(data) <= part.inline_limit:
+        return Piece(part.number, "", len(data), digest, infos, data=data)
+    name = snapshot_file_name(part.snapshot, part.number)
+    storage.write(name, data)
+    return Piece(part.number, "", len(data), digest, infos, file=name)
+
+
+#: Runs the slices of a merge somewhere; returns their pieces in order.
+MergeRunner = Callable[[Sequence[Slice]], list[Piece | None]]
+
+
+class Snapshots:
+    """Decides after each epoch whether to merge, has it done, and hands the result to the next manifest.
+
+    ``run`` does the slices; with ``background`` False everything happens inside :meth:`after_epoch` (for simulation).
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        run: MergeRunner | None = None,
+        *,
+        background: bool = True,
+        fan_in: int = 8,
+        inline_limit: int = 64 << 10,
+    ) -> None:
+        # configuration
+        self._storage = storage
+        self._run = run or (lambda slices: [merge_slice(storage, part) for part in slices])
+        self._fan_in = fan_in
+        self._inline_limit = inline_limit
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="tidemill-snapshot") if background else None
+        # transient
+        self._work: Future[None] | None = None
+        self._done: tuple[tuple[RunRef, ...], RunRef] | None = None
+        self._in_progress: set[str] = set()
+        self._adopted = False
+        self._swept_at = 0
+        self._lock = threading.Lock()
+
+    def start(self, manifests: ManifestLog) -> None:
+        """A lineage was opened: what a former driver left unfinished is swept soon."""
+        self._swept_at = manifests.head.epoch - _SWEEP_EPOCHS
+
+    def runs_for(self, head: Manifest) -> tuple[RunRef, ...] | None:
+        """The run list of the next manifest, if a merge has finished; None if the head's list stays."""
+        with self._lock:
+            if self._done is None:
+                return None
+            merged, result = self._done
+            return apply_compaction(head.runs, merged, result)
+
+    def after_epoch(self, manifests: ManifestLog) -> None:
+        """An epoch was committed: forget a result it adopted, then start whatever is due."""
+        head = manifests.head
+        with self._lock:
+            if self._done is not None and self._done[1] in head.runs:
+                self._in_progress.discard(self._done[1].snapshot or "")
+                self._done = None
+                self._adopted = True
+            busy = self._done is not None or (self._work is not None and not self._work.done())
+        if busy:
+            return
+        plan = plan_compaction(head.runs, self._fan_in)
+        sweep = self._adopted or head.epoch - self._swept_at >= _SWEEP_EPOCHS
+        if plan is None and not sweep:
+            return
+        self._adopted = False
+
+        def work() -> None:
+            try:
+                if sweep:
+                    self._swept_at = head.epoch
+                    collect_garbage(self._storage, manifests, lambda: list(self._in_progress))
+                if plan is not None:
+                    self._merge(manifests, head, plan)
+            except FencedError:
+                return  # the next publish finds out too, and stops the job
+            except CheckpointError as error:
+                # The state is whole without the merge: it is tried again after the next epoch.
+                log.warning("a background snapshot failed and will be tried again: %s", error)
+
+        if self._executor is None:
+            work()
+        else:
+            self._work = self._executor.submit(work)
+
+    def stop(self) -> None:
+        """Wait for work in progress and stop."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def wait(self) -> None:
+        """Wait until background work is done (for tests and benchmarks)."""
+        if self._work is not None:
+            self._work.result()
+
+    def _merge(self, manifests: ManifestLog, head: Manifest, plan: list[RunRef]) -> None:
+        snapshot = snapshot_id(head.lineage, plan[-1].through, secrets.token_hex(4))
+        self._in_progress.add(snapshot)
+        wanted = set(plan)
+        runs = [entry for entry in committed_pieces(self._storage, manifests, head) if entry[0] in wanted]
+        slices = self._slices(snapshot, runs, head, keep_deletes=plan[0] != head.runs[0])
+        pieces = tuple(piece for piece in self._run(slices) if piece is not None)
+        result = write_snapshot_index(self._storage, SnapshotIndex(snapshot, plan[-1].through, pieces))
+        reach("snapshot.published")
+        with self._lock:
+            self._done = (tuple(plan), result)
+
+    def _slices(
+        self, snapshot: str, runs: list[tuple[RunRef, list[Piece]]], head: Manifest, *, keep_deletes: bool
+    ) -> list[Slice]:
+        operators = {section.operator for _, pieces in runs for piece in pieces for section in piece.sections}
+        total = sum(run.bytes for run, _ in runs)
+        count = max(1, -(-total // _SLICE_BYTES))
+        limits = {operator: head.max_parallelism[operator] for operator in operators}
+        slices = []
+        for number in range(count):
+            ranges = {
+                operator: (limit * number // count, limit * (number + 1) // count - 1)
+                for operator, limit in limits.items()
+            }
+            slices.append(
+                Slice(
+                    number,
+                    snapshot,
+                    ranges,
+                    limits,
+                    tuple(_readers(self._storage, runs, ranges)),
+                    keep_deletes,
+                    self._inline_limit,
+                )
+            )
+        return slices
+
+
+def _readers(
+    storage: Storage, runs: list[tuple[RunRef, list[Piece]]], ranges: dict[str, tuple[int, int]]
+) -> Iterable[PieceReader]:
+    """The pieces that hold something of any of the ranges, in load order."""
+    seen: set[int] = set()
+    wanted: set[int] = set()
+    for operator, (first, last) in ranges.items():
+        wanted.update(id(piece) for piece, _ in pieces_for(storage, runs, {operator}, first, last))
+    for piece, reader in pieces_for(storage, runs, set(ranges), 0, 1 << 16):
+        if id(piece) in wanted and id(piece) not in seen:
+            seen.add(id(piece))
+            yield reader

@@ -1,0 +1,336 @@
+"""One subtask of one epoch: its input in, its parcels and its ack out.
+
+Steps, in this order:
+
+1. take the warm chain of this subtask if the head manifest names the attempt that left it, else build one and load the
+   committed state;
+2. begin the epoch: senders are attached, processing-time timers that are due fire;
+3. read the input: splits of a source, or the parcels of all channels;
+4. on the last epoch, move time to its end;
+5. the barrier: operators finish, sinks prepare their commit, senders close their channels;
+6. write what changed as a delta, inline if it is small;
+7. send the ack towards the driver and keep the chain warm.
+
+What the program does wrong (a user function that raises, a record of the wrong type) ends the subtask with a
+:class:`Failure` on the way to the driver; the chain is dropped. Everything else is an exception and the engine's to retry.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import pickle
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.checkpoint.model import Ack, Attempt, Epoch, Piece, SectionInfo, SubtaskId
+from tidemill.checkpoint.names import delta_name
+from tidemill.checkpoint.storage import Storage
+from tidemill.datastream.transformations import Partitioning
+from tidemill.errors import CheckpointError, TidemillError
+from tidemill.faults import reach
+from tidemill.graph.plan import ExchangeEdge, JobPlan
+from tidemill.runtime.chain import Chain, ChainSettings
+from tidemill.runtime.epoch import EpochContext, Layout
+from tidemill.runtime.exchange import EdgeSender, key_extractor
+from tidemill.runtime.failures import Failure, failure_of
+from tidemill.runtime.inbox import Inbox, IncompleteInputError
+from tidemill.runtime.operators.source import SourceOperator
+from tidemill.runtime.parcels import HEADER_SIZE, Header, Kind, order_of
+from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
+from tidemill.runtime.warm import WarmChains
+from tidemill.state.state_file import Section, encode_sections
+
+#: The level an ack is addressed to: none, it goes through all of them to the driver.
+DRIVER_LEVEL = 0xFFFF
+
+
+@dataclass(frozen=True)
+class JobBundle:
+    """The constant part of a job, shipped to the workers once."""
+
+    job_id: str
+    plan: JobPlan
+    storage: Storage
+    settings: ChainSettings = field(default_factory=ChainSettings)
+    schemas: dict[int, bytes] = field(default_factory=dict)
+    parcel_size: int = 1 << 20
+    inline_limit: int = 64 << 10
+
+    def chain_schema(self, chain: int) -> pa.Schema | None:
+        """The Arrow schema of a chain that reads a Spark source."""
+        data = self.schemas.get(chain)
+        return None if data is None else pa.ipc.read_schema(pa.py_buffer(data))
+
+
+class Outbox:
+    """Collects what a subtask sends, with the sort key the engine orders by: ``order << 32 | partition``."""
+
+    def __init__(self, context: EpochContext, layout: Layout, level: int, partition: int) -> None:
+        self._base = context.watermark_base
+        self._layout = layout
+        self._next = level + 1
+        self._partition = partition
+        self._ready: list[tuple[int, bytes]] = []
+
+    def ship(self, header: Header, parcel: bytes) -> None:
+        """Send a parcel to the next level: to its target, or to somebody there who will send it on."""
+        if self._next >= self._layout.depth:
+            partition = 0  # the driver
+        elif header.level == self._next:
+            partition = header.target
+        else:
+            partition = (self._partition if header.level == DRIVER_LEVEL else header.target) % self._layout.width(
+                self._next
+            )
+        self._ready.append((order_of(header, self._base) << 32 | partition, parcel))
+
+    def report(self, content: Ack | Failure) -> None:
+        """Send something to the driver."""
+        header = Header(Kind.ACK, DRIVER_LEVEL, 0, 0, 0, 0, 0, b"")
+        self.ship(header, header.pack() + pickle.dumps(content, 5))
+
+    def drain(self) -> list[tuple[int, bytes]]:
+        """What is ready to go; forgets it."""
+        ready, self._ready = self._ready, []
+        return ready
+
+
+def read_report(parcel: bytes) -> Ack | Failure:
+    """What a subtask reported; parcels come from workers of this job only."""
+    content: Ack | Failure = pickle.loads(memoryview(parcel)[HEADER_SIZE:])  # noqa: S301
+    return content
+
+
+class EpochTask:
+    """Runs the subtask at one partition of one level for one epoch."""
+
+    def __init__(
+        self, bundle: JobBundle, context: EpochContext, level: int, partition: int, warm: WarmChains
+    ) -> None:
+        self._bundle = bundle
+        self._context = context
+        self._layout = Layout(bundle.plan, context.parallelism)
+        self._level = level
+        self._warm = warm
+        self._attempt = uuid.uuid4()
+        chain, self._subtask = self._layout.subtask(level, partition)
+        self._plan = bundle.plan.chains[chain]
+        self._edges_in = {edge.id: edge for edge in bundle.plan.edges_into(chain)}
+        self._edges_out = bundle.plan.edges_from(chain)
+        self._outbox = Outbox(context, self._layout, level, partition)
+        self._consumed: dict[SubtaskId, Attempt] = {}
+        self._records_in = 0
+
+    def run(self, inputs: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+        """Yield ``(sort key, parcel)`` pairs; on the last level the pairs are for the driver."""
+        chain: Chain | None = None
+        done = False
+        try:
+            chain = self._obtain_chain()
+            for _ in self._process(chain, inputs):
+                yield from self._outbox.drain()
+            ack = self._barrier(chain)
+            reach("ack.before")
+            self._outbox.report(ack)
+            self._warm.keep(self._bundle.job_id, chain, self._context, str(self._attempt))
+            done = True
+        except TidemillError as error:
+            if isinstance(error, CheckpointError):
+                raise
+            self._outbox.drain()
+            self._report_failure(error)
+        finally:
+            if chain is not None and not done:
+                with contextlib.suppress(Exception):  # the first error is the one to report
+                    chain.close()
+        # What others sent through us must arrive even if we failed.
+        for parcel in inputs:
+            header = Header.unpack(parcel) if self._level else None
+            if header is not None and header.level != self._level:
+                self._outbox.ship(header, parcel)
+        yield from self._outbox.drain()
+
+    def _report_failure(self, error: TidemillError) -> None:
+        failure = failure_of(error, self._plan.head.uid, self._subtask)
+        if isinstance(error, IncompleteInputError):
+            failure = Failure(failure.kind, failure.message, failure.chain, failure.subtask, primary=False)
+        self._outbox.report(failure)
+
+    # 1.
+    def _obtain_chain(self) -> Chain:
+        context, subtask = self._context, self._subtask
+        chain = self._warm.take(self._bundle.job_id, self._plan, subtask, context)
+        if chain is None:
+            out_edges: dict[int, list[tuple[int, str | None]]] = {}
+            for edge in self._edges_out:
+                out_edges.setdefault(edge.source_operator, []).append((edge.id, edge.side_output))
+            chain = Chain(
+                self._plan,
+                out_edges,
+                subtask,
+                context.parallelism[self._plan.id],
+                self._bundle.settings,
+                self._bundle.chain_schema(self._plan.id),
+            )
+            self._warm.load_state(self._bundle, chain, context)
+            chain.open()
+        reach("state.loaded")
+        return chain
+
+    # 2. to 4.
+    def _process(self, chain: Chain, inputs: Iterator[bytes]) -> Iterator[None]:
+        context = self._context
+        clocks = context.clocks.get(self._plan.id, ())
+        watermark = clocks[self._subtask] if self._subtask < len(clocks) else min(clocks, default=MIN_TIME)
+        chain.restore_watermark(watermark)
+        self._attach_senders(chain)
+        chain.begin_epoch(
+            context.clock,
+            {
+                "job_id": context.job_id,
+                "lineage": context.lineage,
+                "epoch": context.epoch,
+                "attempt": self._attempt.hex,
+            },
+        )
+        head = chain.head
+        if isinstance(head, SourceOperator):
+            counts = head.consume(inputs)
+        else:
+            counts = self._read_parcels(chain, inputs)
+        for count in counts:
+            self._records_in += count
+            reach("task.batch")
+            yield
+        if context.last:
+            if isinstance(head, SourceOperator):
+                head.watermark(MAX_TIME)
+            chain.end_input()
+            yield
+
+    def _read_parcels(self, chain: Chain, inputs: Iterator[bytes]) -> Iterator[int]:
+        head, keyed = chain.head, self._plan.head.keyed
+        receivers: dict[int, Callable[[Batch], None]] = {}
+        for edge in self._edges_in.values():
+            receivers[edge.id] = self._receiver(chain, edge, keyed)
+        inbox = Inbox(
+            {edge.id: self._context.parallelism[edge.source_chain] for edge in self._edges_in.values()},
+            self._context.watermark_base,
+            head.current_watermark,
+            lambda edge, batch: receivers[edge](batch),
+            head.watermark,
+        )
+        yield from inbox.read(self._mine(inputs))
+        for channel, attempt in inbox.attempts.items():
+            sender = self._bundle.plan.chains[self._edges_in[channel.edge].source_chain].head.uid
+            self._consumed[SubtaskId(sender, channel.sender)] = Attempt(str(uuid.UUID(bytes=attempt)))
+
+    def _receiver(self, chain: Chain, edge: ExchangeEdge, keyed: bool) -> Callable[[Batch], None]:
+        process, index = chain.head.process, edge.input_index
+        if not keyed:
+            return lambda batch: process(batch, index)
+        partitioning: Partitioning = pickle.loads(edge.partitioner)  # noqa: S301 - part of the job
+        extract = key_extractor(self._plan.head.name, partitioning.selector)
+
+        def receive(batch: Batch) -> None:
+            if batch.keys is None:
+                batch.keys = extract(batch.values)
+            process(batch, index)
+
+        return receive
+
+    def _mine(self, inputs: Iterator[bytes]) -> Iterator[bytes]:
+        """The parcels for this subtask; those on their way to a deeper level are sent on as they come."""
+        for parcel in inputs:
+            header = Header.unpack(parcel)
+            if header.level == self._level:
+                yield parcel
+            else:
+                self._outbox.ship(header, parcel)
+
+    def _attach_senders(self, chain: Chain) -> None:
+        plan, context = self._bundle.plan, self._context
+        for edge in self._edges_out:
+            target = plan.chains[edge.target_chain]
+            producer = chain.operators[edge.source_operator]
+            chain.ports[edge.id].sender = EdgeSender(
+                edge=edge.id,
+                partitioning=pickle.loads(edge.partitioner),  # noqa: S301 - part of the job
+                operator=f"operator {target.head.name!r} (uid {target.head.uid})",
+                sender=self._subtask,
+                senders=context.parallelism[edge.source_chain],
+                level=target.level,
+                partitions=[self._layout.partition(target.id, s) for s in range(context.parallelism[target.id])],
+                max_parallelism=target.head.max_parallelism,
+                parcel_size=self._bundle.parcel_size,
+                attempt=self._attempt.bytes,
+                watermark=producer.current_watermark,
+                seed=f"{context.job_id}/{context.epoch}",
+                ship=self._outbox.ship,
+            )
+
+    # 5. and 6.
+    def _barrier(self, chain: Chain) -> Ack:
+        chain.end_epoch()
+        for edge in self._edges_out:
+            chain.ports[edge.id].sender.finish()
+        reach("delta.before")
+        pieces = self._write_delta(chain.export_delta())
+        reach("delta.after")
+        context = self._context
+        return Ack(
+            subtask=SubtaskId(self._plan.head.uid, self._subtask),
+            attempt=Attempt(str(self._attempt)),
+            epoch=Epoch(context.epoch),
+            run=context.run,
+            consumed=self._consumed,
+            pieces=pieces,
+            watermark=chain.output_watermark(),
+            next_timer=chain.next_timer(),
+            committables=chain.committables(),
+            metrics=self._metrics(chain),
+        )
+
+    def _write_delta(self, sections: list[Section]) -> tuple[Piece, ...]:
+        if not sections:
+            return ()
+        data, index = encode_sections(sections)
+        infos = tuple(
+            SectionInfo(entry.operator, entry.state, entry.first_group, entry.last_group, entry.rows)
+            for entry in index
+        )
+        uid, digest = self._plan.head.uid, hashlib.sha256(data).hexdigest()
+        if len(data) <= self._bundle.inline_limit:
+            return (Piece(self._subtask, uid, len(data), digest, infos, data=data),)
+        name = delta_name(
+            self._context.lineage, self._context.epoch, uid, self._subtask, self._attempt.hex
+        )
+        self._bundle.storage.write(name, data)
+        return (Piece(self._subtask, uid, len(data), digest, infos, file=name),)
+
+    def _metrics(self, chain: Chain) -> dict[str, float]:
+        metrics: dict[str, float] = {"numRecordsIn": self._records_in}
+        for operator in chain.operators:
+            name = operator.context.plan.uid
+            metrics[f"{name}.numRecordsOut"] = operator.output.take_count()
+            for metric, value in operator.context.metrics.increments().items():
+                metrics[f"{name}.{metric}"] = value
+        entries = sum(backend.entries() for backend in chain.backends)
+        if chain.backends:
+            metrics["stateEntries"] = entries
+        return metrics
+
+
+def execute_subtask(
+    bundle: JobBundle, context: EpochContext, level: int, partition: int, warm: WarmChains, inputs: Iterator[bytes]
+) -> Iterator[tuple[int, bytes]]:
+    """Run one subtask; see :class:`EpochTask`."""
+    return EpochTask(bundle, context, level, partition, warm).run(inputs)
+
+
+__all__: list[Any] = ["DRIVER_LEVEL", "EpochTask", "JobBundle", "execute_subtask", "read_report"]

@@ -1,0 +1,85 @@
+"""One epoch as one Spark job."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import cloudpickle
+from pyspark import SparkContext
+
+from tidemill.checkpoint.model import Piece
+from tidemill.runtime.coordinator import EpochInput
+from tidemill.runtime.epoch import EpochContext, Layout
+from tidemill.runtime.snapshots import Slice
+from tidemill.runtime.task import JobBundle
+from tidemill.spark.exchange import StageBuilder
+from tidemill.spark.failures import translated
+from tidemill.spark.worker import EPOCH_PROPERTY, DropFunction, LevelFunction, MergeFunction
+
+
+class SparkEngine:
+    """Runs the levels of each epoch as the stages of one Spark job."""
+
+    def __init__(self, context: SparkContext, bundle: JobBundle, slots: int) -> None:
+        self._context = context
+        self._bundle = bundle
+        self._stages = StageBuilder(context, slots)
+        self._slots = slots
+        self._broadcast = context.broadcast((bundle.job_id, cloudpickle.dumps(bundle)))
+
+    def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
+        """Run all levels of an epoch; returns what reached the driver."""
+        layout = Layout(self._bundle.plan, context.parallelism)
+        self._context.setLocalProperty(EPOCH_PROPERTY, context.to_json())
+        try:
+            with translated():
+                parts = self._sources(context, layout, inputs)
+                for level in range(1, layout.depth):
+                    width = layout.width(level)
+                    parts = self._apply(self._stages.exchange(parts, width), width, 0, level, layout)
+                return self._stages.collect(parts)
+        finally:
+            self._context.setLocalProperty(EPOCH_PROPERTY, None)  # type: ignore[arg-type]
+
+    def merge(self, slices: Sequence[Slice]) -> list[Piece | None]:
+        """Merge slices of a background snapshot in small tasks of their own, in a pool that yields to epochs."""
+        self._context.setLocalProperty("spark.scheduler.pool", "tidemill-background")
+        with translated():
+            source = self._stages.scatter([pickle.dumps(part, 5) for part in slices])
+            parts = self._stages.apply(
+                source, len(slices), 0, ("merge",), lambda targets: MergeFunction(self._broadcast)
+            )
+            return [pickle.loads(piece) for piece in self._stages.collect(parts)]
+
+    def close(self) -> None:
+        """Close the job's warm chains in all slots and forget its code."""
+        with translated():
+            source = self._stages.scatter([b""] * self._slots)
+            self._stages.collect(
+                self._stages.apply(source, self._slots, 0, ("drop",), lambda targets: DropFunction(self._bundle.job_id))
+            )
+        self._broadcast.destroy()
+
+    def _sources(self, context: EpochContext, layout: Layout, inputs: EpochInput) -> list[Any]:
+        parts: list[Any] = []
+        for chain in self._bundle.plan.levels[0]:
+            width = context.parallelism[chain]
+            if inputs.frames is not None and chain in inputs.frames:
+                source = inputs.frames[chain]
+            else:
+                splits = inputs.splits.get(chain, [])
+                source = self._stages.scatter([*splits, *[b""] * (width - len(splits))])
+            parts += self._apply(source, width, layout.partition(chain, 0), 0, layout)
+        return parts
+
+    def _apply(self, source: Any, width: int, first: int, level: int, layout: Layout) -> list[Any]:
+        last = level == layout.depth - 1
+        return self._stages.apply(
+            source,
+            width,
+            first,
+            ("level", level, last),
+            lambda targets: LevelFunction(self._broadcast, level, targets, last),
+        )

@@ -1,0 +1,117 @@
+"""Levels as Spark stages over byte strings: the one module that knows how parcels move through Spark.
+
+Parcels cross from level to level by Spark's pairwise shuffle: a 64-bit key and opaque bytes. The partitioner looks at
+the key's lower half (the target partition), the sort inside each partition at the whole key, so parcels of a partition
+arrive by their order; the sort runs in the JVM and spills to disk. No record is ever seen by Spark.
+
+Affinity. Spark hands a task to any idle Python worker, so a subtask's warm state would be in the wrong process half of
+the time. Worker pools are separate for each environment of the Python function: partition i therefore runs under the
+environment of *slot* i modulo the number of slots, and finds its own worker again (docs/decisions/0001).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from pyspark import SparkContext
+from pyspark.core.rdd import RDD, _wrap_function
+from pyspark.serializers import NoOpSerializer
+
+#: Partitions get a union entry each up to here; wider levels share one entry per slot, which is cheaper to build.
+_SINGLE: Final = 32
+
+SLOT_VARIABLE: Final = "TIDEMILL_SLOT"
+
+_bytes = NoOpSerializer()
+
+
+def partition_identity(key: int) -> int:
+    """Stands for our partitioner: one module-level object, so that Spark sees equal partitioners as equal."""
+    return key
+
+
+class StageBuilder:
+    """Builds the stages of epochs; everything that does not change from epoch to epoch is made once and kept."""
+
+    def __init__(self, context: SparkContext, slots: int) -> None:
+        self._context = context
+        self._jvm: Any = context._jvm
+        self._slots = max(1, slots)
+        self._functions: dict[tuple[Any, ...], Any] = {}
+        self._partitioners: dict[int, Any] = {}
+        self._sets: dict[tuple[int, ...], Any] = {}
+
+    def apply(
+        self, source: Any, width: int, first: int, name: tuple[Any, ...], make: Callable[[tuple[int, ...]], Any]
+    ) -> list[Any]:
+        """Java RDDs that apply a function to each partition of a Java RDD of byte strings, in their slots.
+
+        Partition i of ``source`` is partition ``first + i`` of its level. ``make`` builds the function for the
+        partitions of one entry; ``name`` identifies it over epochs.
+        """
+        applied = []
+        for indexes in self._entries(width):
+            targets = tuple(first + index for index in indexes)
+            slot = targets[0] % self._slots
+            function = self._function((*name, targets), slot, lambda targets=targets: make(targets))
+            part = source if len(indexes) == width else self._pruned(source, indexes)
+            applied.append(self._jvm.PythonRDD(part, function, False, False))
+        return applied
+
+    def exchange(self, parts: Sequence[Any], width: int) -> Any:
+        """The parcels that ``parts`` yield, moved to their target partitions and sorted, as one Java RDD."""
+        pairs = self._jvm.PairwiseRDD(self.union(parts)).asJavaPairRDD()
+        partitioner = self._partitioners.get(width)
+        if partitioner is None:
+            partitioner = self._jvm.PythonPartitioner(width, id(partition_identity))
+            self._partitioners[width] = partitioner
+        return self._jvm.PythonRDD.valueOfPair(pairs.repartitionAndSortWithinPartitions(partitioner)).rdd()
+
+    def collect(self, parts: Sequence[Any]) -> list[bytes]:
+        """Run the job that ends in ``parts`` and bring what they yield to the driver."""
+        collected: list[bytes] = RDD(self.union(parts).toJavaRDD(), self._context, _bytes).collect()
+        return collected
+
+    def scatter(self, items: Sequence[bytes]) -> Any:
+        """A Java RDD with one byte string per partition."""
+        values = self._jvm.java.util.ArrayList()
+        for item in items:
+            values.add(bytearray(item))
+        return self._context._jsc.parallelize(values, len(items)).rdd()
+
+    def union(self, parts: Sequence[Any]) -> Any:
+        """Several Java RDDs as one, their partitions in order."""
+        if len(parts) == 1:
+            return parts[0]
+        array = self._context._gateway.new_array(self._jvm.org.apache.spark.api.java.JavaRDD, len(parts))
+        for index, part in enumerate(parts):
+            array[index] = part.toJavaRDD() if hasattr(part, "toJavaRDD") else part
+        return self._context._jsc.union(array).rdd()
+
+    def _entries(self, width: int) -> list[tuple[int, ...]]:
+        if width <= _SINGLE:
+            return [(index,) for index in range(width)]
+        return [tuple(range(slot, width, self._slots)) for slot in range(min(self._slots, width))]
+
+    def _function(self, name: tuple[Any, ...], slot: int, make: Callable[[], Any]) -> Any:
+        key = (*name, slot)
+        found = self._functions.get(key)
+        if found is None:
+            context = self._context
+            before = dict(context.environment)
+            context.environment[SLOT_VARIABLE] = str(slot)
+            try:
+                found = _wrap_function(context, make(), _bytes, _bytes)
+            finally:
+                context.environment.clear()
+                context.environment.update(before)
+            self._functions[key] = found
+        return found
+
+    def _pruned(self, source: Any, indexes: tuple[int, ...]) -> Any:
+        wanted = self._sets.get(indexes)
+        if wanted is None:
+            # A Scala set of partition indexes is the predicate that pruning asks for.
+            wanted = self._sets[indexes] = self._jvm.PythonUtils.toSeq(list(indexes)).toSet()
+        return self._jvm.org.apache.spark.rdd.PartitionPruningRDD.create(source, wanted)

@@ -1,0 +1,41 @@
+"""Spark's own failures in our words: what happened to a worker or a task, without the wall of JVM frames."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+from tidemill.errors import JobExecutionError, TidemillError
+
+_PYTHON_TRACEBACK = re.compile(r"(Traceback \(most recent call last\):.*?)(?:\n\s*SQLSTATE|\n\tat |\n\nDriver|\Z)", re.S)
+_LOST = re.compile(r"(ExecutorLostFailure[^\n]*|Python worker exited unexpectedly[^\n]*|EOFException)")
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Turn exceptions of Spark into :class:`JobExecutionError` with the part that matters."""
+    try:
+        yield
+    except TidemillError:
+        raise
+    except (PySparkException, Py4JError) as error:
+        raise JobExecutionError(summary(error)) from error
+
+
+def summary(error: BaseException) -> str:
+    """The Python traceback of the failed task if there is one, else the first lines of Spark's message."""
+    text = str(error)
+    if isinstance(error, Py4JJavaError) and error.java_exception is not None:
+        text = str(error.java_exception.toString())
+    traceback = _PYTHON_TRACEBACK.search(text)
+    if traceback is not None:
+        return f"{traceback.group(1).rstrip()}\n\nraised in a Spark task of the job, outside of user functions"
+    lost = _LOST.search(text)
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    if lost is not None:
+        return f"Spark lost a worker more often than it retries: {lost.group(1)}\n{' '.join(lines[:3])}"
+    return "Spark could not run the epoch: " + "\n".join(lines[:5])

@@ -1,0 +1,111 @@
+"""Bounded DataFrames: written once as Parquet into the job's directory, then read by the workers epoch by epoch.
+
+A DataFrame gives no promise to yield the same rows twice, nor a position inside itself. Materialised, it has both: a
+position is the number of a row group, and workers read row groups directly, without rows ever passing the JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+from tidemill.common.typeinfo import TypeInformation
+from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
+from tidemill.errors import CheckpointError
+from tidemill.runtime.operators.source import BATCH_SIZE, records_of
+from tidemill.spark.failures import translated
+
+#: Row groups small enough that an epoch of the default size holds several for each subtask.
+_ROW_GROUP_BYTES: Final = 4 << 20
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """One row group of one file."""
+
+    file: str
+    index: int
+    rows: int
+
+
+class ParquetSource(SplitSource):
+    """Reads the Parquet files of a directory in the order of their names, row group by row group."""
+
+    bounded = True
+    replayable = True
+
+    def __init__(self, directory: str, type_info: TypeInformation | None) -> None:
+        self.directory = directory
+        self.type_info = type_info
+
+    def create_enumerator(self, position: Position | None) -> SplitEnumerator:
+        """An enumerator from the row group with this number on."""
+        groups = []
+        for path in sorted(Path(self.directory).glob("*.parquet")):
+            metadata = pq.read_metadata(path)
+            for index in range(metadata.num_row_groups):
+                groups.append(RowGroup(str(path), index, metadata.row_group(index).num_rows))
+        return _RowGroups(groups, 0 if position is None else int(position))
+
+    def read(self, split: Split) -> Iterator[RecordBatch]:
+        """The records of some row groups."""
+        groups: Sequence[RowGroup] = split.payload
+        for group in groups:
+            with pq.ParquetFile(group.file) as file:
+                for batch in file.iter_batches(batch_size=BATCH_SIZE, row_groups=[group.index]):
+                    yield RecordBatch(records_of(batch, self.type_info))
+
+
+class _RowGroups(SplitEnumerator):
+    def __init__(self, groups: list[RowGroup], start: int) -> None:
+        self._groups = groups
+        self._next = start
+
+    def next_splits(self, parallelism: int, max_records: int) -> Sequence[Split]:
+        chosen: list[RowGroup] = []
+        records = 0
+        while self._next < len(self._groups) and (not chosen or records < max_records):
+            group = self._groups[self._next]
+            if chosen and records + group.rows > max_records:
+                break
+            chosen.append(group)
+            records += group.rows
+            self._next += 1
+        return [Split(part, sum(group.rows for group in part)) for part in balanced(chosen, parallelism)]
+
+    def position(self) -> Position:
+        return self._next
+
+    @property
+    def finished(self) -> bool:
+        return self._next >= len(self._groups)
+
+
+def balanced(groups: Sequence[RowGroup], parts: int) -> list[list[RowGroup]]:
+    """Neighbouring row groups in up to ``parts`` lists with nearly equal numbers of rows; order is kept."""
+    total = sum(group.rows for group in groups)
+    lists: list[list[RowGroup]] = []
+    done = 0
+    for group in groups:
+        part = min(parts - 1, done * parts // max(1, total))
+        while len(lists) <= part:
+            lists.append([])
+        lists[part].append(group)
+        done += group.rows
+    return [part for part in lists if part]
+
+
+def materialise(dataframe: Any, directory: Path) -> None:
+    """Write a DataFrame to a directory, unless an earlier run of the job has done so already."""
+    if (directory / "_SUCCESS").exists():
+        return
+    with translated():
+        writer = dataframe.write.mode("overwrite")
+        writer = writer.option("parquet.block.size", str(_ROW_GROUP_BYTES)).option("compression", "lz4raw")
+        writer.parquet(str(directory))
+    if not (directory / "_SUCCESS").exists():
+        raise CheckpointError(f"Spark wrote the input of the job to {directory}, but it cannot be seen from the driver")

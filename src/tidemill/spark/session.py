@@ -1,0 +1,48 @@
+"""The Spark session a job runs in: the one that is there, or a new one with the settings that make epochs fast."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from tidemill.common.configuration import Configuration
+from tidemill.config import SparkOptions
+
+#: What an epoch of a few milliseconds needs; each was measured (docs/decisions/0002).
+FAST_SETTINGS: Final[dict[str, str]] = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.shuffle.reduceLocality.enabled": "false",
+    "spark.locality.wait": "100ms",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.enabled": "false",
+}
+#: A session on this machine listens on this machine only.
+_LOCAL_SETTINGS: Final[dict[str, str]] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+def session_for(configuration: Configuration) -> tuple[SparkSession, bool]:
+    """The session to use, and whether it was made here (and so is ours to stop)."""
+    active = SparkSession.getActiveSession()
+    if active is not None and not active.sparkContext._jsc.sc().isStopped():
+        return active, False
+    # Workers must run the interpreter of the driver, not whatever is called python3 on the path.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    master = configuration.get(SparkOptions.MASTER)
+    builder = SparkSession.builder.appName("tidemill").master(master)
+    settings = dict(FAST_SETTINGS)
+    if master.startswith("local"):
+        settings.update(_LOCAL_SETTINGS)
+    settings.update({key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")})
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session, True

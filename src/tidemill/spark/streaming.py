@@ -1,0 +1,161 @@
+"""Unbounded jobs: epochs inside one Structured Streaming query, so that every Spark source works.
+
+Spark logs the offsets of a batch, then calls us with it; our manifest, which holds the batch id and a copy of those
+offsets, is what decides whether the batch counts. Each lineage has a Spark checkpoint location of its own, built from
+the last one up to the committed batch: a former driver that still runs cannot write into it. A batch that Spark replays
+is skipped if the head manifest has it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from tidemill.checkpoint.model import Manifest
+from tidemill.checkpoint.names import spark_location
+from tidemill.checkpoint.protocol import should_skip
+from tidemill.common.configuration import Configuration
+from tidemill.config import ExecutionOptions
+from tidemill.datastream.sources import DataFrameSource, FormatSource, Source
+from tidemill.errors import GraphError, JobExecutionError
+from tidemill.runtime.coordinator import Coordinator, EpochInput
+from tidemill.runtime.job import StopSignal
+from tidemill.runtime.launch import Launch
+from tidemill.runtime.split_input import SplitInput
+from tidemill.spark.failures import summary
+
+
+class StreamingInput:
+    """The streaming source of a job, beside its split sources."""
+
+    def __init__(self, session: SparkSession, launch: Launch, sources: dict[int, Source]) -> None:
+        if len(sources) != 1:
+            raise GraphError(
+                "a job can have one unbounded Spark source; union the streaming DataFrames before from_dataframe()"
+            )
+        self._session = session
+        self.launch = launch
+        self.configuration: Configuration = launch.configuration
+        (self.chain, self.source), *_ = sources.items()
+        self.frame = self._frame()
+
+    def schemas(self) -> dict[int, bytes]:
+        """The Arrow schema of the source, for the workers."""
+        zone = self._session.conf.get("spark.sql.session.timeZone")
+        schema = to_arrow_schema(self.frame.schema, timezone=zone)
+        return {self.chain: schema.serialize().to_pybytes()}
+
+    def epoch_input(self, batch: DataFrame, spark: dict[str, Any], splits: EpochInput) -> EpochInput:
+        """The input of the epoch that processes a batch."""
+        rdd = batch._jdf.toArrowBatchRdd()
+        return EpochInput(
+            splits=splits.splits,
+            frames={self.chain: rdd},
+            partitions={self.chain: rdd.getNumPartitions()},
+            positions=splits.positions,
+            spark=spark,
+        )
+
+    def _frame(self) -> DataFrame:
+        source = self.source
+        if isinstance(source, DataFrameSource):
+            frame: DataFrame = source.dataframe
+            return frame
+        assert isinstance(source, FormatSource)
+        reader = self._session.readStream.format(source.format).options(**dict(source.options))
+        if source.schema is not None:
+            reader = reader.schema(source.schema)
+        return reader.load(source.path) if source.path is not None else reader.load()
+
+
+def run_streaming_job(inputs: StreamingInput, coordinator: Coordinator, directory: Path, stop: StopSignal) -> None:
+    """Run a streaming query from the last committed batch until it ends or the job is stopped."""
+    restored = coordinator.open()
+    location = directory / spark_location(coordinator.lineage)
+    if restored is not None and restored.spark is not None:
+        inherit_location(directory / spark_location(restored.spark["lineage"]), location, restored)
+    callback = _Batches(inputs, coordinator, location, stop)
+    query = (
+        inputs.frame.writeStream.foreachBatch(callback)
+        .option("checkpointLocation", str(location))
+        .queryName(f"tidemill-{inputs.launch.job_id}-{coordinator.lineage}")
+        .start()
+    )
+    stop.on_set(query.stop)
+    try:
+        while not query.awaitTermination(1):
+            if stop.is_set():
+                break
+    except StreamingQueryException as error:
+        if callback.error is not None:
+            raise callback.error from None
+        raise JobExecutionError(summary(error)) from error
+    finally:
+        query.stop()
+        callback.close()
+    if callback.error is not None:
+        raise callback.error
+
+
+class _Batches:
+    """Called by Spark with each batch."""
+
+    def __init__(self, inputs: StreamingInput, coordinator: Coordinator, location: Path, stop: StopSignal) -> None:
+        self._inputs = inputs
+        self._coordinator = coordinator
+        self._location = location
+        self._stop = stop
+        self._lock = threading.Lock()
+        self._splits = SplitInput(
+            inputs.launch.plan,
+            inputs.launch.split_sources(),
+            coordinator.head.sources,
+            1,
+            inputs.configuration.get(ExecutionOptions.EPOCH_MAX_RECORDS),
+        )
+        self.error: BaseException | None = None
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        try:
+            with self._lock:
+                self._stop.check()
+                offsets = (self._location / "offsets" / str(batch_id)).read_text(encoding="utf-8")
+                if should_skip(self._coordinator.head, batch_id, offsets):
+                    return
+                spark = {"batch_id": batch_id, "offsets": offsets, "lineage": self._coordinator.lineage}
+                self._coordinator.run_epoch(self._inputs.epoch_input(batch, spark, self._splits.next_input()))
+        except BaseException as error:
+            self.error = error
+            raise
+
+    def close(self) -> None:
+        self._splits.close()
+
+
+def inherit_location(old: Path, new: Path, head: Manifest) -> None:
+    """Build a lineage's Spark checkpoint location from its predecessor's, up to the committed batch.
+
+    Offsets after that batch belong to epochs that were never committed: Spark chooses them anew. No commit is forged:
+    where Spark had not logged the batch's commit it replays it, and the batch is skipped by its manifest.
+    """
+    assert head.spark is not None
+    last = int(head.spark["batch_id"])
+    new.mkdir(parents=True, exist_ok=True)
+    for name in ("metadata",):
+        if (old / name).exists():
+            shutil.copy2(old / name, new / name)
+    if (old / "sources").exists():
+        shutil.copytree(old / "sources", new / "sources", dirs_exist_ok=True)
+    for log in ("offsets", "commits"):
+        (new / log).mkdir(exist_ok=True)
+        for entry in (old / log).glob("[0-9]*"):
+            if int(entry.name) <= last:
+                shutil.copy2(entry, new / log / entry.name)
+    # The manifest's own copy is what counts, whatever Spark kept.
+    (new / "offsets" / str(last)).write_text(head.spark["offsets"], encoding="utf-8")

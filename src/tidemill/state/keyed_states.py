@@ -1,0 +1,349 @@
+"""The five keyed states as user functions see them, over in-memory tables.
+
+Each object is bound once to its table and key context; per record only the key in the context changes. Namespaces
+(windows) are switched with :meth:`set_current_namespace`, which swaps the layer the object works on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from tidemill.datastream.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from tidemill.state.context import KeyContext
+from tidemill.state.tables import (
+    ATOMIC,
+    DELETED,
+    MISSING,
+    ListChange,
+    ListTable,
+    MapChange,
+    MapTable,
+    Table,
+    ValueTable,
+    detached,
+)
+
+
+class _Bound:
+    """A state bound to a table: the layer of the current namespace is at hand as plain attributes."""
+
+    def __init__(self, context: KeyContext, table: Table) -> None:
+        self._context = context
+        self._table = table
+        self._namespace: Any = None
+        self._attach()
+
+    def set_current_namespace(self, namespace: Any) -> None:
+        """Work on another namespace from now on."""
+        self._namespace = namespace
+        self._attach()
+
+    def begin_epoch(self) -> None:
+        """Take hold of the layer again: a fold may have dropped it."""
+        self._attach()
+
+    def _attach(self) -> None:
+        layer = self._table.layer(self._namespace)
+        self._overlay = layer.overlay
+        self._base = layer.base
+        self._reads = layer.reads
+
+
+class _SingleValue(_Bound):
+    """One value per key: reading looks at the overlay, then at the base, copying what could be mutated."""
+
+    _table: ValueTable
+
+    def _get(self) -> Any:
+        key = self._context.key
+        value = self._overlay.get(key, MISSING)
+        if value is MISSING:
+            value = self._base.get(key, MISSING)
+            if value is not MISSING and type(value) not in ATOMIC:
+                value = self._copy_of(key, value)
+        elif value is DELETED:
+            return MISSING
+        return value
+
+    def _copy_of(self, key: Any, value: Any) -> Any:
+        copied = self._reads.get(key, MISSING)
+        if copied is MISSING:
+            copied = self._reads[key] = detached(value)
+        return copied
+
+    def clear(self) -> None:
+        """Remove the value of the current key."""
+        key = self._context.key
+        if key in self._base:
+            self._overlay[key] = DELETED
+        else:
+            self._overlay.pop(key, None)
+
+
+class HeapValueState(_SingleValue, ValueState):
+    """ValueState in memory."""
+
+    def __init__(self, context: KeyContext, table: ValueTable, default: Any = None) -> None:
+        super().__init__(context, table)
+        self._default = default
+
+    def value(self) -> Any:
+        """The value of the current key, or the descriptor's default."""
+        key = self._context.key
+        value = self._overlay.get(key, MISSING)
+        if value is MISSING:
+            value = self._base.get(key, MISSING)
+            if type(value) in ATOMIC:
+                return value
+            if value is not MISSING:
+                return self._copy_of(key, value)
+        elif value is not DELETED:
+            return value
+        return self._default if type(self._default) in ATOMIC else detached(self._default)
+
+    def update(self, value: Any) -> None:
+        """Set the value of the current key; None clears it, as in Flink."""
+        if value is None:
+            self.clear()
+        else:
+            self._overlay[self._context.key] = value
+
+
+class HeapReducingState(_SingleValue, ReducingState):
+    """ReducingState in memory: holds the reduced value only."""
+
+    def __init__(self, context: KeyContext, table: ValueTable, reduce: Callable[[Any, Any], Any]) -> None:
+        super().__init__(context, table)
+        self._reduce = reduce
+
+    def get(self) -> Any:
+        """The reduced value, or None."""
+        value = self._get()
+        return None if value is MISSING else value
+
+    def add(self, value: Any) -> None:
+        """Reduce one more value into the state."""
+        current = self._get()
+        self._overlay[self._context.key] = value if current is MISSING else self._reduce(current, value)
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Reduce the values of several namespaces into the target's, for the current key."""
+        merge_single(self, target, sources, self._reduce)
+
+
+class HeapAggregatingState(_SingleValue, AggregatingState):
+    """AggregatingState in memory: holds the accumulator only."""
+
+    def __init__(self, context: KeyContext, table: ValueTable, aggregate: Any) -> None:
+        super().__init__(context, table)
+        self._aggregate = aggregate
+
+    def get(self) -> Any:
+        """The result of the accumulator, or None."""
+        accumulator = self._get()
+        return None if accumulator is MISSING else self._aggregate.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        """Add one value to the accumulator."""
+        accumulator = self._get()
+        if accumulator is MISSING:
+            accumulator = self._aggregate.create_accumulator()
+        self._overlay[self._context.key] = self._aggregate.add(value, accumulator)
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Merge the accumulators of several namespaces into the target's, for the current key."""
+        merge_single(self, target, sources, self._aggregate.merge)
+
+
+def merge_single(
+    state: _SingleValue, target: Any, sources: Iterable[Any], merge: Callable[[Any, Any], Any]
+) -> None:
+    """Fold the sources' values into the target namespace and clear the sources."""
+    merged: Any = MISSING
+    for source in sources:
+        state.set_current_namespace(source)
+        value = state._get()
+        if value is not MISSING:
+            state.clear()
+            merged = value if merged is MISSING else merge(merged, value)
+    state.set_current_namespace(target)
+    if merged is not MISSING:
+        current = state._get()
+        state._overlay[state._context.key] = merged if current is MISSING else merge(current, merged)
+
+
+class HeapListState(_Bound, ListState):
+    """ListState in memory: an append records the element only, whatever the length of the list."""
+
+    def __init__(self, context: KeyContext, table: ListTable) -> None:
+        super().__init__(context, table)
+
+    def get(self) -> Iterator[Any]:
+        """The elements of the current key in order; nothing if there are none."""
+        key = self._context.key
+        change = self._overlay.get(key)
+        if change is None:
+            return iter(self._committed(key))
+        if change.replaced:
+            return iter(tuple(change.items))
+        return iter([*self._committed(key), *change.items])
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.get()
+
+    def add(self, value: Any) -> None:
+        """Append one element."""
+        if value is None:
+            raise ValueError("None cannot be added to a list state")
+        key = self._context.key
+        change = self._overlay.get(key)
+        if change is None:
+            self._overlay[key] = ListChange(False, [value])
+        else:
+            change.items.append(value)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Append several elements."""
+        for value in values:
+            self.add(value)
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replace the whole list."""
+        items = list(values)
+        if any(item is None for item in items):
+            raise ValueError("None cannot be an element of a list state")
+        self._overlay[self._context.key] = ListChange(True, items)
+
+    def clear(self) -> None:
+        """Remove the list of the current key."""
+        key = self._context.key
+        if key in self._base:
+            self._overlay[key] = ListChange(True, [])
+        else:
+            self._overlay.pop(key, None)
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Append the elements of several namespaces to the target's, for the current key."""
+        moved: list[Any] = []
+        for source in sources:
+            self.set_current_namespace(source)
+            moved.extend(self.get())
+            self.clear()
+        self.set_current_namespace(target)
+        self.add_all(moved)
+
+    def _committed(self, key: Any) -> list[Any]:
+        items = self._base.get(key)
+        if items is None:
+            return []
+        copied = self._reads.get(key)
+        if copied is None:
+            # Lists only grow by a fold, and a fold forgets the reads: one check per key and epoch.
+            copied = self._reads[key] = items if ATOMIC.issuperset(map(type, items)) else [detached(i) for i in items]
+        return copied if copied is not items else list(items)
+
+
+class HeapMapState(_Bound, MapState):
+    """MapState in memory: each entry is read and written on its own."""
+
+    def __init__(self, context: KeyContext, table: MapTable) -> None:
+        super().__init__(context, table)
+
+    def get(self, key: Any) -> Any:
+        """The value of a map entry, or None."""
+        value = self._entry(key)
+        return None if value is MISSING else value
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set one map entry."""
+        self._change().entries[key] = value
+
+    def put_all(self, dict_value: dict[Any, Any]) -> None:
+        """Set several map entries."""
+        self._change().entries.update(dict_value)
+
+    def remove(self, key: Any) -> None:
+        """Remove one map entry, if it is there."""
+        if self._entry(key) is MISSING:
+            return
+        change = self._change()
+        if change.cleared or key not in self._base.get(self._context.key, ()):
+            del change.entries[key]
+            if not change.entries and not change.cleared:
+                del self._overlay[self._context.key]
+        else:
+            change.entries[key] = DELETED
+
+    def contains(self, key: Any) -> bool:
+        """Whether the map has an entry."""
+        return self._entry(key) is not MISSING
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Entries in the order in which they were first put."""
+        return iter([(key, self._entry(key)) for key in self._user_keys()])
+
+    def keys(self) -> Iterator[Any]:
+        """User keys in the order in which they were first put."""
+        return iter(self._user_keys())
+
+    def values(self) -> Iterator[Any]:
+        """Values in the order in which their keys were first put."""
+        return iter([self._entry(key) for key in self._user_keys()])
+
+    def is_empty(self) -> bool:
+        """Whether the map has no entries."""
+        change = self._overlay.get(self._context.key)
+        if change is None:
+            return not self._base.get(self._context.key)
+        return not self._user_keys()
+
+    def clear(self) -> None:
+        """Remove all entries of the current key."""
+        key = self._context.key
+        if key in self._base:
+            self._overlay[key] = MapChange(cleared=True)
+        else:
+            self._overlay.pop(key, None)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.keys()
+
+    def _change(self) -> MapChange:
+        key = self._context.key
+        change: MapChange | None = self._overlay.get(key)
+        if change is None:
+            change = self._overlay[key] = MapChange(cleared=False)
+        return change
+
+    def _entry(self, user_key: Any) -> Any:
+        key = self._context.key
+        change = self._overlay.get(key)
+        if change is not None:
+            value = change.entries.get(user_key, MISSING)
+            if value is DELETED:
+                return MISSING
+            if value is not MISSING:
+                return value
+            if change.cleared:
+                return MISSING
+        entries = self._base.get(key)
+        if entries is None:
+            return MISSING
+        value = entries.get(user_key, MISSING)
+        if value is MISSING or type(value) in ATOMIC:
+            return value
+        copied = self._reads.get((key, user_key), MISSING)
+        if copied is MISSING:
+            copied = self._reads[key, user_key] = detached(value)
+        return copied
+
+    def _user_keys(self) -> list[Any]:
+        key = self._context.key
+        entries = self._base.get(key, {})
+        change = self._overlay.get(key)
+        if change is None:
+            return list(entries)
+        kept = () if change.cleared else (k for k in entries if change.entries.get(k) is not DELETED)
+        old = set(entries) if not change.cleared else ()
+        return [*kept, *(k for k, v in change.entries.items() if v is not DELETED and k not in old)]

@@ -1,0 +1,363 @@
+"""Entries of one keyed state in memory: a committed base, and in front of it what the current epoch changed.
+
+An epoch reads through to the base but writes only to the overlay. At the barrier the overlay is exported as a delta;
+when that delta is known to be committed, :meth:`fold` moves it into the base; an attempt that did not count is dropped
+with :meth:`discard`. The base never holds an object that user code may still change: what cannot be proven immutable
+leaves it as a copy, made once per key and epoch.
+
+Order matters: the base keeps entries in the order in which they were first written, and a restore replays deltas in
+the same order, so iteration over a map state is equal on a warm and on a cold worker.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import decimal
+import enum
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+#: Types whose instances can be handed out without a copy.
+ATOMIC: Final[frozenset[type]] = frozenset(
+    {
+        int,
+        float,
+        str,
+        bytes,
+        bool,
+        type(None),
+        complex,
+        decimal.Decimal,
+        datetime.date,
+        datetime.datetime,
+        datetime.time,
+        datetime.timedelta,
+        uuid.UUID,
+    }
+)
+
+
+class _Marker(enum.Enum):
+    MISSING = "missing"
+    DELETED = "deleted"
+
+
+MISSING: Final = _Marker.MISSING
+DELETED: Final = _Marker.DELETED
+
+# What a row of a section does, as stored in its ``op`` column.
+PUT: Final = 0
+DELETE: Final = 1
+APPEND: Final = 2
+CLEAR: Final = 3
+
+
+def detached(value: Any) -> Any:
+    """The value itself if nobody can change it, else a deep copy."""
+    return value if type(value) in ATOMIC else copy.deepcopy(value)
+
+
+@dataclass
+class Rows:
+    """Entries on their way to or from a section: parallel lists, one element per row."""
+
+    keys: list[Any] = field(default_factory=list)
+    namespaces: list[Any] | None = None
+    ops: list[int] | None = None
+    user_keys: list[Any] | None = None
+    values: list[Any] = field(default_factory=list)
+
+
+class Layer:
+    """The entries of one namespace: the epoch's overlay, the committed base, and copies handed out for reading."""
+
+    __slots__ = ("base", "overlay", "reads")
+
+    def __init__(self) -> None:
+        self.overlay: dict[Any, Any] = {}
+        self.base: dict[Any, Any] = {}
+        self.reads: dict[Any, Any] = {}
+
+
+class Table:
+    """Common part of all tables: layers by namespace, and which of them the current epoch has touched."""
+
+    kind: str
+
+    def __init__(self) -> None:
+        self._layers: dict[Any, Layer] = {}
+        self._touched: dict[Any, Layer] = {}
+
+    def layer(self, namespace: Any) -> Layer:
+        """The layer of a namespace, created if need be; what is read or written through it is folded at the barrier."""
+        layer = self._touched.get(namespace)
+        if layer is None:
+            layer = self._layers.get(namespace)
+            if layer is None:
+                layer = self._layers[namespace] = Layer()
+            self._touched[namespace] = layer
+        return layer
+
+    def export_delta(self) -> Rows | None:
+        """What the epoch changed, or None."""
+        rows = self._rows()
+        for namespace, layer in self._touched.items():
+            if layer.overlay:
+                self._export(rows, namespace, layer.overlay)
+        return rows if rows.keys else None
+
+    def export_all(self) -> Rows | None:
+        """The whole committed state as puts; the overlay must be empty."""
+        rows = self._rows()
+        for namespace, layer in self._layers.items():
+            self._export_base(rows, namespace, layer.base)
+        return rows if rows.keys else None
+
+    def fold(self) -> None:
+        """Make the epoch's changes part of the base, after its manifest was found to name this attempt."""
+        for namespace, layer in self._touched.items():
+            if layer.overlay:
+                self._fold(layer)
+                layer.overlay.clear()
+            layer.reads.clear()
+            if not layer.base and namespace is not None:
+                self._layers.pop(namespace, None)
+        self._touched = {None: self._layers[None]} if None in self._layers else {}
+
+    def discard(self) -> None:
+        """Drop the epoch's changes."""
+        for layer in self._touched.values():
+            layer.overlay.clear()
+            layer.reads.clear()
+
+    def keys(self, namespace: Any) -> Iterator[Any]:
+        """Keys with a value in a namespace, as the current epoch sees them."""
+        layer = self._layers.get(namespace)
+        if layer is None:
+            return
+        for key in layer.base:
+            if key not in layer.overlay:
+                yield key
+        for key, change in layer.overlay.items():
+            if self._present(layer, key, change):
+                yield key
+
+    def namespaces(self) -> list[Any]:
+        """All namespaces that hold or may hold entries."""
+        return list(self._layers)
+
+    def entries(self) -> int:
+        """Number of committed keys, over all namespaces."""
+        return sum(len(layer.base) for layer in self._layers.values())
+
+    def load(self, rows: Rows) -> None:
+        """Apply rows of a delta or snapshot to the base, in order; the overlay must be empty."""
+        self.replay(rows)
+        self.fold()
+
+    def replay(self, rows: Rows) -> None:
+        """Apply rows to the overlay, as if the epoch had made these changes."""
+        raise NotImplementedError
+
+    def _rows(self) -> Rows:
+        return Rows(namespaces=[], ops=[])
+
+    def _export(self, rows: Rows, namespace: Any, overlay: dict[Any, Any]) -> None:
+        raise NotImplementedError
+
+    def _export_base(self, rows: Rows, namespace: Any, base: dict[Any, Any]) -> None:
+        raise NotImplementedError
+
+    def _fold(self, layer: Layer) -> None:
+        raise NotImplementedError
+
+    def _present(self, layer: Layer, key: Any, change: Any) -> bool:
+        raise NotImplementedError
+
+
+class ValueTable(Table):
+    """One value per key and namespace (value, reducing and aggregating state). An overlay entry is the new value."""
+
+    kind = "value"
+
+    def _export(self, rows: Rows, namespace: Any, overlay: dict[Any, Any]) -> None:
+        rows.keys.extend(overlay)
+        values = list(overlay.values())
+        if DELETED in overlay.values():
+            rows.ops += [DELETE if value is DELETED else PUT for value in values]
+            values = [None if value is DELETED else value for value in values]
+        else:
+            rows.ops += [PUT] * len(values)
+        rows.values += values
+        rows.namespaces += [namespace] * len(values)
+
+    def _export_base(self, rows: Rows, namespace: Any, base: dict[Any, Any]) -> None:
+        self._export(rows, namespace, base)
+
+    def _fold(self, layer: Layer) -> None:
+        base, overlay = layer.base, layer.overlay
+        base.update(overlay)
+        for key, value in overlay.items():
+            if value is DELETED:
+                del base[key]
+
+    def _present(self, layer: Layer, key: Any, change: Any) -> bool:
+        return change is not DELETED
+
+    def replay(self, rows: Rows) -> None:
+        for namespace, part in by_namespace(rows):
+            overlay = self.layer(namespace).overlay
+            overlay.update(zip(part.keys, part.values, strict=True))
+            if part.ops is not None and any(part.ops):
+                # A key stands in a section once, so the order of puts and deletes does not matter.
+                overlay.update((key, DELETED) for key, op in zip(part.keys, part.ops, strict=True) if op == DELETE)
+
+
+class ListChange:
+    """What an epoch did to one list: replaced it (``replaced``), or appended to it."""
+
+    __slots__ = ("items", "replaced")
+
+    def __init__(self, replaced: bool, items: list[Any]) -> None:
+        self.replaced = replaced
+        self.items = items
+
+
+class ListTable(Table):
+    """A list per key and namespace; appending touches only what is appended."""
+
+    kind = "list"
+
+    def _export(self, rows: Rows, namespace: Any, overlay: dict[Any, Any]) -> None:
+        for key, change in overlay.items():
+            rows.keys.append(key)
+            if not change.replaced:
+                rows.ops.append(APPEND)
+            else:
+                rows.ops.append(PUT if change.items else DELETE)
+            rows.values.append(change.items)
+            rows.namespaces.append(namespace)
+
+    def _export_base(self, rows: Rows, namespace: Any, base: dict[Any, Any]) -> None:
+        rows.keys.extend(base)
+        rows.values.extend(base.values())
+        rows.ops += [PUT] * len(base)
+        rows.namespaces += [namespace] * len(base)
+
+    def _fold(self, layer: Layer) -> None:
+        base = layer.base
+        for key, change in layer.overlay.items():
+            if not change.replaced:
+                base.setdefault(key, []).extend(change.items)
+            elif change.items:
+                base[key] = change.items
+            else:
+                base.pop(key, None)
+
+    def _present(self, layer: Layer, key: Any, change: Any) -> bool:
+        return bool(change.items) or (not change.replaced and key in layer.base)
+
+    def replay(self, rows: Rows) -> None:
+        for namespace, part in by_namespace(rows):
+            overlay = self.layer(namespace).overlay
+            for key, op, items in zip(part.keys, part.ops or [PUT] * len(part.keys), part.values, strict=True):
+                if op == APPEND and key in overlay:
+                    overlay[key].items.extend(items)
+                else:
+                    overlay[key] = ListChange(op != APPEND, list(items or ()))
+
+
+class MapChange:
+    """What an epoch did to one map: entries put or deleted, after clearing it first if ``cleared``."""
+
+    __slots__ = ("cleared", "entries")
+
+    def __init__(self, cleared: bool) -> None:
+        self.cleared = cleared
+        self.entries: dict[Any, Any] = {}
+
+
+class MapTable(Table):
+    """A map per key and namespace; each map entry is an entry of its own."""
+
+    kind = "map"
+
+    def _rows(self) -> Rows:
+        return Rows(namespaces=[], ops=[], user_keys=[])
+
+    def _export(self, rows: Rows, namespace: Any, overlay: dict[Any, Any]) -> None:
+        for key, change in overlay.items():
+            count = len(change.entries)
+            if change.cleared:
+                count += 1
+                rows.ops.append(CLEAR)
+                rows.user_keys.append(None)
+                rows.values.append(None)
+            rows.ops += [DELETE if value is DELETED else PUT for value in change.entries.values()]
+            rows.user_keys.extend(change.entries)
+            rows.values += [None if value is DELETED else value for value in change.entries.values()]
+            rows.keys += [key] * count
+            rows.namespaces += [namespace] * count
+
+    def _export_base(self, rows: Rows, namespace: Any, base: dict[Any, Any]) -> None:
+        for key, entries in base.items():
+            rows.keys += [key] * len(entries)
+            rows.user_keys.extend(entries)
+            rows.values.extend(entries.values())
+            rows.ops += [PUT] * len(entries)
+            rows.namespaces += [namespace] * len(entries)
+
+    def _fold(self, layer: Layer) -> None:
+        base = layer.base
+        for key, change in layer.overlay.items():
+            entries = base.get(key)
+            if entries is None or change.cleared:
+                entries = base[key] = {}
+            for user_key, value in change.entries.items():
+                if value is DELETED:
+                    entries.pop(user_key, None)
+                else:
+                    entries[user_key] = value
+            if not entries:
+                del base[key]
+
+    def _present(self, layer: Layer, key: Any, change: Any) -> bool:
+        if any(value is not DELETED for value in change.entries.values()):
+            return True
+        if change.cleared:
+            return False
+        return any(user_key not in change.entries for user_key in layer.base.get(key, ()))
+
+    def replay(self, rows: Rows) -> None:
+        for namespace, part in by_namespace(rows):
+            overlay = self.layer(namespace).overlay
+            ops = part.ops or [PUT] * len(part.keys)
+            for key, op, user_key, value in zip(part.keys, ops, part.user_keys or (), part.values, strict=True):
+                change = overlay.get(key)
+                if change is None or op == CLEAR:
+                    change = overlay[key] = MapChange(cleared=op == CLEAR)
+                if op != CLEAR:
+                    change.entries[user_key] = value if op == PUT else DELETED
+
+
+def by_namespace(rows: Rows) -> Iterator[tuple[Any, Rows]]:
+    """Split rows by namespace, keeping their order; the usual case of one namespace costs one comparison per row."""
+    names = rows.namespaces
+    if names is None or not any(name is not None for name in names):
+        yield None, rows
+        return
+    parts: dict[Any, Rows] = {}
+    ops = rows.ops or [PUT] * len(rows.keys)
+    user_keys = rows.user_keys or [None] * len(rows.keys)
+    for key, name, op, user_key, value in zip(rows.keys, names, ops, user_keys, rows.values, strict=True):
+        part = parts.get(name)
+        if part is None:
+            part = parts[name] = Rows(ops=[], user_keys=[])
+        part.keys.append(key)
+        part.ops.append(op)
+        part.user_keys.append(user_key)
+        part.values.append(value)
+    yield from parts.items()

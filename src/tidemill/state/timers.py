@@ -1,0 +1,168 @@
+"""Timers as state: one per (time, key, namespace), handed out in the order of their times.
+
+Ties are broken by the key's stable hash and then by the namespace, never by the order of registration: a restored
+queue fires in the same order as the one it was restored from.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import Any
+
+from tidemill.state.stable_hash import stable_hash
+from tidemill.state.tables import DELETE, PUT, Rows
+
+Timer = tuple[int, Any, Any]  # time, key, namespace
+_HeapEntry = tuple[int, int, int, Any, int, Any, Any]
+
+
+class TimerQueue:
+    """Pending timers of one time domain.
+
+    ``_live`` is the truth; the heap may hold entries that are no longer live, which are skipped when met. ``_changes``
+    maps each timer the epoch touched to whether it was pending in the committed state, and so is both the delta and
+    the way back.
+    """
+
+    kind = "timer"
+
+    def __init__(self) -> None:
+        # transient
+        self._heap: list[_HeapEntry] = []
+        self._counter = 0
+        self._changes: dict[Timer, bool] = {}
+        # checkpointed
+        self._live: set[Timer] = set()
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def __contains__(self, timer: Timer) -> bool:
+        return timer in self._live
+
+    def register(self, time: int, key: Any, namespace: Any = None) -> None:
+        """Add a timer; a second registration of the same one changes nothing."""
+        timer = (time, key, namespace)
+        if timer not in self._live:
+            self._changes.setdefault(timer, False)
+            self._live.add(timer)
+            self._push(timer)
+
+    def delete(self, time: int, key: Any, namespace: Any = None) -> None:
+        """Remove a timer, if it is pending."""
+        timer = (time, key, namespace)
+        if timer in self._live:
+            self._live.remove(timer)
+            self._changes.setdefault(timer, True)
+
+    def pop_due(self, time: int) -> Timer | None:
+        """Take out the earliest timer at or before ``time``; None if there is none."""
+        earliest = self.peek()
+        if earliest is None or earliest > time:
+            return None
+        entry = heapq.heappop(self._heap)
+        timer = (entry[0], entry[5], entry[6])
+        self._live.remove(timer)
+        self._changes.setdefault(timer, True)
+        return timer
+
+    def peek(self) -> int | None:
+        """The time of the earliest pending timer."""
+        heap = self._heap
+        while heap:
+            entry = heap[0]
+            if (entry[0], entry[5], entry[6]) in self._live:
+                return entry[0]
+            heapq.heappop(heap)
+        return None
+
+    def pending(self) -> Iterator[Timer]:
+        """All pending timers, in the order in which they would fire."""
+        seen: set[Timer] = set()
+        for entry in sorted(self._heap):
+            timer = (entry[0], entry[5], entry[6])
+            if timer in self._live and timer not in seen:
+                seen.add(timer)
+                yield timer
+
+    def export_delta(self) -> Rows | None:
+        """What the epoch changed: timers that are new, and timers that are gone."""
+        rows = Rows(namespaces=[], ops=[])
+        for timer, before in self._changes.items():
+            after = timer in self._live
+            if before != after:
+                self._append(rows, timer, PUT if after else DELETE)
+        return rows if rows.keys else None
+
+    def export_all(self) -> Rows | None:
+        """All pending timers."""
+        rows = Rows(namespaces=[], ops=[])
+        for timer in self.pending():
+            self._append(rows, timer, PUT)
+        return rows if rows.keys else None
+
+    def fold(self) -> None:
+        """The epoch is committed: its changes are the new committed state."""
+        self._changes.clear()
+
+    def discard(self) -> None:
+        """Go back to the committed timers."""
+        for timer, before in self._changes.items():
+            if before and timer not in self._live:
+                self._live.add(timer)
+                self._push(timer)
+            elif not before:
+                self._live.discard(timer)
+        self._changes.clear()
+
+    def entries(self) -> int:
+        """Number of pending timers."""
+        return len(self._live)
+
+    def load(self, rows: Rows) -> None:
+        """Apply rows of a delta or snapshot to the committed timers."""
+        count = len(rows.keys)
+        namespaces = rows.namespaces or [None] * count
+        for time, key, namespace, op in zip(
+            rows.values, rows.keys, namespaces, rows.ops or [PUT] * count, strict=True
+        ):
+            timer = (time, key, namespace)
+            if op == DELETE:
+                self._live.discard(timer)
+            elif timer not in self._live:
+                self._live.add(timer)
+                self._push(timer)
+
+    def _push(self, timer: Timer) -> None:
+        time, key, namespace = timer
+        # Namespaces are None or windows, which compare by (end, start); a counter settles what is left.
+        rank = 0 if namespace is None else 1
+        self._counter += 1
+        heapq.heappush(
+            self._heap, (time, stable_hash(key), rank, namespace or 0, self._counter, key, namespace)
+        )
+
+    @staticmethod
+    def _append(rows: Rows, timer: Timer, op: int) -> None:
+        rows.values.append(timer[0])
+        rows.keys.append(timer[1])
+        rows.namespaces.append(timer[2])
+        rows.ops.append(op)
+
+
+def merge_timer_rows(parts: list[Rows], keep_deletes: bool) -> Rows | None:
+    """The last word on each timer over several deltas, oldest first; without tombstones unless asked to keep them."""
+    last: dict[Timer, int] = {}
+    for rows in parts:
+        count = len(rows.keys)
+        namespaces = rows.namespaces or [None] * count
+        for time, key, namespace, op in zip(rows.values, rows.keys, namespaces, rows.ops or [PUT] * count, strict=True):
+            timer = (time, key, namespace)
+            last.pop(timer, None)
+            last[timer] = op
+    merged = Rows(namespaces=[], ops=[])
+    for timer, op in last.items():
+        if keep_deletes or op == PUT:
+            TimerQueue._append(merged, timer, op)
+    return merged if merged.keys else None

@@ -1,0 +1,66 @@
+"""An engine in one process: the production tasks, run one after the other, with no Spark.
+
+Everything that matters is the code that runs on Spark too (tasks, exchange, deltas, manifests); only the shuffle is a
+list here. Workers are simulated: each has its own warm chains, and which worker runs a subtask can be chosen, so that
+moves and cold starts can be provoked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tidemill.runtime.coordinator import EpochInput
+from tidemill.runtime.epoch import EpochContext, Layout
+from tidemill.runtime.task import JobBundle, execute_subtask
+from tidemill.runtime.warm import WarmChains
+
+#: Chooses the worker for (epoch, level, partition).
+Placement = Callable[[int, int, int], int]
+
+
+class LocalEngine:
+    """Runs all subtasks of an epoch in this process, level by level."""
+
+    def __init__(self, bundle: JobBundle, workers: int = 1, placement: Placement | None = None) -> None:
+        self._bundle = bundle
+        self._workers = [WarmChains() for _ in range(workers)]
+        self._placement = placement or (lambda epoch, level, partition: partition % workers)
+
+    @property
+    def workers(self) -> list[WarmChains]:
+        """The warm chains of each simulated worker."""
+        return self._workers
+
+    def kill_worker(self, worker: int) -> None:
+        """Forget all a worker holds, without closing it, as a killed process does."""
+        self._workers[worker] = WarmChains()
+
+    def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
+        """Run all levels; parcels are sorted as the engine's contract says before a partition reads them."""
+        layout = Layout(self._bundle.plan, context.parallelism)
+        waiting: dict[int, list[tuple[int, bytes]]] = {}
+        for level in range(layout.depth):
+            sent: list[tuple[int, bytes]] = []
+            for partition in range(layout.width(level)):
+                worker = self._workers[self._placement(context.epoch, level, partition)]
+                if level == 0:
+                    chain, subtask = layout.subtask(0, partition)
+                    splits = inputs.splits.get(chain, [])
+                    parcels = splits[subtask : subtask + 1]
+                else:
+                    parcels = [parcel for _, parcel in sorted(waiting.get(partition, []), key=lambda item: item[0])]
+                sent.extend(self._run(context, level, partition, worker, iter(parcels)))
+            waiting = {}
+            for key, parcel in sent:
+                waiting.setdefault(key & 0xFFFFFFFF, []).append((key, parcel))
+        return [parcel for parcels in waiting.values() for _, parcel in parcels]
+
+    def _run(
+        self, context: EpochContext, level: int, partition: int, worker: WarmChains, parcels: Iterator[bytes]
+    ) -> Iterator[tuple[int, bytes]]:
+        return execute_subtask(self._bundle, context, level, partition, worker, parcels)
+
+    def close(self) -> None:
+        """Close all warm chains."""
+        for worker in self._workers:
+            worker.drop(self._bundle.job_id)

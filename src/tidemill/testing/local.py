@@ -1,0 +1,62 @@
+"""``execution.target: local``: a program runs in this process, without Spark, so that breakpoints work in it."""
+
+from __future__ import annotations
+
+from tidemill.common.configuration import Configuration
+from tidemill.common.job_client import JobClient
+from tidemill.common.restart_strategy import RestartStrategies
+from tidemill.config import StateRecoveryOptions
+from tidemill.datastream.execution import JobProgram
+from tidemill.datastream.sources import SplitSource
+from tidemill.errors import GraphError
+from tidemill.runtime.coordinator import Coordinator, EpochStats
+from tidemill.runtime.job import RunningJob, StopSignal
+from tidemill.runtime.launch import open_storage, prepare, run_split_job
+from tidemill.runtime.restarts import restarts_for
+from tidemill.runtime.snapshots import Snapshots
+from tidemill.testing.engine import LocalEngine
+
+#: Subtasks where the program sets no parallelism: two, so that exchanges do something.
+DEFAULT_PARALLELISM = 2
+
+
+class LocalExecutor:
+    """Runs programs whose sources are plain Python."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+
+    def execute_async(self, program: JobProgram) -> JobClient:
+        """Compile and start a program in a thread of this process."""
+        launch = prepare(program, DEFAULT_PARALLELISM)
+        for chain, source in launch.sources().items():
+            if not isinstance(source, SplitSource):
+                raise GraphError(
+                    f"source {launch.plan.chains[chain].head.name!r} is read by Spark and cannot run with "
+                    "execution.target: local"
+                )
+        storage, _, release = open_storage(self._configuration, launch.job_id)
+        bundle = launch.bundle(storage)
+        job: RunningJob
+
+        def attempt(stop: StopSignal) -> None:
+            def note(stats: EpochStats) -> None:
+                job.note_epoch(stats)
+
+            coordinator = Coordinator(
+                bundle,
+                LocalEngine(bundle, workers=DEFAULT_PARALLELISM),
+                DEFAULT_PARALLELISM,
+                launch.committers(),
+                snapshots=Snapshots(storage, background=False),
+                allow_non_restored_state=self._configuration.get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE),
+                on_epoch=note,
+            )
+            try:
+                run_split_job(launch, coordinator, DEFAULT_PARALLELISM, stop)
+            finally:
+                coordinator.close()
+
+        restarts = restarts_for(RestartStrategies.from_configuration(self._configuration))
+        job = RunningJob(launch.job_id, program.name, attempt, restarts, release)
+        return job.start()

@@ -1,0 +1,321 @@
+"""Retention: what is needed stays, under any history, any crash and any zombie; what is not needed goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.checkpoint.examples import JOB, UnreliableStorage, ack, piece
+from tidemill import faults
+from tidemill.checkpoint.cleanup import collect_garbage
+from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.model import Epoch, Manifest, Piece, RunRef, Slot
+from tidemill.checkpoint.names import delta_name, manifest_name, parse_manifest, snapshot_file_name, snapshot_id
+from tidemill.checkpoint.protocol import Publish, apply_compaction, build_manifest, kept_slots, plan_retention
+from tidemill.checkpoint.restore import committed_pieces, pieces_for
+from tidemill.checkpoint.retention import waypoints
+from tidemill.checkpoint.snapshot_index import SnapshotIndex, write_snapshot_index
+from tidemill.checkpoint.storage import LocalStorage, MemoryStorage, NotFoundError, Storage
+from tidemill.errors import CheckpointError, CorruptFileError, FencedError
+
+
+def nothing() -> tuple[str, ...]:
+    return ()
+
+
+class PlanningStorage(UnreliableStorage):
+    """Keeps what it is told to delete, for later, while ``planned`` is a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.planned: list[str] | None = None
+
+    def delete(self, names: object) -> None:
+        if self.planned is not None:
+            self.planned.extend(names)  # type: ignore[arg-type]
+        else:
+            super().delete(names)  # type: ignore[arg-type]
+
+
+class World:
+    """A job with its drivers, living and dead, and what its state should be at every slot that must be restorable."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.storage = PlanningStorage()
+        self.log = ManifestLog(self.storage, JOB, token=self.token)
+        self.log.open_lineage()
+        self.truth: dict[Slot, bytes] = {self.log.head.slot: b""}
+        self.running: list[Piece] = []  # files of the epoch that has not been committed yet
+        self.compactions: dict[str, tuple[list[RunRef], RunRef | None]] = {}
+        self.zombies: list[ManifestLog] = []
+        self.plans: list[list[str]] = []
+        self.last = Slot(1)
+
+    def token(self) -> str:
+        return f"{self.random.getrandbits(64):016x}"
+
+    # -- what can happen -----------------------------------------------------------------------------------------
+
+    def write_delta(self) -> None:
+        """An attempt of the running epoch writes a file; whether it will count is not known yet."""
+        head, data = self.log.head, self.token().encode()
+        name = delta_name(head.lineage, head.epoch + 1, "count", 0, self.token())
+        self.storage.write(name, data)
+        self.running.append(piece(data, file=name))
+
+    def commit_epoch(self) -> None:
+        head = self.log.head
+        pieces = [part for part in self.running if self.random.random() < 0.6]
+        if self.random.random() < 0.5:
+            pieces.append(piece(self.token().encode()))
+        self.running.clear()
+        runs = head.runs
+        for snapshot, (merged, result) in list(self.compactions.items()):
+            if result is not None and self.random.random() < 0.7:
+                runs = apply_compaction(runs, merged, result)
+                del self.compactions[snapshot]
+        epoch = Epoch(head.epoch + 1)
+        publish = Publish(epoch, 0, {"count": 1}, (ack("count", 0, epoch=epoch, pieces=pieces),))
+        operators = {"version": epoch} if self.random.random() < 0.2 else None
+        checkpoint = self.random.random() < 0.3
+        self.log.publish(
+            build_manifest(head, publish, clock=0, runs=runs, operators=operators, checkpoint=checkpoint, retain=2)
+        )
+        self.truth[self.log.head.slot] = self.truth[head.slot] + b"".join(self.content(part) for part in pieces)
+        self.last = self.log.head.slot
+
+    def begin_compaction(self) -> None:
+        busy = {run for merged, _ in self.compactions.values() for run in merged}
+        free = [run for run in self.log.head.runs if run not in busy]
+        if len(free) < 2 or busy:
+            return
+        begin = self.random.randrange(len(free) - 1)
+        merged = free[begin : self.random.randrange(begin + 2, len(free) + 1)]
+        snapshot = snapshot_id(self.log.head.lineage, merged[-1].through, self.token())
+        self.compactions[snapshot] = (merged, None)
+        for part in range(2):
+            self.storage.write(snapshot_file_name(snapshot, part), self.compacted(merged, part))
+
+    def finish_compaction(self) -> None:
+        for snapshot, (merged, result) in list(self.compactions.items()):
+            if result is None:
+                parts = [
+                    piece(self.compacted(merged, part), file=snapshot_file_name(snapshot, part)) for part in range(2)
+                ]
+                index = SnapshotIndex(snapshot, merged[-1].through, tuple(parts))
+                self.compactions[snapshot] = (merged, write_snapshot_index(self.storage, index))
+            elif self.random.random() < 0.2:
+                del self.compactions[snapshot]  # given up
+
+    def take_over(self) -> None:
+        """The driver is replaced; half of the time it does not know, and goes on with what it was doing."""
+        old = self.log
+        self.log = ManifestLog(self.storage, JOB, token=self.token)
+        self.log.open_lineage()
+        self.entered(old, old.head.slot)
+
+    def go_back(self) -> None:
+        """The user resumes from an earlier slot that is kept."""
+        old = self.log
+        slot = self.random.choice([slot for slot in kept_slots(old.head) if slot in self.truth])
+        self.log = ManifestLog(self.storage, JOB, token=self.token)
+        self.log.open_lineage(from_slot=slot)
+        self.entered(old, slot)
+
+    def entered(self, old: ManifestLog, basis: Slot) -> None:
+        self.zombies.append(old)
+        self.running.clear()
+        self.compactions.clear()
+        self.truth[self.log.head.slot] = self.truth[basis]
+        self.last = self.log.head.slot
+
+    def zombie_acts(self) -> None:
+        """A former driver tries everything it can: its attempts write files, it publishes, it collects garbage."""
+        for zombie in self.zombies:
+            head = zombie.head
+            self.storage.write(delta_name(head.lineage, head.epoch + 1, "count", 0, self.token()), b"late")
+            with pytest.raises(FencedError):
+                zombie.publish(build_manifest(head, Publish(Epoch(head.epoch + 1), 0, {}, ()), clock=0))
+            with pytest.raises(FencedError):
+                collect_garbage(self.storage, zombie, nothing)
+
+    def plan_only(self) -> None:
+        """The driver decides what to delete, and then is stopped for a long time."""
+        self.storage.planned = []
+        collect_garbage(self.storage, self.log, lambda: self.compactions.keys())
+        self.plans.append(self.storage.planned)
+        self.storage.planned = None
+
+    def carry_out_an_old_plan(self) -> None:
+        if self.plans:
+            plan = self.plans.pop(self.random.randrange(len(self.plans)))
+            self.storage.delete(plan[: self.random.randrange(len(plan) + 1)])
+
+    def collect(self) -> None:
+        """Retention, killed between any two deletes half of the time."""
+        self.storage.deletes_left = self.random.randrange(6) if self.random.random() < 0.5 else None
+        try:
+            collect_garbage(self.storage, self.log, lambda: self.compactions.keys())
+        except CheckpointError as error:
+            assert "killed" in str(error)
+        self.storage.deletes_left = None
+
+    # -- what must hold ------------------------------------------------------------------------------------------
+
+    def content(self, part: Piece) -> bytes:
+        return part.data if part.data is not None else self.storage.read(part.file or "")
+
+    def compacted(self, merged: list[RunRef], part: int) -> bytes:
+        runs = [run for run in committed_pieces(self.storage, self.log, self.log.head) if run[0] in merged]
+        data = b"".join(self.content(part) for _, pieces in runs for part in pieces)
+        return data[: len(data) // 2] if part == 0 else data[len(data) // 2 :]
+
+    def state_at(self, manifest: Manifest) -> bytes:
+        runs = committed_pieces(self.storage, self.log, manifest)
+        assert self.log.operators_of(manifest) is not None
+        return b"".join(reader.read() for _, reader in pieces_for(self.storage, runs, {"count"}, 0, 127))
+
+    def check(self) -> None:
+        reader = ManifestLog(self.storage, JOB)
+        self.storage.hidden_from_list = set(self.storage.list()) if self.random.random() < 0.5 else set()
+        assert reader.last_slot() == self.last
+        self.storage.hidden_from_list = set()
+        for slot in kept_slots(self.log.head):
+            if slot in self.truth:
+                assert self.state_at(reader.read(slot)) == self.truth[slot]
+
+    def check_that_garbage_is_gone(self) -> None:
+        collect_garbage(self.storage, self.log, lambda: self.compactions.keys())
+        head = self.log.head
+        needed: set[str] = {part.file for part in self.running if part.file}
+        slots = set(waypoints(head.slot))
+        for slot in kept_slots(head):
+            manifest = ManifestLog(self.storage, JOB).read(slot)
+            slots |= {slot, *([manifest.operators_slot] if manifest.operators_slot else [])}
+            slots |= {run.slot for run in manifest.runs if run.slot}
+            needed |= {p.file for _, ps in committed_pieces(self.storage, self.log, manifest) for p in ps if p.file}
+            needed |= {f"snapshots/{run.snapshot}.tm" for run in manifest.runs if run.snapshot}
+        for name in self.storage.list():
+            protected = any(snapshot in name for snapshot in self.compactions)
+            assert name in needed or parse_manifest(name) in slots or protected, name
+        assert collect_garbage(self.storage, self.log, lambda: self.compactions.keys()) == ()
+
+
+STEPS: list[Callable[[World], None]] = [
+    World.write_delta, World.write_delta, World.commit_epoch, World.commit_epoch, World.commit_epoch, World.commit_epoch,
+    World.begin_compaction, World.finish_compaction, World.finish_compaction, World.take_over, World.go_back,
+    World.zombie_acts, World.plan_only, World.carry_out_an_old_plan, World.collect, World.collect,
+]  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 1 << 32))
+@example(0)
+def test_no_history_loses_anything_that_is_needed(seed: int) -> None:
+    random = Random(seed)
+    world = World(random)
+    for _ in range(random.randrange(10, 80)):
+        random.choice(STEPS)(world)
+        world.check()
+    world.check_that_garbage_is_gone()
+    world.check()
+
+
+# -- one decision at a time ------------------------------------------------------------------------------------------
+
+
+def commit(log: ManifestLog, *pieces: Piece, checkpoint: bool = False) -> Manifest:
+    epoch = Epoch(log.head.epoch + 1)
+    publish = Publish(epoch, 0, {"count": 1}, (ack("count", 0, epoch=epoch, pieces=pieces),))
+    log.publish(build_manifest(log.head, publish, clock=0, checkpoint=checkpoint))
+    return log.head
+
+
+def opened(storage: Storage) -> ManifestLog:
+    log = ManifestLog(storage, JOB)
+    log.open_lineage()
+    return log
+
+
+def test_orphans_go_when_their_epoch_is_over() -> None:
+    storage = MemoryStorage()
+    log = opened(storage)
+    lineage = log.head.lineage
+    for epoch in (1, 2):
+        storage.write(delta_name(lineage, epoch, "count", 0, "loser"), b"")
+    commit(log)
+    assert collect_garbage(storage, log, nothing) == (delta_name(lineage, 1, "count", 0, "loser"),)
+    successor = opened(storage)  # the epoch that was running is dead now
+    assert collect_garbage(storage, successor, nothing) == (delta_name(lineage, 2, "count", 0, "loser"),)
+
+
+def test_what_is_not_ours_is_not_touched() -> None:
+    head = Manifest("epoch", JOB, opened(MemoryStorage()).head.lineage, Slot(8), Epoch(7))
+    strangers = [
+        "README", "state/notes.txt", "state/unknown/000000000001-0123456789abcdef-0-a.tms", "snapshots/mine.tm",
+        delta_name("000000000009-newer", 1, "count", 0, "a"), delta_name("000000000001-twin", 1, "count", 0, "a"),
+        snapshot_file_name(snapshot_id("000000000009-newer", 1, "a"), 0), "spark/x/offsets/0", "manifests/7.tm",
+    ]  # fmt: skip
+    assert plan_retention(head, (), strangers, ()) == ()
+
+
+def test_referrers_go_first() -> None:
+    head = Manifest("epoch", JOB, opened(MemoryStorage()).head.lineage, Slot(8), Epoch(7))
+    snapshot = snapshot_id(head.lineage, 3, "a")
+    delta = delta_name(head.lineage, 2, "count", 0, "a")
+    part = snapshot_file_name(snapshot, 0)
+    names = [delta, part, f"snapshots/{snapshot}.tm", *(manifest_name(slot) for slot in (3, 5, 8))]
+    expected = (manifest_name(5), manifest_name(3), f"snapshots/{snapshot}.tm", delta, part)
+    assert plan_retention(head, (), names, ()) == expected
+    assert plan_retention(head, (), names, (snapshot,)) == (manifest_name(5), manifest_name(3), delta)
+    assert plan_retention(head, expected, names, ()) == ()
+    with pytest.raises(FencedError, match="another driver took over"):
+        plan_retention(head, (), [*names, manifest_name(9)], ())
+
+
+def test_nothing_is_deleted_where_a_kept_manifest_cannot_be_read() -> None:
+    storage = MemoryStorage()
+    log = opened(storage)
+    commit(log, checkpoint=True)
+    for _ in range(5):
+        commit(log)
+    good = storage.read(manifest_name(2))
+    storage.write(manifest_name(2), good[:-1])
+    before = storage.list()
+    with pytest.raises(CorruptFileError):
+        collect_garbage(storage, log, nothing)
+    storage.delete([manifest_name(2)])
+    with pytest.raises(NotFoundError):
+        collect_garbage(storage, log, nothing)
+    storage.write(manifest_name(2), good)
+    assert storage.list() == before
+    storage.write(manifest_name(6), b"damaged")  # the one before the head is a spare: it does not block retention
+    assert manifest_name(3) in collect_garbage(storage, log, nothing)
+    assert storage.exists(manifest_name(2))
+
+
+def test_a_kill_before_the_deletes() -> None:
+    storage = MemoryStorage()
+    log = opened(storage)
+    for _ in range(4):
+        commit(log)
+    before = storage.list()
+    with faults.injected(faults.Fault("retention.delete")), pytest.raises(faults.InjectedFaultError):
+        collect_garbage(storage, log, nothing)
+    assert storage.list() == before
+    assert collect_garbage(storage, log, nothing)
+
+
+def test_a_long_running_job_keeps_few_files(tmp_path: object) -> None:
+    storage = LocalStorage(str(tmp_path), durable=False)
+    log = opened(storage)
+    for _ in range(300):
+        commit(log, checkpoint=log.head.epoch % 10 == 0)
+        if log.head.epoch % 7 == 0:
+            collect_garbage(storage, log, nothing)
+            assert len(storage.list()) <= 9 + 1 + 3  # waypoints of 300, the spare, checkpoint and description
