@@ -1,12 +1,12 @@
 """Named points of the epoch protocol at which a test may inject a fault.
 
 ``reach("manifest.before")`` costs one global read when no plan is installed. A plan is installed by a test in the same
-process (:func:`install`), or, for a child process, through the environment variable ``TIDEMILL_FAULTS`` holding JSON::
+process (:func:`install`) or, for a child process, by the environment variable ``TIDEMILL_FAULTS`` holding JSON::
 
     [{"point": "manifest.before", "action": "kill", "skip": 2, "once": "/tmp/token"}]
 
-``skip`` passes the point that many times first. ``once`` names a file created exclusively by whoever fires the fault, so
-that of many processes, and of later incarnations of one, only the first is hit.
+``skip`` passes the point that many times first. ``once`` names a file created exclusively by whoever fires the fault:
+of many processes, and of later incarnations of one, only the first is hit.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Fault:
     """One fault: what happens at which point, after how many passes."""
 
     point: str
-    action: str = "raise"  # raise | kill | exit | hang | call
+    action: str = "raise"  # raise | kill | kill_executor | exit | hang | call
     skip: int = 0
     times: int = 1
     once: str | None = None
@@ -76,6 +76,9 @@ class Fault:
         if self.action == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(60)  # the signal arrives before this ends
+        elif self.action == "kill_executor":
+            os.kill(executor_process(), signal.SIGKILL)
+            time.sleep(60)  # Spark's worker daemon ends this process when its executor is gone
         elif self.action == "exit":
             os._exit(17)
         elif self.action == "hang":
@@ -84,6 +87,17 @@ class Fault:
             self.call()
         else:
             raise InjectedFaultError(f"injected fault at {self.point}")
+
+
+def executor_process() -> int:
+    """The process id of the executor that runs this Python worker: its nearest ancestor that is a JVM."""
+    pid = os.getppid()
+    while pid > 1:
+        if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == "java":
+            return pid
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+        pid = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("PPid:"))
+    raise InjectedFaultError("kill_executor works only in a Python worker of Spark, on Linux")
 
 
 _plan: dict[str, list[Fault]] | None = None

@@ -21,6 +21,7 @@ LAYERS = (
     "faults",
     "config",
     "common",
+    "metrics",
     "datastream",
     "graph",
     "state",

@@ -7,43 +7,74 @@ from collections.abc import Callable, Collection
 
 from tidemill.checkpoint.local_storage import LocalStorage
 from tidemill.checkpoint.log import ManifestLog
-from tidemill.checkpoint.names import MANIFESTS, SNAPSHOTS, STATE
-from tidemill.checkpoint.retention import kept_slots, names_referenced, plan_retention
+from tidemill.checkpoint.model import Manifest, Slot
+from tidemill.checkpoint.names import MANIFESTS, SNAPSHOTS, STATE, manifest_name
+from tidemill.checkpoint.retention import check_owner, doubtful_slots, kept_slots, names_referenced, plan_retention
 from tidemill.checkpoint.snapshot_index import read_snapshot_index
 from tidemill.checkpoint.storage_api import NotFoundError, Storage
-from tidemill.errors import CorruptFileError
+from tidemill.errors import CheckpointError, CorruptFileError
 from tidemill.faults import reach
 
 
-def collect_garbage(storage: Storage, log: ManifestLog, in_progress: Callable[[], Collection[str]]) -> tuple[str, ...]:
-    """Delete what the driver that owns ``log`` no longer needs; returns the names.
+class Cleaner:
+    """Deletes what the driver that owns ``log`` no longer needs. For one thread; it may run beside the driver's.
 
-    1. List all names. 2. Ask for the snapshots in progress: from before their first file until a manifest that names
-    them is published. 3. Take the head. In this order, what is listed is either protected or known to the head.
-    4. Gather what the kept manifests refer to. 5. Delete the rest. May run beside epochs and be killed at any moment.
-
-    Raises :class:`~tidemill.errors.FencedError`, having deleted nothing, if another driver took over, and
-    :class:`~tidemill.errors.CorruptFileError`, having deleted nothing, if the head or a retained checkpoint cannot be
-    read.
+    ``in_progress`` returns the ids of the snapshots that are being made: from before the first file of one is written
+    until a manifest that names it is published, or it is given up.
     """
-    existing = [name for prefix in (MANIFESTS, SNAPSHOTS, STATE) for name in storage.list(prefix)]  # 1
-    protected = frozenset(in_progress())  # 2
-    head = log.head  # 3
-    read = functools.cache(log.read)  # the kept manifests share most of their runs
-    read_index = functools.cache(lambda snapshot: read_snapshot_index(storage, snapshot))
-    referenced: set[str] = set()
-    for slot in kept_slots(head):  # 4
-        spare = slot == head.slot - 1 and slot not in head.checkpoints
+
+    def __init__(self, storage: Storage, log: ManifestLog, in_progress: Callable[[], Collection[str]]) -> None:
+        # configuration
+        self._storage = storage
+        self._log = log
+        self._in_progress = in_progress
+        # transient
+        self._fences: set[Slot] = set()
+
+    def collect(self) -> tuple[str, ...]:
+        """Delete what is not needed; returns the names. May be killed at any moment.
+
+        1. List all names. 2. Ask for the snapshots in progress. 3. Take the head. In this order, what is listed is
+        either protected or known to the head. 4. Gather what the kept manifests refer to. 5. Look for fences among the
+        manifests of earlier lineages; each is read once. 6. Delete the rest.
+
+        Raises, having deleted nothing, :class:`~tidemill.errors.FencedError` if another driver took over, and
+        :class:`~tidemill.errors.CheckpointError` if the head or a retained checkpoint cannot be read.
+        """
+        existing = [name for prefix in (MANIFESTS, SNAPSHOTS, STATE) for name in self._storage.list(prefix)]  # 1
+        in_progress = frozenset(self._in_progress())  # 2
+        head = self._log.head  # 3
+        check_owner(head, existing)
+        referenced = self._referenced(head)  # 4
+        for slot in doubtful_slots(head, existing):  # 5
+            if slot not in self._fences and manifest_name(slot) not in referenced and self._is_fence(slot):
+                self._fences.add(slot)
+        names = plan_retention(head, referenced, existing, in_progress, self._fences)
+        if names:
+            reach("retention.delete")
+            self._storage.delete(names)  # 6
+        if isinstance(self._storage, LocalStorage):
+            self._storage.sweep_temporary()
+        return names
+
+    def _referenced(self, head: Manifest) -> set[str]:
+        read = functools.cache(self._log.read)  # the kept manifests share most of their runs
+        read_index = functools.cache(lambda snapshot: read_snapshot_index(self._storage, snapshot))
+        names: set[str] = set()
+        for slot in kept_slots(head):
+            try:
+                manifest = head if slot == head.slot else read(slot)
+                names |= names_referenced(manifest, read, read_index)
+            except (CorruptFileError, NotFoundError):
+                if slot != head.slot - 1 or slot in head.checkpoints:
+                    raise
+                # The manifest before the head is a spare: kept as long as it is whole.
+        return names
+
+    def _is_fence(self, slot: Slot) -> bool:
         try:
-            manifest = head if slot == head.slot else read(slot)
-            referenced |= names_referenced(manifest, read, read_index)
-        except (CorruptFileError, NotFoundError):
-            if not spare:  # the manifest before the head is a spare: kept as long as it is whole
-                raise
-    names = plan_retention(head, referenced, existing, protected)
-    if names:
-        reach("retention.delete")
-        storage.delete(names)  # 5
-    if isinstance(storage, LocalStorage):
-        storage.sweep_temporary()
-    return names
+            return self._log.read(slot).kind == "takeover"
+        except NotFoundError:
+            return False
+        except CheckpointError:
+            return True  # whatever it is, it keeps others out of the slot

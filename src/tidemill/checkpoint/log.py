@@ -7,6 +7,7 @@ the exclusive create of the storage. Slots count from 1.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
@@ -100,8 +101,14 @@ class ManifestLog:
         2. Make the takeover record: all that the manifest says, with no attempts (no worker goes on from the memory of
            another lineage), no pieces of its own (the runs name them) and the operators' description in full.
         3. Create it in the slot after the last one. If a former driver published an epoch meanwhile, begin again.
+        4. Look whether it is the last one. If not, the slot was free only because retention had deleted an epoch that
+           was committed there after step 1 (takeover records it never deletes): begin again. The record in the gap
+           means nothing, but stays: were it deleted, and the reason instead a driver that took over from us, it would
+           be missing as a fence.
 
-        ``initial`` is what a new job starts from (a restored savepoint); its runs may name snapshots only.
+        ``from_slot`` is any slot that can be restored: the one before the head, a retained checkpoint, or, as long as
+        no former driver is left that may still clean up, any other. ``initial`` is what a new job starts from (a
+        restored savepoint); its runs may name snapshots only.
 
         Raises :class:`CorruptFileError` for a damaged head (offering an earlier slot),
         :class:`CheckpointOwnershipError` for another job's directory, :class:`FencedError` if another driver claimed
@@ -115,6 +122,10 @@ class ManifestLog:
             record = self._takeover(basis, slot, lineage)  # 2
             reach("lineage.before")
             winner = self._claim(slot, encode_manifest(record))  # 3
+            if winner is None and self.last_slot() != slot:  # 4
+                if not self._storage.exists(manifest_name(slot + 1)):
+                    continue
+                winner = self.read(slot + 1)
             if winner is None:
                 reach("lineage.after")
                 self._head = record
@@ -123,7 +134,7 @@ class ManifestLog:
             if winner.kind == "takeover":
                 raise FencedError(
                     f"another driver claimed job {self._job_id} at the same moment "
-                    f"(lineage {winner.lineage}, slot {slot}); this one stops"
+                    f"(lineage {winner.lineage}, slot {winner.slot}); this one stops"
                 )
         raise CheckpointError(
             f"could not take over job {self._job_id}: another driver committed {_TAKEOVER_TRIES} epochs meanwhile; "
@@ -216,9 +227,12 @@ class ManifestLog:
                 f"slot {from_slot} (epoch {manifest.epoch}) cannot be restored, it is not a retained checkpoint: "
                 f"{len(missing)} files are gone, among them {missing[0]}"
             )
-        # Checkpoints that were retained then may have been let go since.
-        checkpoints = tuple(slot for slot in manifest.checkpoints if self._restorable(slot) is not None)
-        return replace(manifest, checkpoints=checkpoints)
+        # A checkpoint that was retained then may have been let go since, and its files be gone, or about to go.
+        still = manifest.checkpoints
+        with contextlib.suppress(CheckpointError):
+            still = self.read(last).checkpoints
+        kept = (slot for slot in manifest.checkpoints if slot in still and self._restorable(slot) is not None)
+        return replace(manifest, checkpoints=tuple(kept))
 
     def _takeover(self, basis: Manifest | None, slot: Slot, lineage: Lineage) -> Manifest:
         if basis is None:

@@ -8,6 +8,11 @@ name it any more: it is of an older lineage, or of this one and of a committed e
 a snapshot, of no compaction in progress. What belongs to a newer lineage is not ours to judge, and what has a name we
 did not make is never touched.
 
+**Fences** are the takeover records, and stay for ever. A driver that was taken over would create the slot in which the
+takeover record is; were it gone, the zombie would succeed there and think it had committed. One small file per start of
+the job is the price of needing no clock. A driver that is about to claim the job may sleep on an epoch's slot that is
+deleted meanwhile: it looks, after its claim, whether there is anything later (see ``log``).
+
 **Waypoints** let a driver find the head without trusting a list. They are the slots that the head's number leads
 through when its lowest set bits are cleared one after the other: 13 = 0b1101 has 13, 12, 8. The head is found bit by
 bit with ``exists``. A waypoint of a later head that exists today is a waypoint of today's head (both share the bits
@@ -92,8 +97,29 @@ def names_referenced(
     return frozenset(names)
 
 
+def check_owner(head: Manifest, existing: Iterable[str]) -> None:
+    """Raise :class:`FencedError` if there is a manifest after ``head``: another driver owns the job, and its files."""
+    for name in existing:
+        if (parse_manifest(name) or 0) > head.slot:
+            raise FencedError(f"{name} is newer than this driver's head in slot {head.slot}: another driver took over")
+
+
+def doubtful_slots(head: Manifest, existing: Iterable[str]) -> tuple[Slot, ...]:
+    """The slots of which only a look at the manifest tells whether it is a fence: those before the head's own lineage.
+
+    In its own lineage the first slot is the takeover record, and all others are epochs.
+    """
+    own = lineage_slot(head.lineage) or head.slot
+    slots = {slot for name in existing if (slot := parse_manifest(name)) is not None and slot < own}
+    return tuple(sorted(slots - waypoints(head.slot)))
+
+
 def plan_retention(
-    head: Manifest, referenced: Collection[str], existing: Iterable[str], in_progress: Collection[str]
+    head: Manifest,
+    referenced: Collection[str],
+    existing: Iterable[str],
+    in_progress: Collection[str],
+    fences: Collection[Slot],
 ) -> tuple[str, ...]:
     """The names to delete, in the order in which to delete them.
 
@@ -102,20 +128,22 @@ def plan_retention(
     are not named by a manifest yet. To be safe against what happens meanwhile, gather in this order: existing,
     in_progress, head.
 
-    Raises :class:`FencedError` if there is a manifest after the head: another driver owns the job.
+    ``fences`` are the slots, of those in :func:`doubtful_slots`, whose manifest is a takeover record or cannot be read.
+
+    Raises :class:`FencedError` as :func:`check_owner` does.
     """
-    path = waypoints(head.slot)
+    existing = set(existing)
+    check_owner(head, existing)
+    path = {*waypoints(head.slot), lineage_slot(head.lineage)}
     manifests: list[str] = []
     indexes: list[str] = []
     files: list[str] = []
-    for name in sorted(set(existing), reverse=True):
+    for name in sorted(existing, reverse=True):
         slot = parse_manifest(name)
-        if slot is not None and slot > head.slot:
-            raise FencedError(f"{name} is newer than this driver's head in slot {head.slot}: another driver took over")
         if name in referenced:
             continue
         if slot is not None:
-            if slot not in path:
+            if slot not in path and slot not in fences:
                 manifests.append(name)
         elif delta := parse_delta(name):
             committed = delta.lineage == head.lineage and delta.epoch <= head.epoch

@@ -43,13 +43,40 @@ class ConnectedStreams:
         )
 
     def map(self, func: CoMapFunction, output_type: TypeSpec = None) -> DataStream:
-        """One record out for each record in of either stream; None emits nothing."""
+        """One record out for each record in of either stream; None emits nothing.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import CoMapFunction, StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> class Sign(CoMapFunction):
+        ...     def map1(self, value):
+        ...         return value
+        ...     def map2(self, value):
+        ...         return -value
+        >>> sorted(env.from_collection([1, 2]).connect(env.from_collection([3])).map(Sign()).execute_and_collect())
+        [-3, 1, 2]
+        """
         if not isinstance(func, CoMapFunction):
             raise TypeError(f"map() on connected streams needs a CoMapFunction, not {type(func).__name__}")
         return self._transform("Co-Map", CoMapSpec(func), common_output_type(output_type, func, "map1", "map2"))
 
     def flat_map(self, func: CoFlatMapFunction, output_type: TypeSpec = None) -> DataStream:
-        """Any number of records out for each record in of either stream."""
+        """Any number of records out for each record in of either stream.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import CoFlatMapFunction, StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> class Unpack(CoFlatMapFunction):
+        ...     def flat_map1(self, value):
+        ...         yield from value
+        ...     def flat_map2(self, value):
+        ...         yield value
+        >>> lists, items = env.from_collection([[1, 2]]), env.from_collection([3])
+        >>> sorted(lists.connect(items).flat_map(Unpack()).execute_and_collect())
+        [1, 2, 3]
+        """
         if not isinstance(func, CoFlatMapFunction):
             raise TypeError(f"flat_map() on connected streams needs a CoFlatMapFunction, not {type(func).__name__}")
         found = common_output_type(output_type, func, "flat_map1", "flat_map2", many=True)
@@ -58,16 +85,28 @@ class ConnectedStreams:
     def process(self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeSpec = None) -> DataStream:
         """A process function of both streams: keyed, with state and timers, if both streams are keyed.
 
+        >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import KeyedCoProcessFunction, StreamExecutionEnvironment
-        >>> class Greet(KeyedCoProcessFunction):
-        ...     def process_element1(self, value, ctx):
-        ...         yield f"hello {value}"
-        ...     def process_element2(self, value, ctx):
-        ...         yield f"bye {value}"
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
-        >>> one, two = env.from_collection(["a"]), env.from_collection(["a"])
-        >>> one.connect(two).key_by(lambda v: v, lambda v: v).process(Greet()).get_name()
-        'KEYED CO PROCESS'
+        >>> from tidemill.datastream.state import ListStateDescriptor, ValueStateDescriptor
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> class Join(KeyedCoProcessFunction):
+        ...     def open(self, runtime_context):
+        ...         self.name = runtime_context.get_state(ValueStateDescriptor("name"))
+        ...         self.waiting = runtime_context.get_list_state(ListStateDescriptor("waiting"))
+        ...     def process_element1(self, click, ctx):
+        ...         if self.name.value() is None:
+        ...             self.waiting.add(click)
+        ...         else:
+        ...             yield self.name.value(), click[1]
+        ...     def process_element2(self, user, ctx):
+        ...         self.name.update(user["name"])
+        ...         yield from ((user["name"], click[1]) for click in self.waiting)
+        ...         self.waiting.clear()
+        >>> clicks = env.from_collection([(7, "home"), (8, "cart")])
+        >>> users = env.from_collection([{"id": 7, "name": "Ada"}, {"id": 8, "name": "Bob"}])
+        >>> sorted(clicks.connect(users).key_by(0, "id").process(Join()).execute_and_collect())
+        [('Ada', 'home'), ('Bob', 'cart')]
         """
         keyed = self._is_keyed()
         wanted = KeyedCoProcessFunction if keyed else CoProcessFunction

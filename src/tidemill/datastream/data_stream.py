@@ -125,10 +125,12 @@ class DataStream(OperatorSettings):
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeSpec = None) -> DataStream:
         """One record out for each record in.
 
+        >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
-        >>> env.from_collection([1, 2, 3]).map(lambda n: 2 * n, output_type=Types.LONG()).get_type()
-        Long
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> list(env.from_collection([1, 2, 3]).map(lambda n: 2 * n, output_type=Types.LONG()).execute_and_collect())
+        [2, 4, 6]
         """
         _require(func, MapFunction, "map")
         return self._transform("Map", MapSpec(func), type_of_output(output_type, func, "map"))
@@ -138,10 +140,12 @@ class DataStream(OperatorSettings):
     ) -> DataStream:
         """Any number of records out for each record in: what the function yields or returns.
 
+        >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
-        >>> env.from_collection(["to be"]).flat_map(str.split, Types.STRING()).get_name()
-        'FlatMap'
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> list(env.from_collection(["to be", "or not"]).flat_map(str.split).execute_and_collect())
+        ['to', 'be', 'or', 'not']
         """
         _require(func, FlatMapFunction, "flat_map")
         return self._transform("FlatMap", FlatMapSpec(func), type_of_output(output_type, func, "flat_map", many=True))
@@ -149,10 +153,12 @@ class DataStream(OperatorSettings):
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
         """Keep the records for which the function returns true.
 
+        >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
-        >>> env.from_collection([1, 2, 3]).filter(lambda n: n % 2 == 1).get_name()
-        'Filter'
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> list(env.from_collection([1, 2, 3]).filter(lambda n: n % 2 == 1).execute_and_collect())
+        [1, 3]
         """
         _require(func, FilterFunction, "filter")
         return self._transform("Filter", FilterSpec(func), self._type)
@@ -174,11 +180,12 @@ class DataStream(OperatorSettings):
     def project(self, *field_indexes: int) -> DataStream:
         """Keep some fields of tuples, lists or rows, in the order given.
 
+        >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
-        >>> pairs = env.from_collection([("a", 1)], Types.TUPLE([Types.STRING(), Types.LONG()]))
-        >>> pairs.project(1, 0).get_type()
-        TupleTypeInfo(Long, String)
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> list(env.from_collection([("a", 1, True)]).project(1, 0).execute_and_collect())
+        [(1, 'a')]
         """
         projection = Projection(field_indexes)
         return self._transform("Projection", MapSpec(projection), projection.type_of(self._type))
@@ -186,15 +193,17 @@ class DataStream(OperatorSettings):
     def process(self, func: ProcessFunction, output_type: TypeSpec = None) -> DataStream:
         """A process function: any number of records out, with time and side outputs.
 
+        >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import OutputTag, ProcessFunction, StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
         >>> odd = OutputTag("odd", Types.LONG())
         >>> class Even(ProcessFunction):
         ...     def process_element(self, value, ctx):
         ...         yield value if value % 2 == 0 else (odd, value)
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
-        >>> even = env.from_sequence(1, 10).process(Even())
-        >>> even.get_side_output(odd).get_type()
-        Long
+        >>> even = env.from_sequence(1, 5).process(Even())
+        >>> list(even.get_side_output(odd).map(str).execute_and_collect())
+        ['1', '3', '5']
         """
         if not isinstance(func, ProcessFunction):
             raise TypeError(f"process() on a DataStream needs a ProcessFunction, not {_kind(func)}")
@@ -220,11 +229,13 @@ class DataStream(OperatorSettings):
     def union(self, *streams: DataStream) -> DataStream:
         """This stream and others of the same type as one.
 
+        >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
         >>> one, two, three = (env.from_collection([n]) for n in (1, 2, 3))
-        >>> one.union(two, three).map(str).get_name()
-        'Map'
+        >>> sorted(one.union(two, three).map(str).execute_and_collect())
+        ['1', '2', '3']
         """
         for stream in streams:
             self._check_same_environment(stream, "union")
@@ -239,15 +250,17 @@ class DataStream(OperatorSettings):
     def connect(self, ds: DataStream) -> ConnectedStreams:
         """This stream and another, possibly of another type, side by side for functions with two inputs.
 
+        >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import CoMapFunction, StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
         >>> class ToText(CoMapFunction):
         ...     def map1(self, value):
         ...         return str(value)
         ...     def map2(self, value):
-        ...         return value
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
-        >>> env.from_collection([1]).connect(env.from_collection(["a"])).map(ToText()).get_name()
-        'Co-Map'
+        ...         return value.upper()
+        >>> sorted(env.from_collection([1]).connect(env.from_collection(["a"])).map(ToText()).execute_and_collect())
+        ['1', 'A']
         """
         from tidemill.datastream.connected_streams import ConnectedStreams
 
@@ -269,11 +282,13 @@ class DataStream(OperatorSettings):
     def split(self, output_selector: Callable[[Any], Iterable[str]]) -> SplitStream:
         """Legacy: name the outputs each record belongs to, to be chosen by ``select``. Side outputs do this better.
 
+        >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
-        >>> numbers = env.from_sequence(1, 10).split(lambda n: ["even"] if n % 2 == 0 else ["odd"])
-        >>> numbers.select("odd").get_name()
-        'Select: odd'
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> numbers = env.from_sequence(1, 5).split(lambda n: ["even"] if n % 2 == 0 else ["odd"])
+        >>> list(numbers.select("odd").execute_and_collect())
+        [1, 3, 5]
         """
         from tidemill.datastream.split_stream import SplitStream
 
@@ -286,10 +301,13 @@ class DataStream(OperatorSettings):
     ) -> KeyedStream:
         """Partition the stream by a key: a position, a field name or path, or a function of the record.
 
+        >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
-        >>> env.from_collection([("a", 1), ("a", 2)]).key_by(0).sum(1).get_name()
-        'Reduce'
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> pairs = env.from_collection([("a", 1), ("b", 5), ("a", 2)])
+        >>> sorted(pairs.key_by(0).sum(1).execute_and_collect())
+        [('a', 1), ('a', 3), ('b', 5)]
         """
         from tidemill.datastream.keyed_stream import KeyedStream
 
@@ -326,11 +344,13 @@ class DataStream(OperatorSettings):
     ) -> DataStream:
         """Send each record to the subtask that ``partitioner(key, number of subtasks)`` names.
 
+        >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
         >>> pairs = env.from_collection([(1, "a"), (2, "b")])
-        >>> pairs.partition_custom(lambda key, count: key % count, 0).map(str).get_name()
-        'Map'
+        >>> sorted(pairs.partition_custom(lambda key, count: key % count, 0).map(str).execute_and_collect())
+        ["(1, 'a')", "(2, 'b')"]
         """
         selector, custom = as_key_selector(key_selector), as_partitioner(partitioner)
         return self._partitioned(Partitioning(PartitionKind.CUSTOM, selector, custom))
@@ -363,6 +383,16 @@ class DataStream(OperatorSettings):
 
         Without ``limit`` an iterator over them, to be closed (use ``with``); with one, a list of at most so many, after
         which the job is cancelled.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> with env.from_sequence(1, 3).execute_and_collect() as numbers:
+        ...     sum(numbers)
+        6
+        >>> env.from_sequence(1, 1000).execute_and_collect(limit=2)
+        [1, 2]
         """
         if limit is not None and limit < 1:
             raise ValueError(f"the limit must be at least 1, not {limit}")

@@ -31,6 +31,8 @@ def column(values: Sequence[Any], field: Field) -> list[Any]:
             result = column(result, step)
         return list(result)
     kinds = set(map(type, values))
+    if kinds == {Row}:
+        return _column_of_rows(values, field)
     if len(kinds) == 1:
         getter = _fast_getter(kinds.pop(), field)
         if getter is not None:
@@ -39,6 +41,16 @@ def column(values: Sequence[Any], field: Field) -> list[Any]:
             except (LookupError, AttributeError, ValueError):
                 pass  # one of them is different: find it below
     return [get_field(value, field) for value in values]
+
+
+def _column_of_rows(rows: Sequence[Row], field: Field) -> list[Any]:
+    """One field of each row: the position is looked up once for all rows that have the same names."""
+    names = rows[0].get_field_names()
+    position = _position(rows[0], field) or 0
+    try:
+        return [row._values[position] if row._fields is names else get_field(row, field) for row in rows]
+    except IndexError:  # one of them is shorter
+        return [get_field(row, field) for row in rows]
 
 
 def get_field(value: Any, field: Field) -> Any:
@@ -126,8 +138,8 @@ def _with_position(value: Any, position: int, new: Any) -> Any:
 def _fast_getter(kind: type, field: Field) -> Callable[[Any], Any] | None:
     """A C-level getter for values of exactly this type, where there is one."""
     if isinstance(field, int):
-        return itemgetter(field) if issubclass(kind, (tuple, list, Row)) else None
-    if issubclass(kind, (dict, Row)):
+        return itemgetter(field) if issubclass(kind, (tuple, list)) else None
+    if issubclass(kind, dict):
         return itemgetter(field)
     if issubclass(kind, (tuple, list)):
         if hasattr(kind, "_fields"):

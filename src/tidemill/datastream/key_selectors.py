@@ -65,7 +65,7 @@ class FieldSelector:
 
 @dataclass(frozen=True)
 class FunctionKeySelector:
-    """A user's :class:`KeySelector` as a callable; the engine calls ``open`` before the first key, ``close`` at last."""
+    """A user's :class:`KeySelector` as a callable; the engine calls its ``open`` and ``close``."""
 
     function: KeySelector
 

@@ -37,17 +37,19 @@ class KeyedStream(DataStream):
     def process(self, func: KeyedProcessFunction, output_type: TypeSpec = None) -> DataStream:  # type: ignore[override]
         """A keyed process function: records with the state and timers of their key.
 
-        >>> from tidemill.common import Types
+        >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
         >>> class Count(KeyedProcessFunction):
         ...     def open(self, runtime_context):
-        ...         self.seen = runtime_context.get_state(ValueStateDescriptor("seen", Types.LONG()))
+        ...         self.seen = runtime_context.get_state(ValueStateDescriptor("seen"))
         ...     def process_element(self, value, ctx):
         ...         self.seen.update((self.seen.value() or 0) + 1)
         ...         yield ctx.get_current_key(), self.seen.value()
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
-        >>> env.from_collection(["a", "b", "a"]).key_by(lambda word: word).process(Count()).uid("count").get_name()
-        'KEYED PROCESS'
+        >>> words = env.from_collection(["a", "b", "a"])
+        >>> sorted(words.key_by(lambda word: word).process(Count()).uid("count").execute_and_collect())
+        [('a', 1), ('a', 2), ('b', 1)]
         """
         if not isinstance(func, KeyedProcessFunction):
             raise TypeError(f"process() on a KeyedStream needs a KeyedProcessFunction, not {type(func).__name__}")
@@ -57,11 +59,13 @@ class KeyedStream(DataStream):
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
         """Combine the records of a key; each record in gives the new combination out.
 
+        >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
-        >>> pairs = env.from_collection([("a", 1), ("a", 2)])
-        >>> pairs.key_by(0).reduce(lambda one, two: (one[0], one[1] + two[1])).get_name()
-        'Reduce'
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> pairs = env.from_collection([("a", 1), ("a", 2), ("a", 3)])
+        >>> list(pairs.key_by(0).reduce(lambda one, two: (one[0], one[1] * two[1])).execute_and_collect())
+        [('a', 1), ('a', 2), ('a', 6)]
         """
         if not isinstance(func, ReduceFunction) and not callable(func):
             raise TypeError(f"reduce() needs a ReduceFunction or a callable of two records, not {type(func).__name__}")
@@ -70,23 +74,68 @@ class KeyedStream(DataStream):
     # --- rolling aggregates
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """Add a field up; each record in gives the first record of its key with the sum so far."""
+        """Add a field up; each record in gives the first record of its key with the sum so far.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> orders = env.from_collection([("a", "tea", 5), ("a", "bun", 2), ("a", "jam", 7), ("a", "nut", 2)])
+        >>> list(orders.key_by(0).sum(2).execute_and_collect())
+        [('a', 'tea', 5), ('a', 'tea', 7), ('a', 'tea', 14), ('a', 'tea', 16)]
+        """
         return self.reduce(Sum(position_to_sum))
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
-        """The smallest value of a field so far, in the first record of the key."""
+        """The smallest value of a field so far, in the first record of the key.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> orders = env.from_collection([("a", "tea", 5), ("a", "bun", 2), ("a", "jam", 7), ("a", "nut", 2)])
+        >>> list(orders.key_by(0).min(2).execute_and_collect())
+        [('a', 'tea', 5), ('a', 'tea', 2), ('a', 'tea', 2), ('a', 'tea', 2)]
+        """
         return self.reduce(Min(position_to_min))
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
-        """The largest value of a field so far, in the first record of the key."""
+        """The largest value of a field so far, in the first record of the key.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> orders = env.from_collection([("a", "tea", 5), ("a", "bun", 2), ("a", "jam", 7), ("a", "nut", 2)])
+        >>> list(orders.key_by(0).max(2).execute_and_collect())
+        [('a', 'tea', 5), ('a', 'tea', 5), ('a', 'tea', 7), ('a', 'tea', 7)]
+        """
         return self.reduce(Max(position_to_max))
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """The record with the smallest value of a field so far, the first of several."""
+        """The record with the smallest value of a field so far, the first of several.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> orders = env.from_collection([("a", "tea", 5), ("a", "bun", 2), ("a", "jam", 7), ("a", "nut", 2)])
+        >>> list(orders.key_by(0).min_by(2).execute_and_collect())
+        [('a', 'tea', 5), ('a', 'bun', 2), ('a', 'bun', 2), ('a', 'bun', 2)]
+        """
         return self.reduce(MinBy(position_to_min_by))
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """The record with the largest value of a field so far, the first of several."""
+        """The record with the largest value of a field so far, the first of several.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> orders = env.from_collection([("a", "tea", 5), ("a", "bun", 2), ("a", "jam", 7), ("a", "nut", 2)])
+        >>> list(orders.key_by(0).max_by(2).execute_and_collect())
+        [('a', 'tea', 5), ('a', 'tea', 5), ('a', 'jam', 7), ('a', 'jam', 7)]
+        """
         return self.reduce(MaxBy(position_to_max_by))
 
     # --- functions of a record and the state of its key
@@ -94,12 +143,15 @@ class KeyedStream(DataStream):
     def map_with_state(self, func: WithState, output_type: TypeSpec = None, state_type: TypeSpec = None) -> DataStream:
         """``func(value, state)`` returns ``(result, new state)``; state is None at first, None forgets it.
 
+        >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
         >>> def number(value, count):
         ...     return (value, count or 0), (count or 0) + 1
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
-        >>> env.from_collection(["a", "b", "a"]).key_by(lambda word: word).map_with_state(number).get_name()
-        'MapWithState'
+        >>> words = env.from_collection(["a", "b", "a"])
+        >>> sorted(words.key_by(lambda word: word).map_with_state(number).execute_and_collect())
+        [('a', 0), ('a', 1), ('b', 0)]
         """
         found = None if output_type is None else resolve_type(output_type)
         return self._transform("MapWithState", ProcessSpec(MapWithState(func, state_type)), found)
@@ -107,19 +159,33 @@ class KeyedStream(DataStream):
     def flat_map_with_state(
         self, func: WithState, output_type: TypeSpec = None, state_type: TypeSpec = None
     ) -> DataStream:
-        """As :meth:`map_with_state`, where the result is an iterable of records."""
+        """As :meth:`map_with_state`, where the result is an iterable of records.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> def twice_then_once(value, seen):
+        ...     return [value] if seen else [value, value], True
+        >>> words = env.from_collection(["a", "b", "a"])
+        >>> sorted(words.key_by(lambda word: word).flat_map_with_state(twice_then_once).execute_and_collect())
+        ['a', 'a', 'a', 'b', 'b']
+        """
         found = None if output_type is None else resolve_type(output_type)
         return self._transform("FlatMapWithState", ProcessSpec(FlatMapWithState(func, state_type)), found)
 
     def filter_with_state(self, func: WithState, state_type: TypeSpec = None) -> DataStream:
         """As :meth:`map_with_state`, where the result tells whether the record stays.
 
+        >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
         >>> def first(value, seen):
         ...     return not seen, True
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
-        >>> env.from_collection(["a", "b", "a"]).key_by(lambda word: word).filter_with_state(first).get_name()
-        'FilterWithState'
+        >>> words = env.from_collection(["a", "b", "a"])
+        >>> sorted(words.key_by(lambda word: word).filter_with_state(first).execute_and_collect())
+        ['a', 'b']
         """
         return self._transform("FilterWithState", ProcessSpec(FilterWithState(func, state_type)), self._type)
 

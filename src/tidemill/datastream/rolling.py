@@ -62,6 +62,11 @@ class Sum(RollingFunction):
 
     def reduce(self, value1: Any, value2: Any) -> Any:
         """The first record with the sum of both fields."""
+        field = self.field
+        if type(value1) is type(value2) is tuple and type(field) is int and field < len(value1) <= len(value2):
+            items = list(value1)  # the common case, kept short: half the time of the general one
+            items[field] += value2[field]
+            return tuple(items)
         return self.replace(value1, self.read(value1) + self.read(value2))
 
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 from tidemill.datastream.sinks import WriterContext
 from tidemill.datastream.specs import SourceSpec
 from tidemill.graph.plan import ChainPlan, OperatorPlan
+from tidemill.runtime.metrics import OperatorMetrics
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.operators.factory import build_operator, load_spec
 from tidemill.runtime.operators.sink import SinkOperator
 from tidemill.runtime.operators.source import SourceOperator
 from tidemill.runtime.operators.stateless import TimestampsOperator
-from tidemill.runtime.metrics import OperatorMetrics
 from tidemill.runtime.output import Output, Receiver
 from tidemill.runtime.records import Batch
 from tidemill.state.backend import KeyedStateBackend
@@ -175,7 +175,8 @@ class Chain:
             subtask=self.subtask,
             parallelism=self.parallelism,
             attempt_number=settings.attempt_number,
-            output=Output(f"operator {plan.name!r} (uid {plan.uid})", plan.output_type),
+            # What a source reads has the type it was declared with: Spark's schema and from_collection() see to that.
+            output=Output(f"operator {plan.name!r} (uid {plan.uid})", plan.output_type if plan.inputs else None),
             metrics=OperatorMetrics(),
             job_parameters=settings.job_parameters,
             runtime_mode=settings.runtime_mode,

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.model import Ack, Epoch, Manifest
-from tidemill.checkpoint.protocol import Publish, build_manifest, judge
+from tidemill.checkpoint.protocol import Publish, Verdict, build_manifest, judge
 from tidemill.datastream.sinks import Committed, Committer
 from tidemill.errors import CheckpointError, GraphError, JobExecutionError, StateError, TidemillError
 from tidemill.faults import reach
@@ -144,27 +144,31 @@ class Coordinator:
         """Run and commit one epoch. Raises what a user function raised; the head is then what it was."""
         started = time.perf_counter()
         reach("offsets.logged")
-        epoch = Epoch(self.head.epoch + 1)
-        for run in range(_MOST_RUNS):
-            context = self._context(epoch, run, inputs)  # 1
-            reports = [read_report(report) for report in self._engine.run_epoch(context, inputs)]  # 2
-            raise_failure(report for report in reports if isinstance(report, Failure))
-            ran = time.perf_counter()
-            reach("acks.collected")
-            verdict = self._judge(context, [report for report in reports if isinstance(report, Ack)])  # 3
-            if isinstance(verdict, Publish):
-                break
-            log.warning("epoch %d is run again: %s", epoch, verdict.reason)
-        else:
-            raise JobExecutionError(f"epoch {epoch} did not fit together in {_MOST_RUNS} runs; last: {verdict.reason}")
+        context, verdict = self._run(inputs)
+        ran = time.perf_counter()
         manifest = self._publish(context, verdict, inputs)  # 4
         published = time.perf_counter()
         self._commit(manifest)  # 5
         reach("epoch.done")
         if self._snapshots is not None:
             self._snapshots.after_epoch(self._log)  # 6
-        self._tell(manifest, run, started, ran, published)
+        self._tell(manifest, started, ran, published)
         return manifest
+
+    def _run(self, inputs: EpochInput) -> tuple[EpochContext, Publish]:
+        epoch = Epoch(self.head.epoch + 1)
+        reason = ""
+        for run in range(_MOST_RUNS):
+            context = self._context(epoch, run, inputs)  # 1
+            reports = [read_report(report) for report in self._engine.run_epoch(context, inputs)]  # 2
+            raise_failure(report for report in reports if isinstance(report, Failure))
+            reach("acks.collected")
+            verdict = self._judge(context, [report for report in reports if isinstance(report, Ack)])  # 3
+            if isinstance(verdict, Publish):
+                return context, verdict
+            reason = verdict.reason
+            log.warning("epoch %d is run again: %s", epoch, reason)
+        raise JobExecutionError(f"epoch {epoch} did not fit together in {_MOST_RUNS} runs; last: {reason}")
 
     def timer_due(self) -> bool:
         """Whether a processing-time timer waits for an epoch."""
@@ -180,12 +184,10 @@ class Coordinator:
 
     def _context(self, epoch: Epoch, run: int, inputs: EpochInput) -> EpochContext:
         head = self.head
-        parallelism = tuple(
-            self._width(chain.id, chain.parallelism, inputs) for chain in self._plan.chains
-        )
-        attempts = {}
-        clocks = {}
-        lowest = None
+        parallelism = tuple(self._width(chain.id, chain.parallelism, inputs) for chain in self._plan.chains)
+        attempts: dict[int, tuple[str, ...]] = {}
+        clocks: dict[int, tuple[int, ...]] = {}
+        lowest: int | None = None
         for chain in self._plan.chains:
             uid = chain.head.uid
             if chain.head.keyed and uid in head.attempts:
@@ -216,7 +218,7 @@ class Coordinator:
             return max(1, inputs.partitions[chain])
         return fixed if fixed is not None else self._parallelism
 
-    def _judge(self, context: EpochContext, acks: list[Ack]) -> Any:
+    def _judge(self, context: EpochContext, acks: list[Ack]) -> Verdict:
         chains = self._plan.chains
         expected = {chain.head.uid: context.parallelism[chain.id] for chain in chains}
         edges = {(chains[edge.source_chain].head.uid, chains[edge.target_chain].head.uid) for edge in self._plan.edges}
@@ -252,9 +254,7 @@ class Coordinator:
                     f"epoch {manifest.epoch} has results to commit for the sink with uid {uid!r}, "
                     "which is not part of the program any more"
                 )
-            committer.commit(
-                [Committed(manifest.epoch, subtask, data) for subtask, data in sorted(by_subtask.items())]
-            )
+            committer.commit([Committed(manifest.epoch, subtask, data) for subtask, data in sorted(by_subtask.items())])
         reach("sink.commit.after")
 
     def _discard_leftovers(self) -> None:
@@ -270,8 +270,8 @@ class Coordinator:
             if operator is None:
                 if description.get("keyed") and not self._allow_non_restored:
                     raise StateError(
-                        f"the checkpoint has state of operator {description['name']!r} (uid {uid}), which is not part of "
-                        "the program. Give the operator the same uid as before, or drop its state with "
+                        f"the checkpoint has state of operator {description['name']!r} (uid {uid}), which is not "
+                        "part of the program. Give the operator the same uid as before, or drop its state with "
                         "execution.savepoint.ignore-unclaimed-state: true"
                     )
                 continue
@@ -282,7 +282,7 @@ class Coordinator:
                     f"{operator.max_parallelism}: it cannot be changed, set it back to {stored}"
                 )
 
-    def _tell(self, manifest: Manifest, run: int, started: float, ran: float, published: float) -> None:
+    def _tell(self, manifest: Manifest, started: float, ran: float, published: float) -> None:
         if self._on_epoch is None:
             return
         now = time.perf_counter()
@@ -297,7 +297,7 @@ class Coordinator:
                 commit_seconds=now - published,
                 delta_bytes=sum(piece.length for piece in manifest.pieces),
                 state_entries=int(manifest.metrics.get("stateEntries", 0)),
-                runs=run + 1,
+                runs=manifest.run + 1,
                 metrics=manifest.metrics,
             )
         )

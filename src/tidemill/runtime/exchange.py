@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from itertools import compress
+from operator import length_hint
 from typing import Any, Protocol
 
 from tidemill.datastream.transformations import Partitioning, PartitionKind
@@ -57,9 +58,7 @@ class Buffer:
 class Route(Protocol):
     """Chooses the targets of a batch: yields (target, values, timestamps, keys)."""
 
-    def __call__(
-        self, batch: Batch
-    ) -> Iterator[tuple[int, list[Any], list[int] | None, list[Any] | None]]: ...
+    def __call__(self, batch: Batch) -> Iterator[tuple[int, list[Any], list[int] | None, list[Any] | None]]: ...
 
 
 class EdgeSender:
@@ -241,7 +240,7 @@ class ShuffleRoute(_PickedRoute):
 
     def __init__(self, targets: int, seed: str) -> None:
         super().__init__(targets)
-        self._random = random.Random(seed)  # noqa: S311 - spreading load, not secrets
+        self._random = random.Random(seed)
 
     def __call__(self, batch: Batch) -> Iterator[tuple[int, list[Any], list[int] | None, list[Any] | None]]:
         yield from self._deal(batch, self._random.choices(range(self._count), k=len(batch.values)), None)
@@ -281,10 +280,11 @@ def key_extractor(operator: str, selector: Any) -> Callable[[list[Any]], list[An
     def extract(values: list[Any]) -> list[Any]:
         remaining = iter(values)
         try:
-            return canonical_keys(list(map(call, remaining)))
+            keys = list(map(call, remaining))
         except Exception as error:
-            position = len(values) - remaining.__length_hint__() - 1
-            raise user_error(f"the key selector before {operator}", error, record=values[position]) from error
+            record = values[len(values) - length_hint(remaining) - 1]
+            raise user_error(f"the key selector before {operator}", error, record=record) from error
+        return canonical_keys(keys)
 
     return extract
 
@@ -295,15 +295,15 @@ class CustomRoute(_PickedRoute):
     def __init__(self, operator: str, partitioning: Partitioning, targets: int) -> None:
         super().__init__(targets)
         self._extract = key_extractor(operator, partitioning.selector)
-        custom = partitioning.custom
-        self._partition = custom.partition if hasattr(custom, "partition") else custom
+        custom: Any = partitioning.custom
+        self._partition: Callable[[Any, int], Any] = getattr(custom, "partition", custom)
         self._operator = operator
 
     def __call__(self, batch: Batch) -> Iterator[tuple[int, list[Any], list[int] | None, list[Any] | None]]:
         chosen = []
         for key in self._extract(batch.values):
             try:
-                target = self._partition(key, self._count)  # type: ignore[misc]
+                target = self._partition(key, self._count)
             except Exception as error:
                 raise user_error(f"the partitioner before {self._operator}", error, key=key) from error
             if type(target) is not int or not 0 <= target < self._count:

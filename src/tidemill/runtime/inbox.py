@@ -127,9 +127,7 @@ class Inbox:
                 )
 
 
-def _slice(
-    values: list[Any], timestamps: list[int] | None, keys: list[Any] | None, start: int, stop: int
-) -> Batch:
+def _slice(values: list[Any], timestamps: list[int] | None, keys: list[Any] | None, start: int, stop: int) -> Batch:
     return Batch(
         values[start:stop],
         None if timestamps is None else timestamps[start:stop],

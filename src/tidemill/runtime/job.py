@@ -1,4 +1,4 @@
-"""A job from its submission to its end: one thread that runs it, starts it again after failures, and can be cancelled."""
+"""A job from its submission to its end: a thread that runs it, starts it again after failures, and can be stopped."""
 
 from __future__ import annotations
 

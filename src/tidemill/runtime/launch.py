@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +34,7 @@ class Launch:
     job_id: str
     plan: JobPlan
     configuration: Configuration
-    operators: dict[str, Transformation]
+    operators: Mapping[str, Transformation]
 
     def sources(self) -> dict[int, Source]:
         """The program's own source objects, by chain."""
@@ -62,12 +62,13 @@ class Launch:
     def bundle(self, storage: Storage, schemas: dict[int, bytes] | None = None) -> JobBundle:
         """The part of the job that workers need."""
         get = self.configuration.get
+        parameters = get(PipelineOptions.GLOBAL_JOB_PARAMETERS)
         return JobBundle(
             job_id=self.job_id,
             plan=self.plan,
             storage=storage,
             settings=ChainSettings(
-                job_parameters=dict(get(PipelineOptions.GLOBAL_JOB_PARAMETERS) or {}),
+                job_parameters=parameters or {},
                 runtime_mode=self.plan.runtime_mode,
             ),
             schemas=schemas or {},

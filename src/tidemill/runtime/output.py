@@ -26,6 +26,8 @@ class Output:
         self._main: list[Receiver] = []
         self._side: dict[str, list[Receiver]] = {}
         self._watermark: list[Callable[[int], None]] = []
+        #: Told of records of side outputs that nobody reads; they are dropped otherwise.
+        self.on_unread: Callable[[str, Batch], None] | None = None
         # transient
         self.records = 0
 
@@ -67,9 +69,7 @@ class Output:
         for receive in self._watermark:
             receive(watermark)
 
-    def _emit_side(
-        self, values: list[Any], timestamps: list[int] | None
-    ) -> tuple[list[Any], list[int] | None]:
+    def _emit_side(self, values: list[Any], timestamps: list[int] | None) -> tuple[list[Any], list[int] | None]:
         tagged = [type(value) is tuple and len(value) == 2 and type(value[0]) is OutputTag for value in values]
         by_tag: dict[str, tuple[list[Any], list[int] | None]] = {}
         for position, value in enumerate(values):
@@ -79,8 +79,11 @@ class Output:
                 if timestamps is not None and side[1] is not None:
                     side[1].append(timestamps[position])
         for tag, (side_values, side_timestamps) in by_tag.items():
+            batch = Batch(side_values, side_timestamps)
             for receive in self._side.get(tag, ()):
-                receive(Batch(side_values, side_timestamps))
+                receive(batch)
+            if self.on_unread is not None and tag not in self._side:
+                self.on_unread(tag, batch)
         main = Batch(values, timestamps).where([not is_tagged for is_tagged in tagged])
         return main.values, main.timestamps
 

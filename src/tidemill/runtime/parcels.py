@@ -50,7 +50,7 @@ class Kind(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Header:
-    """The fixed part of a parcel. ``target`` is a partition of ``level``, or of no level (-1 as unsigned) for an ack."""
+    """The fixed part of a parcel; ``target`` is a partition of ``level``."""
 
     kind: Kind
     level: int
@@ -128,12 +128,13 @@ def encode_records(values: list[Any], timestamps: Any, keys: Any, marks: Any) ->
                 return pickle.dumps(content, 5)
         return pickle.dumps(content, 5)
     except (pickle.PicklingError, AttributeError, TypeError):
-        return cloudpickle.dumps(content, 5)
+        by_value: bytes = cloudpickle.dumps(content, 5)
+        return by_value
 
 
 def decode_records(data: bytes | memoryview) -> tuple[list[Any], list[int] | None, list[Any] | None, Any]:
     """The inverse of :func:`encode_records`. Parcels come from workers of the same job and epoch only."""
-    content: tuple[list[Any], list[int] | None, list[Any] | None, Any] = pickle.loads(data)  # noqa: S301
+    content: tuple[list[Any], list[int] | None, list[Any] | None, Any] = pickle.loads(data)
     return content
 
 

@@ -1,4 +1,4 @@
-"""Restart strategies at work: after each failure, whether and when the job is started again. Pure: the clock is given."""
+"""Restart strategies at work: whether and when a failed job is started again. Pure: the clock is given."""
 
 from __future__ import annotations
 

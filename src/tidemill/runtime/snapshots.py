@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tidemill.checkpoint.cleanup import collect_garbage
+from tidemill.checkpoint.cleanup import Cleaner
 from tidemill.checkpoint.compaction import apply_compaction, plan_compaction
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.model import Manifest, Piece, RunRef, SectionInfo
@@ -101,11 +101,13 @@ class Snapshots:
         self._in_progress: set[str] = set()
         self._adopted = False
         self._swept_at = 0
+        self._cleaner: Cleaner | None = None
         self._lock = threading.Lock()
 
     def start(self, manifests: ManifestLog) -> None:
         """A lineage was opened: what a former driver left unfinished is swept soon."""
         self._swept_at = manifests.head.epoch - _SWEEP_EPOCHS
+        self._cleaner = Cleaner(self._storage, manifests, lambda: list(self._in_progress))
 
     def runs_for(self, head: Manifest) -> tuple[RunRef, ...] | None:
         """The run list of the next manifest, if a merge has finished; None if the head's list stays."""
@@ -136,7 +138,8 @@ class Snapshots:
             try:
                 if sweep:
                     self._swept_at = head.epoch
-                    collect_garbage(self._storage, manifests, lambda: list(self._in_progress))
+                    if self._cleaner is not None:
+                        self._cleaner.collect()
                 if plan is not None:
                     self._merge(manifests, head, plan)
             except FencedError:

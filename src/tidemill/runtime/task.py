@@ -12,7 +12,8 @@ Steps, in this order:
 7. send the ack towards the driver and keep the chain warm.
 
 What the program does wrong (a user function that raises, a record of the wrong type) ends the subtask with a
-:class:`Failure` on the way to the driver; the chain is dropped. Everything else is an exception and the engine's to retry.
+:class:`Failure` on the way to the driver; the chain is dropped. Everything else is an exception, for the engine to
+retry.
 """
 
 from __future__ import annotations
@@ -102,16 +103,14 @@ class Outbox:
 
 def read_report(parcel: bytes) -> Ack | Failure:
     """What a subtask reported; parcels come from workers of this job only."""
-    content: Ack | Failure = pickle.loads(memoryview(parcel)[HEADER_SIZE:])  # noqa: S301
+    content: Ack | Failure = pickle.loads(memoryview(parcel)[HEADER_SIZE:])
     return content
 
 
 class EpochTask:
     """Runs the subtask at one partition of one level for one epoch."""
 
-    def __init__(
-        self, bundle: JobBundle, context: EpochContext, level: int, partition: int, warm: WarmChains
-    ) -> None:
+    def __init__(self, bundle: JobBundle, context: EpochContext, level: int, partition: int, warm: WarmChains) -> None:
         self._bundle = bundle
         self._context = context
         self._layout = Layout(bundle.plan, context.parallelism)
@@ -234,7 +233,7 @@ class EpochTask:
         process, index = chain.head.process, edge.input_index
         if not keyed:
             return lambda batch: process(batch, index)
-        partitioning: Partitioning = pickle.loads(edge.partitioner)  # noqa: S301 - part of the job
+        partitioning: Partitioning = pickle.loads(edge.partitioner)
         extract = key_extractor(self._plan.head.name, partitioning.selector)
 
         def receive(batch: Batch) -> None:
@@ -260,7 +259,7 @@ class EpochTask:
             producer = chain.operators[edge.source_operator]
             chain.ports[edge.id].sender = EdgeSender(
                 edge=edge.id,
-                partitioning=pickle.loads(edge.partitioner),  # noqa: S301 - part of the job
+                partitioning=pickle.loads(edge.partitioner),
                 operator=f"operator {target.head.name!r} (uid {target.head.uid})",
                 sender=self._subtask,
                 senders=context.parallelism[edge.source_chain],
@@ -301,15 +300,12 @@ class EpochTask:
             return ()
         data, index = encode_sections(sections)
         infos = tuple(
-            SectionInfo(entry.operator, entry.state, entry.first_group, entry.last_group, entry.rows)
-            for entry in index
+            SectionInfo(entry.operator, entry.state, entry.first_group, entry.last_group, entry.rows) for entry in index
         )
         uid, digest = self._plan.head.uid, hashlib.sha256(data).hexdigest()
         if len(data) <= self._bundle.inline_limit:
             return (Piece(self._subtask, uid, len(data), digest, infos, data=data),)
-        name = delta_name(
-            self._context.lineage, self._context.epoch, uid, self._subtask, self._attempt.hex
-        )
+        name = delta_name(self._context.lineage, self._context.epoch, uid, self._subtask, self._attempt.hex)
         self._bundle.storage.write(name, data)
         return (Piece(self._subtask, uid, len(data), digest, infos, file=name),)
 

@@ -12,6 +12,7 @@ environment of *slot* i modulo the number of slots, and finds its own worker aga
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from pyspark import SparkContext
@@ -37,6 +38,7 @@ class StageBuilder:
     def __init__(self, context: SparkContext, slots: int) -> None:
         self._context = context
         self._jvm: Any = context._jvm
+        self._gateway: Any = context._gateway
         self._slots = max(1, slots)
         self._functions: dict[tuple[Any, ...], Any] = {}
         self._partitioners: dict[int, Any] = {}
@@ -54,7 +56,7 @@ class StageBuilder:
         for indexes in self._entries(width):
             targets = tuple(first + index for index in indexes)
             slot = targets[0] % self._slots
-            function = self._function((*name, targets), slot, lambda targets=targets: make(targets))
+            function = self._function((*name, targets), slot, partial(make, targets))
             part = source if len(indexes) == width else self._pruned(source, indexes)
             applied.append(self._jvm.PythonRDD(part, function, False, False))
         return applied
@@ -84,7 +86,7 @@ class StageBuilder:
         """Several Java RDDs as one, their partitions in order."""
         if len(parts) == 1:
             return parts[0]
-        array = self._context._gateway.new_array(self._jvm.org.apache.spark.api.java.JavaRDD, len(parts))
+        array = self._gateway.new_array(self._jvm.org.apache.spark.api.java.JavaRDD, len(parts))
         for index, part in enumerate(parts):
             array[index] = part.toJavaRDD() if hasattr(part, "toJavaRDD") else part
         return self._context._jsc.union(array).rdd()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
-from pyspark import InheritableThread  # noqa: F401 - jobs run in threads that keep Spark's local properties apart
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill import faults
@@ -16,11 +15,11 @@ from tidemill.checkpoint.storage import Storage
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.common.restart_strategy import RestartStrategies
-from tidemill.config import ExecutionOptions, PipelineOptions, StateOptions, StateRecoveryOptions
+from tidemill.config import PipelineOptions, StateOptions, StateRecoveryOptions
 from tidemill.datastream.execution import JobProgram
 from tidemill.datastream.sources import DataFrameSource, FormatSource, Source
 from tidemill.datastream.specs import SourceSpec
-from tidemill.errors import ConfigurationError
+from tidemill.errors import ConfigurationError, GraphError
 from tidemill.graph.plan import JobPlan
 from tidemill.runtime.coordinator import Coordinator, EpochStats
 from tidemill.runtime.job import RunningJob, StopSignal
@@ -162,18 +161,16 @@ def replace_spec(operator: Any, spec: Any) -> Any:
     return copied
 
 
-def frame_of(session: SparkSession, source: Source, max_records: int | None = None) -> DataFrame:
+def frame_of(session: SparkSession, source: Source) -> DataFrame:
     """The DataFrame a source stands for."""
     if isinstance(source, DataFrameSource):
         frame: DataFrame = source.dataframe
         return frame
-    assert isinstance(source, FormatSource)
+    if not isinstance(source, FormatSource):
+        raise GraphError(f"{type(source).__name__} is not a Spark source")
     reader: Any = session.read if source.bounded else session.readStream
     reader = reader.format(source.format).options(**dict(source.options))
     if source.schema is not None:
         reader = reader.schema(source.schema)
     loaded: DataFrame = reader.load(source.path) if source.path is not None else reader.load()
     return loaded
-
-
-__all__ = ["ExecutionOptions", "SparkExecutor", "frame_of"]

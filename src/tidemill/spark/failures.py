@@ -11,7 +11,9 @@ from pyspark.errors import PySparkException
 
 from tidemill.errors import JobExecutionError, TidemillError
 
-_PYTHON_TRACEBACK = re.compile(r"(Traceback \(most recent call last\):.*?)(?:\n\s*SQLSTATE|\n\tat |\n\nDriver|\Z)", re.S)
+_PYTHON_TRACEBACK = re.compile(
+    r"(Traceback \(most recent call last\):.*?)(?:\n\s*SQLSTATE|\n\tat |\n\nDriver|\Z)", re.DOTALL
+)
 _LOST = re.compile(r"(ExecutorLostFailure[^\n]*|Python worker exited unexpectedly[^\n]*|EOFException)")
 
 

@@ -47,8 +47,10 @@ class ParquetSource(SplitSource):
         groups = []
         for path in sorted(Path(self.directory).glob("*.parquet")):
             metadata = pq.read_metadata(path)
-            for index in range(metadata.num_row_groups):
-                groups.append(RowGroup(str(path), index, metadata.row_group(index).num_rows))
+            groups += [
+                RowGroup(str(path), index, metadata.row_group(index).num_rows)
+                for index in range(metadata.num_row_groups)
+            ]
         return _RowGroups(groups, 0 if position is None else int(position))
 
     def read(self, split: Split) -> Iterator[RecordBatch]:

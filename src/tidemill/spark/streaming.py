@@ -67,7 +67,8 @@ class StreamingInput:
         if isinstance(source, DataFrameSource):
             frame: DataFrame = source.dataframe
             return frame
-        assert isinstance(source, FormatSource)
+        if not isinstance(source, FormatSource):
+            raise GraphError(f"{type(source).__name__} is not a Spark source")
         reader = self._session.readStream.format(source.format).options(**dict(source.options))
         if source.schema is not None:
             reader = reader.schema(source.schema)
@@ -144,8 +145,8 @@ def inherit_location(old: Path, new: Path, head: Manifest) -> None:
     Offsets after that batch belong to epochs that were never committed: Spark chooses them anew. No commit is forged:
     where Spark had not logged the batch's commit it replays it, and the batch is skipped by its manifest.
     """
-    assert head.spark is not None
-    last = int(head.spark["batch_id"])
+    positions = head.spark or {}
+    last = int(positions["batch_id"])
     new.mkdir(parents=True, exist_ok=True)
     for name in ("metadata",):
         if (old / name).exists():
@@ -158,4 +159,4 @@ def inherit_location(old: Path, new: Path, head: Manifest) -> None:
             if int(entry.name) <= last:
                 shutil.copy2(entry, new / log / entry.name)
     # The manifest's own copy is what counts, whatever Spark kept.
-    (new / "offsets" / str(last)).write_text(head.spark["offsets"], encoding="utf-8")
+    (new / "offsets" / str(last)).write_text(positions["offsets"], encoding="utf-8")

@@ -99,9 +99,7 @@ class LevelFunction:
             raise RuntimeError("a level runs only inside a Spark task")
         context = EpochContext.from_json(str(task.getLocalProperty(EPOCH_PROPERTY)))
         inputs = (item for item in items if item)
-        output = execute_subtask(
-            bundle, context, self._level, self._partitions[split], process.warm, inputs
-        )
+        output = execute_subtask(bundle, context, self._level, self._partitions[split], process.warm, inputs)
         if self._last:
             for _, parcel in output:
                 yield parcel

@@ -30,7 +30,8 @@ from tidemill.state.keyed_states import (
     HeapReducingState,
     HeapValueState,
 )
-from tidemill.state.sections import Section, StateShape, TIMER_SHAPE, read_rows, write_rows
+from tidemill.state.sections import TIMER_SHAPE, StateShape, read_rows, write_rows
+from tidemill.state.state_file import Section
 from tidemill.state.tables import ListTable, MapTable, Table, ValueTable
 from tidemill.state.timers import TimerQueue
 
@@ -77,9 +78,7 @@ class KeyedStateBackend:
 
     def value_state(self, descriptor: ValueStateDescriptor) -> HeapValueState:
         """Register or find a value state."""
-        return self._register(
-            descriptor, lambda table: HeapValueState(self.context, table, descriptor.default_value)
-        )
+        return self._register(descriptor, lambda table: HeapValueState(self.context, table, descriptor.default_value))
 
     def list_state(self, descriptor: ListStateDescriptor) -> HeapListState:
         """Register or find a list state."""
@@ -105,6 +104,10 @@ class KeyedStateBackend:
         if table is None:
             return iter(())
         return iter(sorted(table.keys(namespace), key=self._group_of.__getitem__))
+
+    def group_of(self, key: Any) -> int:
+        """The key group of a key."""
+        return self._group_of[key]
 
     def begin_epoch(self) -> None:
         """Get all states ready for a new epoch; what the last one changed must be folded or discarded."""
@@ -188,9 +191,7 @@ class KeyedStateBackend:
         for name, table in self._tables.items():
             rows = export(table)
             if rows is not None:
-                sections.append(
-                    write_rows(self.operator, name, self._shapes[name], rows, self._group_of, self._where)
-                )
+                sections.append(write_rows(self.operator, name, self._shapes[name], rows, self._group_of, self._where))
         timers = ((EVENT_TIMERS, self.event_timers), (PROCESSING_TIMERS, self.processing_timers))
         for name, queue in timers:
             rows = export(queue)

@@ -81,6 +81,8 @@ class MapCodec(ColumnCodec):
                 raise SerializationError("a dict with the key None cannot be stored in a map column")
             return EntriesCodec(self._key, self._value)._encode(values, exact=False)
         key, key_array = self._key._encode(keys, exact=exact)
+        if key_array.type == pa.null():  # no keys at all, of unknown type
+            return EntriesCodec(self._key, self._value)._encode(values, exact=False)
         items = list(chain.from_iterable(row.values() for row in rows))
         value, value_array = self._value._encode(items, exact=exact)
         codec = self if key is self._key and value is self._value else MapCodec(key, value)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from tidemill.common.types import Row, RowKind
+from tidemill.errors import SerializationError
 from tidemill.state.codec_base import ColumnCodec, Loading, refuse
 from tidemill.state.codec_basic import LongCodec
 from tidemill.state.codec_fields import FieldsCodec, restore_children, split_rows
@@ -33,9 +34,13 @@ class RowCodec(FieldsCodec):
         super().__init__([*children, LongCodec()] if kinds else children, [*fields, "$kind"] if kinds else fields)
 
     def _encode(self, values: list[Any], *, exact: bool) -> tuple[ColumnCodec, Any]:
-        if exact or self._has_kinds:
+        if self._has_kinds:
             return super()._encode(values, exact=exact)
         kinds = any(value._row_kind is not _INSERT for value in values if isinstance(value, Row))
+        if exact:
+            if kinds:
+                raise SerializationError("rows of other kinds than INSERT cannot be stored in a plain row column")
+            return super()._encode(values, exact=True)
         names = self._row_names
         if names is None:
             found = {value._fields if isinstance(value, Row) else None for value in values if value is not None}

@@ -16,19 +16,25 @@ __all__ = ["DateCodec", "TimeCodec", "TimestampCodec"]
 class _TimeCodec(ColumnCodec):
     """Dates and times of no time zone. A batch with others (time zones, fold, subclasses) becomes a tagged column."""
 
-    _python_type: ClassVar[type]
+    _python_type: ClassVar[type[Any]]
 
     def _encode(self, values: list[Any], *, exact: bool) -> tuple[ColumnCodec, Any]:
-        kind = self._python_type
-        if not kinds_of(values) <= {kind, NONE} or not self._naive(values):
-            fits = [value is None or (isinstance(value, kind) and self._naive([value])) for value in values]
-            if exact or not all(value is None or isinstance(value, kind) for value in values):
-                refuse(values, f"a {kind.__name__} of no time zone", lambda value: fits[values.index(value)])
-            return TaggedCodec()._encode(values, exact=False)
-        return self, pa.array(values, self.arrow_type)
+        if kinds_of(values) <= {self._python_type, NONE} and all(map(self._is_plain, values)):
+            return self, pa.array(values, self.arrow_type)
+        if exact:
+            refuse(values, f"a {self.name} without time zone and fold", self._is_plain)
+        if not all(value is None or self._accepts(value) for value in values):
+            refuse(values, f"a {self._python_type.__name__}", self._accepts)
+        return TaggedCodec()._encode(values, exact=False)
 
-    def _naive(self, values: list[Any]) -> bool:
-        return not any(value.tzinfo is not None or value.fold for value in values if value is not None)
+    def _accepts(self, value: Any) -> bool:
+        return isinstance(value, self._python_type)
+
+    def _is_plain(self, value: Any) -> bool:
+        if value is None:
+            return True
+        exact = type(value) is self._python_type
+        return exact and value.tzinfo is None and not value.fold
 
     def decode(self, array: Any) -> list[Any]:
         return to_list(array)  # datetime64.tolist() makes dates and datetimes in C, None for NaT
@@ -41,8 +47,11 @@ class DateCodec(_TimeCodec):
     arrow_type = pa.date32()
     _python_type = dt.date
 
-    def _naive(self, values: list[Any]) -> bool:
-        return not any(isinstance(value, dt.datetime) for value in values)
+    def _accepts(self, value: Any) -> bool:
+        return isinstance(value, dt.date) and not isinstance(value, dt.datetime)
+
+    def _is_plain(self, value: Any) -> bool:
+        return value is None or type(value) is dt.date
 
 
 class TimestampCodec(_TimeCodec):

@@ -81,7 +81,7 @@ class _SingleValue(_Bound):
             self._overlay.pop(key, None)
 
 
-class HeapValueState(_SingleValue, ValueState):
+class HeapValueState(_SingleValue, ValueState[Any]):
     """ValueState in memory."""
 
     def __init__(self, context: KeyContext, table: ValueTable, default: Any = None) -> None:
@@ -110,7 +110,7 @@ class HeapValueState(_SingleValue, ValueState):
             self._overlay[self._context.key] = value
 
 
-class HeapReducingState(_SingleValue, ReducingState):
+class HeapReducingState(_SingleValue, ReducingState[Any]):
     """ReducingState in memory: holds the reduced value only."""
 
     def __init__(self, context: KeyContext, table: ValueTable, reduce: Callable[[Any, Any], Any]) -> None:
@@ -132,7 +132,7 @@ class HeapReducingState(_SingleValue, ReducingState):
         merge_single(self, target, sources, self._reduce)
 
 
-class HeapAggregatingState(_SingleValue, AggregatingState):
+class HeapAggregatingState(_SingleValue, AggregatingState[Any, Any]):
     """AggregatingState in memory: holds the accumulator only."""
 
     def __init__(self, context: KeyContext, table: ValueTable, aggregate: Any) -> None:
@@ -156,9 +156,7 @@ class HeapAggregatingState(_SingleValue, AggregatingState):
         merge_single(self, target, sources, self._aggregate.merge)
 
 
-def merge_single(
-    state: _SingleValue, target: Any, sources: Iterable[Any], merge: Callable[[Any, Any], Any]
-) -> None:
+def merge_single(state: _SingleValue, target: Any, sources: Iterable[Any], merge: Callable[[Any, Any], Any]) -> None:
     """Fold the sources' values into the target namespace and clear the sources."""
     merged: Any = MISSING
     for source in sources:
@@ -173,7 +171,7 @@ def merge_single(
         state._overlay[state._context.key] = merged if current is MISSING else merge(current, merged)
 
 
-class HeapListState(_Bound, ListState):
+class HeapListState(_Bound, ListState[Any]):
     """ListState in memory: an append records the element only, whatever the length of the list."""
 
     def __init__(self, context: KeyContext, table: ListTable) -> None:
@@ -244,7 +242,7 @@ class HeapListState(_Bound, ListState):
         return copied if copied is not items else list(items)
 
 
-class HeapMapState(_Bound, MapState):
+class HeapMapState(_Bound, MapState[Any, Any]):
     """MapState in memory: each entry is read and written on its own."""
 
     def __init__(self, context: KeyContext, table: MapTable) -> None:

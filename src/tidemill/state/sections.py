@@ -47,16 +47,14 @@ class StateShape:
 TIMER_SHAPE = StateShape("timer", codec_for(None), codec_for(None))
 
 
-def write_rows(
-    operator: str, state: str, shape: StateShape, rows: Rows, group_of: GroupCache, where: str
-) -> Section:
+def write_rows(operator: str, state: str, shape: StateShape, rows: Rows, group_of: GroupCache, where: str) -> Section:
     """Rows as a section. Raises :class:`SerializationError` that names the operator and the state."""
     try:
         columns = [_group_column(rows, group_of), encode_column("key", shape.key, rows.keys)]
-        if rows.namespaces is not None and any(name is not None for name in rows.namespaces):
+        if any(name is not None for name in rows.namespaces):
             columns.append(encode_column("namespace", codec_for(None), rows.namespaces))
         columns.append(_op_column(rows))
-        if rows.user_keys is not None:
+        if shape.kind == "map":
             columns.append(encode_column("user_key", shape.user_key or codec_for(None), rows.user_keys))
         columns.append(encode_column("value", shape.value, rows.values))
     except SerializationError as error:
@@ -78,9 +76,9 @@ def read_rows(section: Section, shape: StateShape | None = None) -> Rows:
     ops = table.column("op").to_numpy()
     return Rows(
         keys=columns["key"],
-        namespaces=columns.get("namespace"),
-        ops=ops.tolist() if ops.any() else None,
-        user_keys=columns.get("user_key"),
+        namespaces=columns.get("namespace", []),
+        ops=ops.tolist() if ops.any() else [],
+        user_keys=columns.get("user_key", []),
         values=columns["value"],
     )
 
@@ -92,8 +90,6 @@ def _group_column(rows: Rows, group_of: GroupCache) -> tuple[Any, Any]:
 
 def _op_column(rows: Rows) -> tuple[Any, Any]:
     ops = np.zeros(len(rows.keys), dtype=np.uint8)
-    if rows.ops is not None:
+    if rows.ops:
         ops[:] = rows.ops
     return pa.field("op", pa.uint8(), nullable=False), pa.array(ops)
-
-

@@ -12,7 +12,7 @@ the same order, so iteration over a map state is equal on a warm and on a cold w
 from __future__ import annotations
 
 import copy
-import datetime
+import datetime as dt
 import decimal
 import enum
 import uuid
@@ -31,10 +31,10 @@ ATOMIC: Final[frozenset[type]] = frozenset(
         type(None),
         complex,
         decimal.Decimal,
-        datetime.date,
-        datetime.datetime,
-        datetime.time,
-        datetime.timedelta,
+        dt.date,
+        dt.datetime,
+        dt.time,
+        dt.timedelta,
         uuid.UUID,
     }
 )
@@ -62,12 +62,15 @@ def detached(value: Any) -> Any:
 
 @dataclass
 class Rows:
-    """Entries on their way to or from a section: parallel lists, one element per row."""
+    """Entries on their way to or from a section: parallel lists, one element per row.
+
+    An empty list of namespaces, ops or user keys stands for no namespace, puts only, no user keys.
+    """
 
     keys: list[Any] = field(default_factory=list)
-    namespaces: list[Any] | None = None
-    ops: list[int] | None = None
-    user_keys: list[Any] | None = None
+    namespaces: list[Any] = field(default_factory=list)
+    ops: list[int] = field(default_factory=list)
+    user_keys: list[Any] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
 
 
@@ -103,7 +106,7 @@ class Table:
 
     def export_delta(self) -> Rows | None:
         """What the epoch changed, or None."""
-        rows = self._rows()
+        rows = Rows()
         for namespace, layer in self._touched.items():
             if layer.overlay:
                 self._export(rows, namespace, layer.overlay)
@@ -111,7 +114,7 @@ class Table:
 
     def export_all(self) -> Rows | None:
         """The whole committed state as puts; the overlay must be empty."""
-        rows = self._rows()
+        rows = Rows()
         for namespace, layer in self._layers.items():
             self._export_base(rows, namespace, layer.base)
         return rows if rows.keys else None
@@ -162,9 +165,6 @@ class Table:
         """Apply rows to the overlay, as if the epoch had made these changes."""
         raise NotImplementedError
 
-    def _rows(self) -> Rows:
-        return Rows(namespaces=[], ops=[])
-
     def _export(self, rows: Rows, namespace: Any, overlay: dict[Any, Any]) -> None:
         raise NotImplementedError
 
@@ -211,7 +211,7 @@ class ValueTable(Table):
         for namespace, part in by_namespace(rows):
             overlay = self.layer(namespace).overlay
             overlay.update(zip(part.keys, part.values, strict=True))
-            if part.ops is not None and any(part.ops):
+            if any(part.ops):
                 # A key stands in a section once, so the order of puts and deletes does not matter.
                 overlay.update((key, DELETED) for key, op in zip(part.keys, part.ops, strict=True) if op == DELETE)
 
@@ -285,9 +285,6 @@ class MapTable(Table):
 
     kind = "map"
 
-    def _rows(self) -> Rows:
-        return Rows(namespaces=[], ops=[], user_keys=[])
-
     def _export(self, rows: Rows, namespace: Any, overlay: dict[Any, Any]) -> None:
         for key, change in overlay.items():
             count = len(change.entries)
@@ -335,7 +332,7 @@ class MapTable(Table):
         for namespace, part in by_namespace(rows):
             overlay = self.layer(namespace).overlay
             ops = part.ops or [PUT] * len(part.keys)
-            for key, op, user_key, value in zip(part.keys, ops, part.user_keys or (), part.values, strict=True):
+            for key, op, user_key, value in zip(part.keys, ops, part.user_keys, part.values, strict=True):
                 change = overlay.get(key)
                 if change is None or op == CLEAR:
                     change = overlay[key] = MapChange(cleared=op == CLEAR)
@@ -346,7 +343,7 @@ class MapTable(Table):
 def by_namespace(rows: Rows) -> Iterator[tuple[Any, Rows]]:
     """Split rows by namespace, keeping their order; the usual case of one namespace costs one comparison per row."""
     names = rows.namespaces
-    if names is None or not any(name is not None for name in names):
+    if not any(name is not None for name in names):
         yield None, rows
         return
     parts: dict[Any, Rows] = {}
@@ -355,7 +352,7 @@ def by_namespace(rows: Rows) -> Iterator[tuple[Any, Rows]]:
     for key, name, op, user_key, value in zip(rows.keys, names, ops, user_keys, rows.values, strict=True):
         part = parts.get(name)
         if part is None:
-            part = parts[name] = Rows(ops=[], user_keys=[])
+            part = parts[name] = Rows()
         part.keys.append(key)
         part.ops.append(op)
         part.user_keys.append(user_key)

@@ -88,7 +88,7 @@ class TimerQueue:
 
     def export_delta(self) -> Rows | None:
         """What the epoch changed: timers that are new, and timers that are gone."""
-        rows = Rows(namespaces=[], ops=[])
+        rows = Rows()
         for timer, before in self._changes.items():
             after = timer in self._live
             if before != after:
@@ -97,7 +97,7 @@ class TimerQueue:
 
     def export_all(self) -> Rows | None:
         """All pending timers."""
-        rows = Rows(namespaces=[], ops=[])
+        rows = Rows()
         for timer in self.pending():
             self._append(rows, timer, PUT)
         return rows if rows.keys else None
@@ -124,9 +124,7 @@ class TimerQueue:
         """Apply rows of a delta or snapshot to the committed timers."""
         count = len(rows.keys)
         namespaces = rows.namespaces or [None] * count
-        for time, key, namespace, op in zip(
-            rows.values, rows.keys, namespaces, rows.ops or [PUT] * count, strict=True
-        ):
+        for time, key, namespace, op in zip(rows.values, rows.keys, namespaces, rows.ops or [PUT] * count, strict=True):
             timer = (time, key, namespace)
             if op == DELETE:
                 self._live.discard(timer)
@@ -139,9 +137,7 @@ class TimerQueue:
         # Namespaces are None or windows, which compare by (end, start); a counter settles what is left.
         rank = 0 if namespace is None else 1
         self._counter += 1
-        heapq.heappush(
-            self._heap, (time, stable_hash(key), rank, namespace or 0, self._counter, key, namespace)
-        )
+        heapq.heappush(self._heap, (time, stable_hash(key), rank, namespace or 0, self._counter, key, namespace))
 
     @staticmethod
     def _append(rows: Rows, timer: Timer, op: int) -> None:
@@ -161,7 +157,7 @@ def merge_timer_rows(parts: list[Rows], keep_deletes: bool) -> Rows | None:
             timer = (time, key, namespace)
             last.pop(timer, None)
             last[timer] = op
-    merged = Rows(namespaces=[], ops=[])
+    merged = Rows()
     for timer, op in last.items():
         if keep_deletes or op == PUT:
             TimerQueue._append(merged, timer, op)

@@ -6,7 +6,18 @@ import hashlib
 import itertools
 from collections.abc import Callable, Iterable
 
-from tidemill.checkpoint.model import Ack, Attempt, Epoch, Lineage, Manifest, Piece, RunRef, SectionInfo, Slot, SubtaskId
+from tidemill.checkpoint.model import (
+    Ack,
+    Attempt,
+    Epoch,
+    Lineage,
+    Manifest,
+    Piece,
+    RunRef,
+    SectionInfo,
+    Slot,
+    SubtaskId,
+)
 from tidemill.checkpoint.storage import MemoryStorage
 from tidemill.errors import CheckpointError
 
@@ -81,6 +92,10 @@ def counting_tokens() -> Callable[[], str]:
     return lambda: f"{next(numbers):016x}"
 
 
+class KilledError(Exception):
+    """Stands for the death of the process."""
+
+
 class UnreliableStorage(MemoryStorage):
     """Memory storage with the failures of F7: what it does next is set by the test."""
 
@@ -106,6 +121,6 @@ class UnreliableStorage(MemoryStorage):
         for name in names:
             if self.deletes_left is not None:
                 if self.deletes_left == 0:
-                    raise CheckpointError("killed between two deletes")
+                    raise KilledError
                 self.deletes_left -= 1
             super().delete([name])

@@ -13,7 +13,6 @@ from tidemill.checkpoint.model import Epoch, RunRef, Slot
 from tidemill.errors import CheckpointError
 
 
-
 def history_of(seed: int, epochs: int, least: int, spread: int) -> list[int]:
     """Sizes of epochs, from 2**least to 2**(least + spread) bytes. (Lists drawn by hypothesis itself are short.)"""
     random = Random(seed)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -76,12 +78,16 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_writer_killed_half_way_leaves_only_a_temporary_file(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path, durable=False)
-    pid = os.fork()
-    if pid == 0:  # the child dies, as by kill -9, after it wrote the data and before it is linked to its name
-        os.link = lambda *_args: os._exit(9)  # type: ignore[assignment]
-        storage.create("manifests/1", b"data")
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    # The child dies, as by kill -9, after it wrote the data and before that is linked to its name.
+    program = """if True:
+        import os, sys
+        from tidemill.checkpoint.storage import LocalStorage
+        os.link = lambda *_: os._exit(9)
+        LocalStorage(sys.argv[1], durable=False).create("manifests/1", b"data")
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    child = subprocess.run([sys.executable, "-c", program, str(tmp_path)], env=environment, check=False)
+    assert child.returncode == 9
     assert storage.list() == []
     assert len(temporary_files(storage)) == 1
     storage.create("manifests/1", b"other")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -89,7 +90,9 @@ def test_a_zombie_cannot_publish_after_a_takeover() -> None:
     successor = opened(storage)
     before = storage.list()
     for _ in range(2):  # it stays fenced
-        with pytest.raises(FencedError, match=f"taken over by lineage {successor.head.lineage}.*did not commit epoch 3"):
+        with pytest.raises(
+            FencedError, match=f"taken over by lineage {successor.head.lineage}.*did not commit epoch 3"
+        ):
             zombie.publish(following(zombie.head))
     assert storage.list() == before
     successor.publish(following(successor.head))
@@ -138,12 +141,11 @@ def test_of_drivers_that_start_together_one_wins(kind: str, tmp_path: Path) -> N
         start = threading.Barrier(4)
 
         def claim(outcomes: list[ManifestLog | FencedError], start: threading.Barrier) -> None:
-            log = ManifestLog(storage, JOB)
+            def token() -> str:
+                start.wait()  # all have read the same head
+                return f"{threading.get_ident():016x}"
 
-            def meet() -> None:
-                start.wait()
-
-            log._token = lambda: (meet(), "%016x" % threading.get_ident())[1]  # all have read the same head
+            log = ManifestLog(storage, JOB, token=token)
             try:
                 log.open_lineage()
             except FencedError as error:
@@ -193,7 +195,7 @@ def test_of_drivers_that_race_for_a_slot_one_wins(kind: str, tmp_path: Path) -> 
     assert sorted(committed) == [manifest.slot for manifest in story if manifest.kind == "epoch"]
     assert story[-1].epoch == len(committed)
     assert [run.slot for run in story[-1].runs] == sorted(committed)
-    for before, after in zip(story, story[1:], strict=False):
+    for before, after in itertools.pairwise(story):
         assert after.epoch == before.epoch + (after.kind == "epoch")
         assert after.kind == "takeover" or after.lineage == before.lineage
 
@@ -224,7 +226,7 @@ def test_another_run_after_an_unknown_outcome_is_void() -> None:
     storage.creates = ["lost", "unknown"]
     with pytest.raises(CheckpointError):
         log.publish(following(log.head))
-    with pytest.raises(CheckpointError, match="already committed by this driver as run 0.*run 1 is void"):
+    with pytest.raises(CheckpointError, match=r"already committed by this driver as run 0.*run 1 is void"):
         log.publish(following(log.head, run=1))
     assert opened(storage).head.epoch == 1
 
@@ -239,7 +241,7 @@ def test_a_manifest_must_follow_the_head() -> None:
 def test_another_jobs_directory_is_refused() -> None:
     storage = MemoryStorage()
     opened(storage)
-    with pytest.raises(CheckpointOwnershipError, match="belongs to job 'wordcount'.*not to job 'other'"):
+    with pytest.raises(CheckpointOwnershipError, match=r"belongs to job 'wordcount'.*not to job 'other'"):
         ManifestLog(storage, "other").open_lineage()
     assert storage.list() == [manifest_name(1)]
 
@@ -272,9 +274,9 @@ def test_only_a_slot_that_can_be_restored_is_offered() -> None:
     damage(storage, 6)
     damage(storage, 5)
     storage.delete(["state/x"])
-    with pytest.raises(CorruptFileError, match="from_slot=3$"):
+    with pytest.raises(CorruptFileError, match=r"from_slot=3$"):
         log.read_head()
-    with pytest.raises(CheckpointError, match="slot 4 .*cannot be restored.*among them state/x"):
+    with pytest.raises(CheckpointError, match=r"slot 4 .*cannot be restored.*among them state/x"):
         ManifestLog(storage, JOB).open_lineage(from_slot=4)
     for slot in (0, 7):
         with pytest.raises(CheckpointError, match=f"no slot {slot}"):
@@ -320,10 +322,8 @@ def test_a_job_that_starts_from_a_savepoint() -> None:
 def test_a_driver_killed_at_each_point(point: str) -> None:
     storage = MemoryStorage()
     opened(storage, epochs=1)
-    log = ManifestLog(storage, JOB)
     with faults.injected(faults.Fault(point)), pytest.raises(faults.InjectedFaultError):
-        log.open_lineage()
-        log.publish(following(log.head))
+        opened(storage, epochs=1)
     assert opened(storage, epochs=1).head.epoch == (3 if point == "manifest.after" else 2)
 
 

@@ -66,7 +66,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=80, deadline=None)
 @given(st.dictionaries(st.text(), values))
 def test_values_of_any_shape_come_back_as_they_were(sources: dict[str, Any]) -> None:
     manifest = dataclasses.replace(MINIMAL, sources=sources, spark=sources)
@@ -188,7 +188,8 @@ PIECE = [0, "c", 1, "0" * 64, [], "state/x", None]
     [
         {"unknown": 1}, {"kind": 5}, {"slot": True}, {"slot": None}, {"epoch": "1"}, {"clock": 1.5}, {"finished": 1},
         {"sources": []}, {"sources": {"s": {"$x": 1}}}, {"sources": {"s": {"$b": "*"}}}, {"sources": {"$t": [1]}},
-        {"sources": {"s": {"$d": [[[], 1]]}}}, {"sources": {"s": {"$t": [], "$b": ""}}}, {"sources": {"s": {"$f": "1"}}},
+        {"sources": {"s": {"$d": [[[], 1]]}}}, {"sources": {"s": {"$t": [], "$b": ""}}},
+        {"sources": {"s": {"$f": "1"}}},
         {"runs": [[1, None, None, 0]]}, {"runs": [[1, 1]]}, {"runs": 5}, {"watermarks": {"c": ["1"]}},
         {"attempts": {"c": "abc"}}, {"committables": {"s": [[0, [0]]]}}, {"committables": {"s": [[0, [-1]]]}},
         {"pieces": [[*PIECE[:5], "../x", None]]}, {"pieces": [[*PIECE[:5], "/etc/passwd", None]]},
@@ -249,7 +250,10 @@ def test_an_empty_epoch_is_small_and_fast() -> None:
         attempts={"source": uuids, "count-by-word": uuids},
         watermarks={"source": (1_700_000_000_000,) * 2, "count-by-word": (1_700_000_000_000,) * 2},
         sources={"source": {"position": 12345}},
-        spark={"batch_id": 1011, "offsets": 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1700000000000}\n{"logOffset":9}'},
+        spark={
+            "batch_id": 1011,
+            "offsets": 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1700000000000}\n{"logOffset":9}',
+        },
         runs=runs,
         operators_slot=Slot(2),
         checkpoints=(Slot(900),),

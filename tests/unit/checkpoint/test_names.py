@@ -42,7 +42,7 @@ def test_names_are_parsed_back() -> None:
     assert names.lineage_slot(names.IMPORTED) == 0
     assert names.lineage_slot("mine") is None
     for name in ("manifests/1.tm", "manifests/" + "0" * 20 + ".tm.bak", "state/x", "snapshots/x/y.tms", "other"):
-        assert names.parse_manifest(name) is names.parse_delta(name) is names.parse_snapshot(name) is None
+        assert [parse(name) for parse in (names.parse_manifest, names.parse_delta, names.parse_snapshot)] == [None] * 3
     assert names.parse_snapshot_id("restored") is None
 
 

@@ -74,7 +74,10 @@ def test_a_missing_ack() -> None:
 
 def test_two_attempts_that_both_acked() -> None:
     acks = consistent()
-    assert reason([*acks, replace(acks[0], attempt=Attempt("twin"))]) == "source[0] acked twice, as attempts source0 and twin"
+    assert (
+        reason([*acks, replace(acks[0], attempt=Attempt("twin"))])
+        == "source[0] acked twice, as attempts source0 and twin"
+    )
     assert "acked twice" in reason([*acks, acks[0]])
 
 

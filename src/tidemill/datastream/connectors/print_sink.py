@@ -82,16 +82,24 @@ class _PrintWriter(SinkWriter):
 
 
 class _PrintCommitter(Committer):
-    def __init__(self, printed: dict[int, int], out: TextIO | None = None) -> None:
+    def __init__(self, printed: dict[int, int]) -> None:
         self._printed = printed  # subtask -> last epoch printed
-        self._out = out
 
     def commit(self, committed: Sequence[Committed]) -> None:
-        out = self._out or sys.stdout
+        out = sys.stdout
         for part in sorted(committed, key=lambda one: (one.epoch, one.subtask)):
             if part.epoch <= self._printed.get(part.subtask, -1):
                 continue
             for lines in part.committables:
-                out.write(lines.decode("utf-8", "surrogatepass"))
+                _write(out, lines.decode("utf-8", "surrogatepass"))
             self._printed[part.subtask] = part.epoch
         out.flush()
+
+
+def _write(out: TextIO, text: str) -> None:
+    """Print; what the terminal has no character for is escaped, because a committed epoch must not fail on it."""
+    try:
+        out.write(text)
+    except UnicodeEncodeError:
+        encoding = out.encoding or "ascii"
+        out.write(text.encode(encoding, "backslashreplace").decode(encoding))

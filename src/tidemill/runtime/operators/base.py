@@ -46,9 +46,7 @@ class OperatorContext:
     @property
     def where(self) -> str:
         """The operator as an error message names it."""
-        return (
-            f"operator {self.plan.name!r} (uid {self.plan.uid}, subtask {self.subtask + 1} of {self.parallelism})"
-        )
+        return f"operator {self.plan.name!r} (uid {self.plan.uid}, subtask {self.subtask + 1} of {self.parallelism})"
 
 
 class Operator:

@@ -119,17 +119,17 @@ class KeyedOperator(Operator):
         timestamps: list[int] | None = None
         extend = values.extend
         keys, context = self.backend.context, self.function_context
-        assert batch.keys is not None
+        record_keys = batch.keys or []
         value = None
         try:
             if batch.timestamps is None:
-                for value, keys.key in zip(batch.values, batch.keys, strict=True):
+                for value, keys.key in zip(batch.values, record_keys, strict=True):
                     result = call(value, context)
                     if result is not None:
                         extend(result)
             else:
                 timestamps = []
-                for value, keys.key, timestamp in zip(batch.values, batch.keys, batch.timestamps, strict=True):
+                for value, keys.key, timestamp in zip(batch.values, record_keys, batch.timestamps, strict=True):
                     context.current_timestamp = timestamp
                     result = call(value, context)
                     if result is not None:
@@ -178,14 +178,14 @@ class ReduceOperator(Operator):
     def process(self, batch: Batch, input_index: int) -> None:
         keys, get, add = self._backend.context, self._state.get, self._state.add
         results: list[Any] = []
-        assert batch.keys is not None
+        record_keys = batch.keys or []
         value = None
         try:
             if self._batch_mode:
-                for value, keys.key in zip(batch.values, batch.keys, strict=True):
+                for value, keys.key in zip(batch.values, record_keys, strict=True):
                     add(value)
                 return
-            for value, keys.key in zip(batch.values, batch.keys, strict=True):
+            for value, keys.key in zip(batch.values, record_keys, strict=True):
                 add(value)
                 results.append(get())
         except Exception as error:

@@ -42,7 +42,7 @@ class SourceOperator(Operator):
                 arrow = pa.ipc.read_record_batch(pa.py_buffer(item), self._schema)
                 yield RecordBatch(records_of(arrow, getattr(self._source, "type_info", None)))
             elif isinstance(self._source, SplitSource):
-                split = pickle.loads(item)  # noqa: S301 - made by this job's driver
+                split = pickle.loads(item)
                 yield from self._source.read(split)
         except Exception as error:
             raise self.failed(error, method="read") from error
@@ -50,7 +50,7 @@ class SourceOperator(Operator):
 
 def records_of(batch: pa.RecordBatch, type_info: TypeInformation | None) -> list[Any]:
     """The rows of an Arrow batch as records: tuples or single values where the type says so, else :class:`Row`."""
-    columns = [column.to_pylist() for column in batch.columns]
+    columns: list[list[Any]] = [column.to_pylist() for column in batch.columns]
     if isinstance(type_info, TupleTypeInfo):
         return list(zip(*columns, strict=True))
     if type_info is None or isinstance(type_info, RowTypeInfo):

@@ -6,6 +6,7 @@ On a keyed stream the same functions may use keyed state, so there the key is se
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import length_hint
 from typing import Any
 
 from tidemill.common.watermark_strategy import WatermarkOutput
@@ -35,16 +36,16 @@ class ElementwiseOperator(Operator):
         remaining = iter(batch.values)
         try:
             if batch.keys is None or self.context.backend is None:
-                return list(map(self._call, remaining))
-            context, call = self.context.backend.context, self._call
-            results = []
-            for key, value in zip(batch.keys, remaining, strict=True):
-                context.key = key
-                results.append(call(value))
-            return results
+                results = list(map(self._call, remaining))
+            else:
+                context, call = self.context.backend.context, self._call
+                results = []
+                for context.key, value in zip(batch.keys, remaining, strict=True):
+                    results.append(call(value))
         except Exception as error:
-            record = batch.values[len(batch) - remaining.__length_hint__() - 1]
+            record = batch.values[len(batch) - length_hint(remaining) - 1]
             raise self.failed(error, record=record, with_record=True) from error
+        return results
 
 
 class MapOperator(ElementwiseOperator):
@@ -231,7 +232,7 @@ class TimestampsOperator(Operator):
         try:
             return list(map(extract, remaining, before))
         except Exception as error:
-            record = batch.values[len(batch) - remaining.__length_hint__() - 1]
+            record = batch.values[len(batch) - length_hint(remaining) - 1]
             raise self.failed(error, method="extract_timestamp", record=record, with_record=True) from error
 
     def _advance(self) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidemill.datastream.specs import CoFlatMapSpec, CoMapSpec, CoProcessSpec
+from tidemill.datastream.specs import CoFlatMapSpec, CoMapSpec, CoProcessSpec, FlatMapSpec, MapSpec, ProcessSpec
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.operators.keyed import KeyedOperator
 from tidemill.runtime.operators.stateless import FlatMapOperator, MapOperator, PlainContext, ProcessOperator
-from tidemill.datastream.specs import FlatMapSpec, MapSpec, ProcessSpec
 from tidemill.runtime.records import Batch
 
 

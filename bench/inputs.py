@@ -1,0 +1,28 @@
+"""Input data: Parquet files of (key, value), made once per run; every contender reads the same files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+#: Rows of a row group: what one task reads at a time.
+ROW_GROUP = 50_000
+
+
+def write_input(directory: Path, keys: int, records: int, files: int) -> Path:
+    """Write ``records`` rows with uniformly drawn keys as so many files; returns the directory."""
+    directory.mkdir(parents=True)
+    generator = np.random.default_rng(keys)
+    per_file = records // files
+    for number in range(files):
+        table = pa.table(
+            {
+                "k": generator.integers(0, keys, per_file),
+                "v": np.arange(number * per_file, (number + 1) * per_file),
+            }
+        )
+        pq.write_table(table, directory / f"part-{number:05d}.parquet", row_group_size=ROW_GROUP)
+    return directory

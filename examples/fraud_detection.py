@@ -1,0 +1,105 @@
+"""Card fraud detection on a live stream that survives the death of a worker: ``make demo``.
+
+10 000 payments per second arrive for 30 seconds. Two rules look at the past of each card, which is kept in keyed state:
+
+* card testing: a payment below 1.00, and within a minute one of 500.00 or more;
+* impossible travel: a payment in a country the card was not used in lately, minutes after one in another country.
+
+Half-way the demo kills one of its own worker processes, with half of the state in its memory. At the end everything
+the job wrote is compared with what plain Python finds in the same payments. The exit code is 0 if all of it is equal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from examples.support.demo import run_demo
+from examples.support.findings import LARGE, SMALL, TRAVEL, Alert, Statement, to_line
+from examples.support.payments import MIDNIGHT, MINUTE, Payment, PaymentSource
+from tidemill.common import Configuration, Encoder, Types, WatermarkStrategy
+from tidemill.datastream import (
+    KeyedProcessFunction,
+    MapStateDescriptor,
+    OutputTag,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+    ValueStateDescriptor,
+)
+from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
+
+STATEMENTS = OutputTag("statements")
+
+
+class FraudDetector(KeyedProcessFunction):
+    """Looks at each payment together with what is known of its card; every card has state of its own."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        get_state, get_map_state = runtime_context.get_state, runtime_context.get_map_state
+        self.totals = get_state(ValueStateDescriptor("totals", Types.TUPLE([Types.LONG(), Types.LONG()])))
+        self.tested = get_state(ValueStateDescriptor("tested", Types.LONG()))
+        self.countries = get_map_state(MapStateDescriptor("countries", Types.STRING(), Types.LONG()))
+
+    def process_element(self, value: Payment, ctx: KeyedProcessFunction.Context) -> Iterator[Alert]:
+        self.add_to_totals(value, ctx)
+        yield from self.find_card_testing(value, ctx)
+        yield from self.find_impossible_travel(value)
+
+    def add_to_totals(self, payment: Payment, ctx: KeyedProcessFunction.Context) -> None:
+        count, cents = self.totals.value() or (0, 0)
+        self.totals.update((count + 1, cents + payment.cents))
+        if count == 0:
+            ctx.timer_service().register_event_time_timer(MIDNIGHT)
+
+    def find_card_testing(self, payment: Payment, ctx: KeyedProcessFunction.Context) -> Iterator[Alert]:
+        if payment.cents < SMALL:
+            self.tested.update(payment.at)
+            ctx.timer_service().register_event_time_timer(payment.at + MINUTE)
+        elif payment.cents >= LARGE:
+            tested = self.tested.value()
+            if tested is not None and payment.at - tested <= MINUTE:
+                yield Alert(payment.at, payment.card, "card testing", f"{payment.cents / 100:.2f} at {payment.merchant}")
+
+    def find_impossible_travel(self, payment: Payment) -> Iterator[Alert]:
+        last_here = self.countries.get(payment.country)
+        if last_here is None or payment.at - last_here > TRAVEL:
+            for country, last_there in self.countries.items():
+                if country != payment.country and payment.at - last_there <= TRAVEL:
+                    yield Alert(payment.at, payment.card, "impossible travel", f"{payment.country} after {country}")
+        self.countries.put(payment.country, payment.at)
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
+        if timestamp == MIDNIGHT:  # or the end of the stream, which ends all time: the card gets its statement
+            yield STATEMENTS, Statement(ctx.get_current_key(), *self.totals.value())
+        elif self.tested.value() == timestamp - MINUTE:
+            self.tested.clear()
+
+
+def build(env: StreamExecutionEnvironment, source: PaymentSource, output: Path) -> None:
+    """The program: payments in, alerts and statements out, each into files of its own, exactly once."""
+    payments = env.from_source(source, None, "payments").uid("payments")
+    timed = payments.assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps()).uid("time")
+    alerts = timed.key_by(lambda payment: payment.card, Types.LONG()).process(FraudDetector()).uid("detector")
+    alerts.map(to_line).sink_to(files_in(output / "alerts")).uid("alerts")
+    alerts.get_side_output(STATEMENTS).map(to_line).sink_to(files_in(output / "statements")).uid("statements")
+
+
+def files_in(folder: Path) -> FileSink:
+    """A sink whose files appear when their epoch is committed, and not before."""
+    builder = FileSink.for_row_format(str(folder), Encoder.simple_string_encoder())
+    return builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()
+
+
+def main() -> int:
+    configuration = Configuration()
+    configuration.set_string("spark.master", "local[2,4]")  # two slots; a lost task is tried four times
+    configuration.set_string("execution.epoch.min-interval", "100 ms")
+    configuration.set_string("execution.epoch.max-records", "20000")  # a backlog is worked off in small epochs
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    return run_demo(env, PaymentSource(seconds=30), build)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

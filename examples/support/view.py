@@ -1,0 +1,173 @@
+"""What the demo shows while it runs: a live page on a terminal, plain lines anywhere else."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, Protocol, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from examples.support.findings import Alert
+
+_BARS: Final = " ▁▂▃▄▅▆▇█"
+_ALERTS_SHOWN: Final = 6
+_EVENTS_SHOWN: Final = 7
+_SECONDS_PER_LINE: Final = 2.0
+
+
+@dataclass
+class Progress:
+    """How far the job has come, as of its last committed epoch."""
+
+    total_records: int
+    records: int = 0
+    epochs: int = 0
+    rate: float = 0.0
+    state_entries: int = 0
+    bytes_written: int = 0
+    bytes_last_epoch: int = 0
+    alerts: int = 0
+    workers: dict[int, int] = field(default_factory=dict)  # slot -> pid
+    epoch_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=48))
+
+
+class View(Protocol):
+    """Shows a running job."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def show(self, progress: Progress) -> None:
+        """Show how far the job has come."""
+
+    def event(self, text: str) -> None:
+        """Show something that happened."""
+
+    def alert(self, alert: Alert) -> None:
+        """Show an alert."""
+
+
+def open_view(console: Console) -> View:
+    """The view that fits where the output goes."""
+    return LiveView(console) if console.is_terminal else PlainView(console)
+
+
+class PlainView:
+    """Prints events as they come, and a line about the progress every two seconds."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._start = time.monotonic()
+        self._printed = -_SECONDS_PER_LINE
+        self._last_alert = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def show(self, progress: Progress) -> None:
+        """Print a line, if it is time."""
+        elapsed = time.monotonic() - self._start
+        if not progress.epochs or elapsed - self._printed < _SECONDS_PER_LINE:
+            return
+        self._printed = elapsed
+        self._line(
+            f"epoch {progress.epochs:>3} | {progress.records:>7,} payments | {progress.rate:>6,.0f}/s | "
+            f"state {progress.state_entries:>6,} entries, {_size(progress.bytes_written):>8} written | "
+            f"{progress.alerts:>3} alerts{self._last_alert}"
+        )
+        self._last_alert = ""
+
+    def event(self, text: str) -> None:
+        """Print it."""
+        self._line(f"* {text}")
+
+    def alert(self, alert: Alert) -> None:
+        """Keep it for the next line: there are several per second."""
+        self._last_alert = f", last: {_describe(alert)}"
+
+    def _line(self, text: str) -> None:
+        # No wrapping: a line is a line, however narrow the output claims to be.
+        self._console.print(f"{time.monotonic() - self._start:5.1f} s  {text}", highlight=False, soft_wrap=True)
+
+
+class LiveView:
+    """A page that is drawn anew a few times per second."""
+
+    def __init__(self, console: Console) -> None:
+        self._start = time.monotonic()
+        self._progress = Progress(total_records=1)
+        self._alerts: deque[Alert] = deque(maxlen=_ALERTS_SHOWN)
+        self._events: deque[str] = deque(maxlen=_EVENTS_SHOWN)
+        self._live = Live(console=console, get_renderable=self._render, refresh_per_second=8)
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.__exit__(None, None, None)
+
+    def show(self, progress: Progress) -> None:
+        """Remember it for the next time the page is drawn."""
+        self._progress = progress
+
+    def event(self, text: str) -> None:
+        """Add it to the events."""
+        self._events.append(f"{time.monotonic() - self._start:5.1f} s  {text}")
+
+    def alert(self, alert: Alert) -> None:
+        """Add it to the alerts."""
+        self._alerts.append(alert)
+
+    def _render(self) -> RenderableType:
+        progress = self._progress
+        elapsed = time.monotonic() - self._start
+        workers = "   ".join(f"slot {slot}: pid {pid}" for slot, pid in progress.workers.items())
+        numbers = Table.grid(padding=(0, 2))
+        numbers.add_column(style="dim", no_wrap=True)
+        numbers.add_column(no_wrap=True)
+        numbers.add_row("payments", f"[bold]{progress.records:,}[/] of {progress.total_records:,}")
+        numbers.add_row("", ProgressBar(total=progress.total_records, completed=progress.records, width=40))
+        numbers.add_row("throughput", f"[bold]{progress.rate:,.0f}[/] payments/s")
+        numbers.add_row("epochs", f"[bold]{progress.epochs:,}[/] committed")
+        numbers.add_row("epoch time", Text(_sparkline(progress.epoch_seconds), style="cyan"))
+        last, written = _size(progress.bytes_last_epoch), _size(progress.bytes_written)
+        numbers.add_row("state", f"[bold]{progress.state_entries:,}[/] entries; written: {last} last, {written} in all")
+        numbers.add_row("workers", workers or "none yet")
+        alerts = "\n".join(_describe(alert) for alert in reversed(self._alerts)) or "none yet"
+        title = "[bold]Tidemill[/] · card fraud detection on Spark"
+        return Group(
+            Panel(numbers, title=title, subtitle=f"{elapsed:.0f} s", title_align="left", subtitle_align="right"),
+            Panel(Text(alerts), title=f"alerts: {progress.alerts}", title_align="left", border_style="red"),
+            Panel(Text("\n".join(self._events)), title="events", title_align="left", border_style="yellow"),
+        )
+
+
+def _describe(alert: Alert) -> str:
+    clock = datetime.fromtimestamp(alert.at / 1000, UTC).strftime("%H:%M:%S")
+    return f"{clock} card {alert.card:05} {alert.rule}: {alert.detail}"
+
+
+def _sparkline(seconds: deque[float]) -> str:
+    """One bar per epoch, the longest at full height: a recovery stands out."""
+    if not seconds:
+        return ""
+    top = max(seconds)
+    return "".join(_BARS[max(1, round(one / top * (len(_BARS) - 1)))] for one in seconds) + f"  max {top:.2f} s"
+
+
+def _size(count: float) -> str:
+    if count < 1_000_000:
+        return f"{count / 1000:.0f} kB"
+    return f"{count / 1_000_000:.1f} MB"

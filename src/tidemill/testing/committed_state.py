@@ -1,0 +1,49 @@
+"""Committed state of a job as plain Python values, read from its storage as a restore would."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.restore import committed_pieces, pieces_for
+from tidemill.checkpoint.storage import Storage
+from tidemill.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from tidemill.state.sections import read_rows
+from tidemill.state.state_file import decode_sections
+from tidemill.state.tables import ListTable, MapTable, Table, ValueTable
+from tidemill.state.timers import TimerQueue
+
+_TABLES: Final[dict[str, type[Table]]] = {"value": ValueTable, "list": ListTable, "map": MapTable}
+_LAST_GROUP: Final = 0xFFFF
+
+
+class CommittedState:
+    """The state of all operators as one manifest has it."""
+
+    def __init__(self, storage: Storage, manifests: ManifestLog) -> None:
+        self._tables: dict[tuple[str, str], Any] = {}
+        head = manifests.head
+        runs = committed_pieces(storage, manifests, head)
+        operators = {section.operator for _, pieces in runs for piece in pieces for section in piece.sections}
+        for piece, reader in pieces_for(storage, runs, operators, 0, _LAST_GROUP):
+            for section in decode_sections(reader.read(), piece.file or reader.named_by):
+                table = self._tables.get((section.operator, section.state))
+                if table is None:
+                    table = TimerQueue() if section.kind == "timer" else _TABLES[section.kind]()
+                    self._tables[section.operator, section.state] = table
+                table.load(read_rows(section))
+
+    def of(self, operator: str, state: str, namespace: Any = None) -> dict[Any, Any]:
+        """Key to value: a list for list state, a dict for map state, the accumulator for aggregating state."""
+        table = self._tables.get((operator, state))
+        return {} if table is None else dict(table.layer(namespace).base)
+
+    def names(self, operator: str) -> list[str]:
+        """The states of an operator that hold or held something."""
+        timers = (EVENT_TIMERS, PROCESSING_TIMERS)
+        return sorted(state for owner, state in self._tables if owner == operator and state not in timers)
+
+    def timers(self, operator: str, *, event_time: bool) -> list[tuple[int, Any]]:
+        """Pending timers as (time, key), in the order in which they will fire."""
+        queue = self._tables.get((operator, EVENT_TIMERS if event_time else PROCESSING_TIMERS))
+        return [] if queue is None else [(time, key) for time, key, _ in queue.pending()]

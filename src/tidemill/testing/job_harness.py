@@ -1,0 +1,278 @@
+"""Runs a whole program in this process, epoch by epoch, with faults, moves between workers and restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from tidemill.checkpoint.model import Manifest
+from tidemill.checkpoint.storage import MemoryStorage, Storage
+from tidemill.common.configuration import Configuration
+from tidemill.config import ExecutionOptions, PipelineOptions
+from tidemill.datastream.data_stream import DataStream
+from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
+from tidemill.datastream.time_domain import TimeDomain
+from tidemill.errors import StateError
+from tidemill.faults import Fault, InjectedFaultError, injected
+from tidemill.graph.plan import OperatorPlan
+from tidemill.runtime.coordinator import Coordinator
+from tidemill.runtime.launch import Launch, prepare
+from tidemill.runtime.snapshots import Snapshots
+from tidemill.runtime.split_input import SplitInput
+from tidemill.testing.committed_state import CommittedState
+from tidemill.testing.engine import LocalEngine, Placement
+from tidemill.testing.recording_sink import Recording, RecordingSink
+from tidemill.testing.scripted_source import Script, ScriptedSource
+
+#: Builds a program: takes the environment and, by name, the streams of the inputs; returns what to look at.
+Build = Callable[..., DataStream | Mapping[str, DataStream] | None]
+
+MAIN = "output"
+_JOB_ID = "job-harness"
+
+
+def moving(workers: int) -> Placement:
+    """A placement that gives every subtask to another worker in each epoch, so that each epoch starts cold."""
+    return lambda epoch, level, partition: (epoch + partition) % workers
+
+
+class JobHarness:
+    """A job and everything that outlives a crash of it: its storage, its input, what its sinks committed.
+
+    ``build`` takes a :class:`StreamExecutionEnvironment`, and by name one stream for each of ``inputs``. It returns the
+    stream to look at, several by name, or None. Give stateful operators a uid to look at their state.
+
+    >>> from tidemill.common import Types
+    >>> from tidemill.faults import Fault
+    >>> def count(env, words):
+    ...     return words.map(lambda word: (word, 1)).key_by(0).sum(1).uid("count")
+    >>> with JobHarness(count, inputs=["words"]) as job:
+    ...     job.epoch(words=["a", "b", "a"])
+    ...     job.crash(Fault("manifest.before"), words=["a"])  # comes back from storage, with its input
+    ...     job.run()
+    ...     job.restart(parallelism=3)
+    ...     job.epoch(words=["b"])
+    ...     sorted(job.output()), job.state("count", "_reduce_state")["b"]
+    ([('a', 1), ('a', 2), ('a', 3), ('b', 1), ('b', 2)], ('b', 2))
+    """
+
+    def __init__(
+        self,
+        build: Build,
+        *,
+        inputs: Iterable[str] = (),
+        input_parallelism: int | None = 1,
+        parallelism: int = 2,
+        workers: int = 2,
+        placement: Placement | None = None,
+        max_records: int = 1_000_000,
+        configuration: Mapping[str, str] | None = None,
+        storage: Storage | None = None,
+        processing_time: int = 0,
+        merge_after: int = 8,
+    ) -> None:
+        """``max_records`` bounds an epoch of a bounded source; ``merge_after`` epochs deltas are merged."""
+        # configuration
+        self._build = build
+        self._input_parallelism = input_parallelism
+        self._parallelism = parallelism
+        self._workers = workers
+        self._placement = placement
+        self._max_records = max_records
+        self._configuration = dict(configuration or {})
+        self._merge_after = merge_after
+        # what outlives the job
+        self.storage = storage or MemoryStorage()
+        self._scripts = {name: Script() for name in inputs}
+        self._recordings: dict[str, Recording] = {}
+        self._clock = processing_time
+        # transient
+        self._coordinator: Coordinator | None = None
+        self._start()
+
+    # --- running
+
+    def epoch(self, **records: Iterable[Any]) -> None:
+        """Run one epoch; these records of the inputs come next. Raises what a user function raised.
+
+        After a failure the job is down until :meth:`restart`, and its input waits: ``epoch()`` runs it again.
+        """
+        for name, values in records.items():
+            self._scripts[name].add(list(values))
+        self._run_epoch()
+
+    def run(self) -> None:
+        """Run epochs until there is no input left; a program of bounded sources runs to its end."""
+        while not self._finished and self._sources.available():
+            self._run_epoch()
+
+    def end(self) -> None:
+        """End all inputs, and run until the job has ended: event time goes to its end."""
+        for script in self._scripts.values():
+            script.ended = True
+        while not self._finished:
+            self._run_epoch()
+
+    def set_processing_time(self, timestamp: int) -> None:
+        """The processing time of the epochs from now on."""
+        self._clock = timestamp
+
+    def crash(self, fault: Fault, **records: Iterable[Any]) -> None:
+        """Run one epoch with a fault in it, drop everything that is not durable, and start again."""
+        try:
+            with injected(fault):
+                self.epoch(**records)
+        except InjectedFaultError:
+            pass
+        else:
+            raise AssertionError(f"the epoch did not reach {fault.point} so that the fault could fire")
+        self.restart(crashed=True)
+
+    def restart(
+        self,
+        *,
+        parallelism: int | None = None,
+        workers: int | None = None,
+        placement: Placement | None = None,
+        build: Build | None = None,
+        crashed: bool = False,
+    ) -> None:
+        """Start the job again from its storage: with another parallelism, on other workers, as another program.
+
+        With ``crashed`` nothing of the running job is closed.
+        """
+        if not crashed:
+            self.close()
+        self._build = build or self._build
+        self._parallelism = parallelism or self._parallelism
+        self._workers = workers or self._workers
+        self._placement = placement or self._placement
+        self._start()
+
+    def kill_worker(self, worker: int) -> None:
+        """A worker loses all it holds in memory."""
+        self._engine.kill_worker(worker)
+
+    def close(self) -> None:
+        """Stop the job; what it committed stays."""
+        if self._coordinator is not None:
+            self._sources.close()
+            self._coordinator.close()
+            self._coordinator = None
+
+    # --- looking
+
+    def output(self, name: str = MAIN) -> list[Any]:
+        """The committed records of a stream that ``build`` returned: by epoch, then by subtask of the sink."""
+        return self._recordings[name].values()
+
+    def recording(self, name: str = MAIN) -> Recording:
+        """The committed records of a stream, by subtask or by epoch."""
+        return self._recordings[name]
+
+    @property
+    def head(self) -> Manifest:
+        """The last committed manifest."""
+        return self._running().head
+
+    @property
+    def cold_starts(self) -> int:
+        """How often a chain was built since the (re)start, over all workers."""
+        return sum(worker.opened for worker in self._engine.workers)
+
+    def state(self, operator: str, name: str, namespace: Any = None) -> dict[Any, Any]:
+        """The committed state of an operator, given by uid or name, as key to value."""
+        return self._committed().of(self._operator(operator).uid, name, namespace)
+
+    def timers(self, operator: str, domain: TimeDomain = TimeDomain.EVENT_TIME) -> list[tuple[int, Any]]:
+        """The committed timers of an operator as (time, key)."""
+        return self._committed().timers(
+            self._operator(operator).uid, event_time=domain is TimeDomain.EVENT_TIME
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- building blocks
+
+    def _start(self) -> None:
+        launch = self._launch = self._compile()
+        bundle = launch.bundle(self.storage)
+        self._engine = LocalEngine(bundle, self._workers, self._placement)
+        coordinator = Coordinator(
+            bundle,
+            self._engine,
+            self._parallelism,
+            launch.committers(),
+            clock=lambda: self._clock,
+            snapshots=Snapshots(self.storage, background=False, fan_in=self._merge_after),
+        )
+        restored = coordinator.open()
+        self._finished = restored is not None and restored.finished
+        positions = coordinator.head.sources
+        self._sources = SplitInput(
+            launch.plan, launch.split_sources(), positions, self._parallelism, self._max_records
+        )
+        self._coordinator = coordinator
+
+    def _compile(self) -> Launch:
+        configuration = Configuration()
+        configuration.set(ExecutionOptions.TARGET, "local")
+        configuration.set(ExecutionOptions.JOB_ID, _JOB_ID)
+        configuration.set(PipelineOptions.PARALLELISM, self._parallelism)
+        for key, value in self._configuration.items():
+            configuration.set_string(key, value)
+        env = StreamExecutionEnvironment(configuration)
+        streams = {
+            name: env.from_source(ScriptedSource(script, self._input_parallelism), None, name).uid(f"input-{name}")
+            for name, script in self._scripts.items()
+        }
+        built = self._build(env, **streams)
+        shown = {MAIN: built} if isinstance(built, DataStream) else dict(built or {})
+        for name, stream in shown.items():
+            recording = self._recordings.setdefault(name, Recording())
+            stream.sink_to(RecordingSink(recording)).uid(f"output-{name}")
+        return prepare(env._program(None), self._parallelism)
+
+    def _run_epoch(self) -> None:
+        coordinator = self._running()
+        inputs = self._sources.next_input()
+        try:
+            coordinator.run_epoch(inputs)
+        except BaseException:
+            self._coordinator = None  # as a crashed driver: nothing of it is used again, nor closed
+            raise
+        self._finished = inputs.last
+
+    def _running(self) -> Coordinator:
+        if self._coordinator is None:
+            raise RuntimeError("the job is down after a failure: call restart()")
+        return self._coordinator
+
+    def _committed(self) -> CommittedState:
+        return CommittedState(self.storage, self._running().manifests)
+
+    def _operator(self, name: str) -> OperatorPlan:
+        operators = [operator for chain in self._launch.plan.chains for operator in chain.operators]
+        for operator in operators:
+            if name in (operator.uid, operator.name):
+                return operator
+        known = ", ".join(sorted(operator.name for operator in operators))
+        raise StateError(f"no operator has the uid or name {name!r}; there are {known}")
+
+
+def run_local(build: Build, **options: Any) -> list[Any]:
+    """Run a program of bounded sources to its end and return the records of the stream that ``build`` returned.
+
+    >>> run_local(lambda env: env.from_collection([1, 2, 3]).map(lambda n: 10 * n), max_records=1)
+    [10, 20, 30]
+    """
+    with JobHarness(build, **options) as job:
+        job.end()
+        return job.output()

@@ -1,0 +1,295 @@
+"""Runs one user function, or a few that are chained, as a subtask of the engine would, one record at a time."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from tidemill.common.configuration import Configuration
+from tidemill.common.typeinfo import TypeInformation
+from tidemill.config import ExecutionOptions
+from tidemill.datastream.data_stream import DataStream
+from tidemill.datastream.output_tag import OutputTag
+from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
+from tidemill.errors import GraphError, StateError, TidemillError
+from tidemill.graph.plan import ChainPlan, JobPlan
+from tidemill.graph.uids import operators_by_uid
+from tidemill.runtime.chain import Chain, ChainSettings
+from tidemill.runtime.exchange import key_extractor
+from tidemill.runtime.inbox import Channel, InputClock
+from tidemill.runtime.launch import prepare
+from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
+from tidemill.state.backend import KeyedStateBackend
+from tidemill.state.merging import merge_sections
+from tidemill.state.state_file import decode_sections, encode_sections
+from tidemill.testing.program import apply_function, inputs_of
+from tidemill.testing.scripted_source import ScriptedSource
+from tidemill.testing.snapshot import Snapshot
+
+Build = Callable[..., DataStream]
+
+
+class OperatorHarness:
+    """A function on a stream that is not keyed; :class:`~tidemill.testing.KeyedHarness` is for keyed ones.
+
+    ``what`` is a function object (MapFunction, ProcessFunction, CoMapFunction, ...), or a callable that takes one
+    stream, or two, and returns the stream to look at. All operators it adds must be chained.
+
+    >>> with OperatorHarness(lambda words: words.flat_map(str.split).filter(lambda w: w != "or")) as harness:
+    ...     harness.process("to be or not")
+    ...     harness.output()
+    ['to', 'be', 'not']
+    """
+
+    def __init__(
+        self,
+        what: Any,
+        *,
+        parallelism: int = 1,
+        subtask: int = 0,
+        processing_time: int = 0,
+        runtime_mode: str = "STREAMING",
+        job_parameters: dict[str, str] | None = None,
+        types: Iterable[TypeInformation | None] = (),
+        snapshot: Snapshot | None = None,
+    ) -> None:
+        """``types`` are those of the inputs, where they matter; with ``snapshot`` the function starts from its state."""
+        # configuration
+        self._what = what
+        self._settings = ChainSettings(job_parameters or {}, runtime_mode)
+        self._options: dict[str, Any] = {
+            "runtime_mode": runtime_mode,
+            "job_parameters": job_parameters,
+            "types": tuple(types),
+        }
+        self.parallelism = parallelism
+        self.subtask = subtask
+        plan, self._shown_uid = self._compile(what, tuple(types))
+        self._chain_plan = self._only_chain(plan)
+        self._extractors = self._key_extractors(plan)
+        # transient
+        self._values: list[Any] = []
+        self._timestamps: list[int | None] = []
+        self._side: dict[str, list[tuple[Any, int | None]]] = {}
+        self._watermarks: list[int] = []
+        self._epoch = 0
+        # checkpointed
+        self._files: list[bytes] = [] if snapshot is None else list(snapshot.files)
+        self._clock = max(processing_time, 0 if snapshot is None else snapshot.clock)
+        self._start(MIN_TIME if snapshot is None else snapshot.watermark)
+
+    # --- pushing records and time
+
+    def process(self, value: Any, timestamp: int | None = None, *, stream: int = 1) -> None:
+        """Push one record into the first (or with ``stream=2`` the second) input."""
+        if not 1 <= stream <= len(self._extractors):
+            raise ValueError(f"the function has {len(self._extractors)} inputs, there is no stream {stream}")
+        extract = self._extractors[stream - 1]
+        keys = None if extract is None else extract([value])
+        if keys is not None:
+            self._check_mine(keys[0])
+        stamps = None if timestamp is None else [timestamp]
+        self._chain.head.process(Batch([value], stamps, keys), stream - 1)
+
+    def process_all(self, values: Iterable[Any], *, stream: int = 1) -> None:
+        """Push several records without timestamps."""
+        for value in values:
+            self.process(value, stream=stream)
+
+    def watermark(self, timestamp: int, *, stream: int | None = None) -> None:
+        """Move event time on: of one input, or of all. Timers that become due fire."""
+        channels = [stream - 1] if stream is not None else range(len(self._extractors))
+        for channel in channels:
+            moved = self._input_clock.advance(Channel(channel, 0), timestamp)
+            if moved is not None:
+                self._chain.head.watermark(moved)
+
+    def set_processing_time(self, timestamp: int) -> None:
+        """Move processing time on. Timers that become due fire."""
+        if timestamp < self._clock:
+            raise ValueError(f"processing time is {self._clock} and does not go back to {timestamp}")
+        self._clock = timestamp
+        for operator in self._chain.operators:
+            operator.begin_epoch(timestamp)
+
+    def end_input(self) -> None:
+        """All input has ended: event time goes to its end."""
+        self.watermark(MAX_TIME)
+        self._chain.end_input()
+
+    # --- looking at what came out
+
+    def output(self) -> list[Any]:
+        """The values emitted so far."""
+        return list(self._values)
+
+    def output_with_timestamps(self) -> list[tuple[Any, int | None]]:
+        """The values emitted so far, each with its event timestamp."""
+        return list(zip(self._values, self._timestamps, strict=True))
+
+    def side_output(self, tag: OutputTag | str) -> list[Any]:
+        """The values emitted with this tag so far."""
+        return [value for value, _ in self.side_output_with_timestamps(tag)]
+
+    def side_output_with_timestamps(self, tag: OutputTag | str) -> list[tuple[Any, int | None]]:
+        """The values emitted with this tag so far, each with its event timestamp."""
+        return list(self._side.get(tag.tag_id if isinstance(tag, OutputTag) else tag, ()))
+
+    def watermarks(self) -> list[int]:
+        """The watermarks emitted so far."""
+        return list(self._watermarks)
+
+    def clear_output(self) -> None:
+        """Forget what was emitted."""
+        self._values, self._timestamps, self._side, self._watermarks = [], [], {}, []
+
+    @property
+    def function(self) -> Any:
+        """The (first) user function at work: a copy of the one given, as on a worker."""
+        functions = self._chain.head.functions()
+        return functions[0] if functions else None
+
+    # --- epochs, snapshots
+
+    def checkpoint(self) -> bytes:
+        """End an epoch: what it changed is written as a state file (returned; empty if nothing changed) and committed.
+
+        Afterwards the function reads committed state only, as at the start of any epoch.
+        """
+        self._chain.end_epoch()
+        sections = self._chain.export_delta()
+        data = b""
+        if sections:
+            data, _ = encode_sections(sections)
+            self._files.append(data)
+        self._chain.fold()
+        self._begin_epoch()
+        return data
+
+    def snapshot(self) -> Snapshot:
+        """End an epoch, and hand out the whole committed state with the clocks."""
+        self.checkpoint()
+        files = self._files
+        if len(files) > 1:
+            sections = [section for file in files for section in decode_sections(file, "snapshot")]
+            limits = {operator.uid: operator.max_parallelism for operator in self._chain_plan.operators}
+            files = [encode_sections(merge_sections(sections, limits, keep_deletes=False))[0]]
+        return Snapshot(tuple(files), self._input_clock.current, self._clock)
+
+    def restore(
+        self, snapshot: Snapshot | bytes, *, parallelism: int | None = None, subtask: int | None = None
+    ) -> Self:
+        """A new harness for the same function that starts from a snapshot, as one subtask at any parallelism.
+
+        To restore from several subtasks, put their snapshots together with :meth:`Snapshot.of_all`.
+        """
+        found = Snapshot.from_bytes(snapshot) if isinstance(snapshot, bytes) else snapshot
+        return type(self)(
+            self._what,
+            parallelism=parallelism or self.parallelism,
+            subtask=self.subtask if subtask is None else subtask,
+            snapshot=found,
+            **self._options,
+        )
+
+    def close(self) -> None:
+        """Close the function."""
+        self._chain.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- building blocks
+
+    def _apply(self, streams: list[DataStream]) -> DataStream:
+        """Add the operators under test to the input streams."""
+        return apply_function(self._what, streams)
+
+    def _compile(self, what: Any, types: tuple[TypeInformation | None, ...]) -> tuple[JobPlan, str]:
+        env = StreamExecutionEnvironment(Configuration())
+        env.set_parallelism(self.parallelism)
+        env._configuration.set(ExecutionOptions.RUNTIME_MODE, self._settings.runtime_mode)
+        streams = []
+        for number in range(inputs_of(what)):
+            declared = types[number] if number < len(types) else None
+            source = ScriptedSource(None, parallelism=self.parallelism)
+            streams.append(env.from_source(source, None, f"input {number + 1}", declared).disable_chaining())
+        shown = self._apply(streams)
+        node = shown._operator("a harness").id
+        program = env._program("harness")
+        plan = prepare(program, self.parallelism).plan
+        uids = {transformation.id: uid for uid, transformation in operators_by_uid(program.transformations).items()}
+        return plan, uids[node]
+
+    @staticmethod
+    def _only_chain(plan: JobPlan) -> ChainPlan:
+        tested = [chain for chain in plan.chains if chain.head.inputs > 0]
+        if len(tested) != 1:
+            raise GraphError(
+                f"a harness runs operators of one task, but these make {len(tested)}: "
+                f"{'; '.join(chain.name for chain in tested)}. Use JobHarness for them."
+            )
+        return tested[0]
+
+    def _key_extractors(self, plan: JobPlan) -> list[Callable[[list[Any]], list[Any]] | None]:
+        extractors: list[Callable[[list[Any]], list[Any]] | None] = [None] * self._chain_plan.head.inputs
+        if self._chain_plan.head.keyed:
+            for edge in plan.edges_into(self._chain_plan.id):
+                selector = pickle.loads(edge.partitioner).selector
+                extractors[edge.input_index] = key_extractor(self._chain_plan.head.name, selector)
+        return extractors
+
+    def _start(self, watermark: int) -> None:
+        chain = self._chain = Chain(self._chain_plan, {}, self.subtask, self.parallelism, self._settings)
+        for backend in chain.backends:
+            first, last = backend.groups.first, backend.groups.last
+            for file in self._files:
+                chain.load(decode_sections(file, "snapshot", {backend.operator}, first, last))
+        shown = next(operator for operator in chain.operators if operator.context.plan.uid == self._shown_uid)
+        shown.output.connect(self._take, self._watermarks_append, None)
+        shown.output.on_unread = self._take_side
+        chain.restore_watermark(watermark)
+        channels = [Channel(number, 0) for number in range(len(self._extractors))]
+        self._input_clock = InputClock(channels, watermark)
+        chain.open()
+        self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
+        self._epoch += 1
+        writer = {"job_id": "harness", "lineage": "harness", "epoch": self._epoch, "attempt": f"{self._epoch}"}
+        self._chain.begin_epoch(self._clock, writer)
+
+    def _take(self, batch: Batch) -> None:
+        self._values += batch.values
+        self._timestamps += _stamps_of(batch)
+
+    def _take_side(self, tag: str, batch: Batch) -> None:
+        self._side.setdefault(tag, []).extend(zip(batch.values, _stamps_of(batch), strict=True))
+
+    def _watermarks_append(self, watermark: int) -> None:
+        self._watermarks.append(watermark)
+
+    def _backend(self) -> KeyedStateBackend:
+        if not self._chain.backends:
+            raise StateError(f"{self._chain_plan.name!r} has no keyed state: its input is not keyed")
+        return self._chain.backends[0]
+
+    def _check_mine(self, key: Any) -> None:
+        backend = self._backend()
+        group = backend.group_of(key)
+        if group not in backend.groups:
+            raise TidemillError(
+                f"key {key!r} is of key group {group}, but subtask {self.subtask} of {self.parallelism} has the groups "
+                f"{backend.groups.first} to {backend.groups.last}"
+            )
+
+
+def _stamps_of(batch: Batch) -> list[int | None]:
+    return [None] * len(batch) if batch.timestamps is None else list(batch.timestamps)

@@ -1,0 +1,62 @@
+"""From what a test gives a harness to the operators of a program."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Final
+
+from tidemill.datastream.basic_functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    FilterFunction,
+    FlatMapFunction,
+    MapFunction,
+    ReduceFunction,
+)
+from tidemill.datastream.data_stream import DataStream
+from tidemill.datastream.function_base import Function
+from tidemill.datastream.process_functions import (
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+)
+
+#: The method of a stream that takes each kind of function.
+_METHODS: Final[dict[type, str]] = {
+    MapFunction: "map",
+    FlatMapFunction: "flat_map",
+    FilterFunction: "filter",
+    ReduceFunction: "reduce",
+    ProcessFunction: "process",
+    KeyedProcessFunction: "process",
+}
+_METHODS_OF_TWO: Final[dict[type, str]] = {
+    CoMapFunction: "map",
+    CoFlatMapFunction: "flat_map",
+    CoProcessFunction: "process",
+    KeyedCoProcessFunction: "process",
+}
+
+
+def inputs_of(what: Any) -> int:
+    """How many streams a function object, or a callable that builds on streams, takes."""
+    if isinstance(what, tuple(_METHODS_OF_TWO)):
+        return 2
+    if isinstance(what, tuple(_METHODS)):
+        return 1
+    if isinstance(what, Function) or not callable(what):
+        raise TypeError(f"a harness needs a function object or a callable of streams, not {type(what).__name__}")
+    return len(inspect.signature(what).parameters)
+
+
+def apply_function(what: Any, streams: list[DataStream]) -> DataStream:
+    """The stream that a function object, or a callable that builds on streams, makes of these."""
+    methods = _METHODS_OF_TWO if len(streams) == 2 else _METHODS
+    method = next((name for kind, name in methods.items() if isinstance(what, kind)), None)
+    if method is None:
+        built: DataStream = what(*streams)
+        return built
+    target: Any = streams[0].connect(streams[1]) if len(streams) == 2 else streams[0]
+    applied: DataStream = getattr(target, method)(what)
+    return applied

@@ -1,0 +1,56 @@
+"""What a harness hands out as a snapshot: state files as a checkpoint holds them, and the clocks."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidemill.runtime.records import MIN_TIME
+
+_LENGTH = struct.Struct("<Q")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Committed state of one or of all subtasks of an operator. ``bytes(snapshot)`` and ``from_bytes`` round-trip.
+
+    ``files`` are state files, oldest first; ``watermark`` and ``clock`` are event and processing time.
+
+    >>> Snapshot.from_bytes(bytes(Snapshot((b"one", b"two"), watermark=7, clock=3)))
+    Snapshot(files=(b'one', b'two'), watermark=7, clock=3)
+    """
+
+    files: tuple[bytes, ...] = ()
+    watermark: int = MIN_TIME
+    clock: int = 0
+
+    def __bytes__(self) -> bytes:
+        header = json.dumps({"v": 1, "watermark": self.watermark, "clock": self.clock}).encode()
+        return b"".join(_LENGTH.pack(len(part)) + part for part in (header, *self.files))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Snapshot:
+        """The snapshot that ``bytes()`` was called on."""
+        parts: list[bytes] = []
+        at = 0
+        while at < len(data):
+            (length,) = _LENGTH.unpack_from(data, at)
+            at += _LENGTH.size
+            parts.append(bytes(data[at : at + length]))
+            at += length
+        header = json.loads(parts[0])
+        if header["v"] != 1:
+            raise ValueError(f"a snapshot of version {header['v']} cannot be read, only of version 1")
+        return cls(tuple(parts[1:]), header["watermark"], header["clock"])
+
+    @classmethod
+    def of_all(cls, snapshots: Iterable[Snapshot]) -> Snapshot:
+        """The snapshots of all subtasks of one operator as one: what a rescaled subtask is restored from.
+
+        Event time goes back to the slowest of them, as after a restore with another parallelism in production.
+        """
+        parts = list(snapshots)
+        files = tuple(file for part in parts for file in part.files)
+        return cls(files, min(part.watermark for part in parts), max(part.clock for part in parts))

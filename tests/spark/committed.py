@@ -1,0 +1,58 @@
+"""What a job has committed, read back from its directory: every operator's state, entry by entry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.model import Manifest
+from tidemill.checkpoint.restore import committed_pieces, pieces_for
+from tidemill.checkpoint.storage import storage_for
+from tidemill.state.merging import merge_sections
+from tidemill.state.sections import read_rows
+from tidemill.state.state_file import Section, decode_sections
+from tidemill.state.tables import Rows
+
+State = dict[tuple[str, str], dict[Any, Any]]
+
+
+def job_directory(checkpoints: Path, job_id: str) -> Path:
+    """Where a job keeps what it commits, below the configured directory."""
+    return checkpoints / job_id
+
+
+def committed_head(directory: Path) -> Manifest:
+    """The last manifest of the job whose directory this is."""
+    head = ManifestLog(storage_for(str(directory)), directory.name).read_head()
+    assert head is not None, f"nothing is committed in {directory}"
+    return head
+
+
+def committed_state(directory: Path) -> State:
+    """All committed entries: {(operator uid, state): {key: value}}; of a map state the value is a dict.
+
+    Timers are entries of their queues, with the times a key waits for as a sorted list.
+    """
+    storage = storage_for(str(directory))
+    log = ManifestLog(storage, directory.name)
+    head = committed_head(directory)
+    operators = set(head.max_parallelism)
+    sections: list[Section] = []
+    for piece, reader in pieces_for(storage, committed_pieces(storage, log, head), operators, 0, 1 << 15):
+        sections.extend(decode_sections(reader.read(), piece.file or reader.named_by))
+    merged = merge_sections(sections, head.max_parallelism, keep_deletes=False)
+    return {(section.operator, section.state): _entries(section.kind, read_rows(section)) for section in merged}
+
+
+def _entries(kind: str, rows: Rows) -> dict[Any, Any]:
+    entries: dict[Any, Any] = {}
+    for index, key in enumerate(rows.keys):
+        if kind == "map":
+            entries.setdefault(key, {})[rows.user_keys[index]] = rows.values[index]
+        elif kind == "timer":
+            entries[key] = sorted([*entries.get(key, []), rows.values[index]])
+        else:
+            assert key not in entries, f"two entries of {key!r} in a merged section"
+            entries[key] = rows.values[index]
+    return entries

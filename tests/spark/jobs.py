@@ -1,0 +1,38 @@
+"""Environments and results of jobs that run in the shared session."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tidemill.common import Configuration
+from tidemill.datastream import DataStream, StreamExecutionEnvironment
+
+
+def environment(options: dict[str, str] | None = None) -> StreamExecutionEnvironment:
+    """An environment for the active Spark session, with short epochs unless ``options`` say otherwise."""
+    configuration = Configuration()
+    for key, value in {"parallelism.default": "2", **(options or {})}.items():
+        configuration.set_string(key, value)
+    return StreamExecutionEnvironment.get_execution_environment(configuration)
+
+
+def durable(checkpoints: Path, job_id: str = "job", **more: str) -> dict[str, str]:
+    """Options of a job that can be started again."""
+    return {"execution.checkpointing.dir": str(checkpoints), "execution.job-id": job_id, **more}
+
+
+def collected(stream: DataStream) -> list[Any]:
+    """All records of a stream, by running the job."""
+    with stream.execute_and_collect() as results:
+        return list(results)
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 60.0, what: str = "") -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"did not happen within {seconds} s: {what or condition}"
+        time.sleep(0.05)

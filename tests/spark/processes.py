@@ -1,0 +1,122 @@
+"""Child processes of tests: programs that are run, killed and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+PROGRAMS = Path(__file__).parent / "programs"
+ROOT = Path(__file__).parents[2]
+KILLED = -signal.SIGKILL
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended; ``text`` is everything it said."""
+
+    code: int
+    text: str
+
+    @property
+    def killed(self) -> bool:
+        return self.code == KILLED
+
+
+def start(program: str, *arguments: str, faults: Sequence[dict[str, Any]] = (), log: Path) -> subprocess.Popen[bytes]:
+    """Start a program of ``programs/`` with a fault plan; what it says goes to ``log``."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    environment.pop("TIDEMILL_FAULTS", None)
+    if faults:
+        environment["TIDEMILL_FAULTS"] = json.dumps(list(faults))
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            [sys.executable, str(PROGRAMS / program), *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def run(
+    program: str, *arguments: str, faults: Sequence[dict[str, Any]] = (), log: Path, seconds: float = 240.0
+) -> Ended:
+    """Run a program to its end, whatever that is, and wait until all of its processes are gone."""
+    child = start(program, *arguments, faults=faults, log=log)
+    family = Family(child.pid)
+    try:
+        deadline = time.monotonic() + seconds
+        while child.poll() is None:
+            family.look()
+            assert time.monotonic() < deadline, f"{program} still runs after {seconds} s: {tail(log)}"
+            time.sleep(0.1)
+    finally:
+        if child.poll() is None:
+            child.kill()
+        child.wait()
+    family.wait_until_gone(log)
+    return Ended(child.returncode, log.read_text(errors="replace"))
+
+
+class Family:
+    """A process and all that was ever seen to descend from it: children of killed ones would be lost otherwise."""
+
+    def __init__(self, pid: int) -> None:
+        self._root = psutil.Process(pid)
+        self._seen: set[psutil.Process] = set()
+
+    def look(self) -> set[psutil.Process]:
+        """Note who lives now; returns all who were seen and live."""
+        for process in [self._root, *self._seen]:
+            try:
+                self._seen.update(process.children(recursive=True))
+            except psutil.NoSuchProcess:
+                continue
+        return {process for process in self._seen if alive(process)}
+
+    def wait_until_gone(self, log: Path, seconds: float = 20.0) -> None:
+        """Wait until all descendants have ended by themselves; what has not is an orphan, and a failure."""
+        deadline = time.monotonic() + seconds
+        while left := self.look():
+            if time.monotonic() > deadline:
+                names = [f"{process.pid} {' '.join(process.cmdline())[:100]}" for process in left]
+                for process in left:
+                    process.kill()
+                raise AssertionError(f"left running {seconds} s after the program ended: {names}: {tail(log)}")
+            time.sleep(0.1)
+
+
+def alive(process: psutil.Process) -> bool:
+    """Whether a process runs; one that ended and was not waited for does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def tail(log: Path, size: int = 4000) -> str:
+    """The end of a log."""
+    return log.read_text(errors="replace")[-size:]
+
+
+def fault(point: str, token: Path | None = None, action: str = "kill", skip: int = 0) -> dict[str, Any]:
+    """One fault of a plan; with a token it happens once, in whatever process comes first."""
+    entry: dict[str, Any] = {"point": point, "action": action, "skip": skip}
+    if token is not None:
+        entry["once"] = str(token)
+    return entry

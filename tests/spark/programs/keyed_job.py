@@ -1,0 +1,184 @@
+"""A job with every kind of keyed state the recovery tests care about, whose output and state are the same on every run.
+
+Run as a program it takes one argument, a JSON object::
+
+    {"checkpoints": dir, "output": dir, "job_id": id, "input": dir or null, "options": {key: value}, "files": n}
+
+Without ``input`` the job is bounded and reads :func:`records`; with it, it reads the JSON files of that directory as a
+stream, and is cancelled once its ``files`` files are committed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tests.spark.committed import committed_head
+from tidemill.common import Configuration, Duration, Encoder, Types, WatermarkStrategy
+from tidemill.common.watermark_strategy import TimestampAssigner
+from tidemill.datastream import DataStream, StreamExecutionEnvironment
+from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
+from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
+from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from tidemill.errors import JobCancelledError
+
+Record = tuple[str, int, int]
+
+#: Epochs of the bounded job: enough for a background snapshot (after eight) and for what it makes superfluous to go.
+EPOCHS = 20
+RECORDS = 2000
+KEYS = 37
+WINDOW = 1000
+
+
+def records(count: int = RECORDS) -> list[Record]:
+    """(key, number, timestamp): timestamps rise by 25 ms and are up to 300 ms out of order."""
+    return [(f"k{n * 7 % KEYS}", n, 25 * n - n * 13 % 300) for n in range(count)]
+
+
+class Stamp(TimestampAssigner):
+    def extract_timestamp(self, value: Record, record_timestamp: int) -> int:
+        return value[2]
+
+
+class Account(KeyedProcessFunction):
+    """Counts per key, sums per key and digit, and lists the numbers of each window of event time until its timer fires.
+
+    With ``ordered`` the output shows the order of the records of a key too, which is fixed as long as epochs are cut
+    where they were cut before.
+    """
+
+    def __init__(self, ordered: bool) -> None:
+        self.ordered = ordered
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        self.digits = runtime_context.get_map_state(MapStateDescriptor("digits", Types.LONG(), Types.LONG()))
+        self.window = runtime_context.get_list_state(ListStateDescriptor("window", Types.PICKLED_BYTE_ARRAY()))
+
+    def process_element(self, value: Record, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        key, number, timestamp = value
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        digit = number % 10
+        self.digits.put(digit, (self.digits.get(digit) or 0) + number)
+        if number % 500 == 499:
+            self.digits.remove(digit)
+        self.window.add((number, timestamp))
+        ctx.timer_service().register_event_time_timer(timestamp - timestamp % WINDOW + WINDOW)
+        yield "seen", key, count if self.ordered else 0, number
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
+        entries = list(self.window.get())
+        self.window.update([(number, at) for number, at in entries if at >= timestamp])
+        yield "window", ctx.get_current_key(), timestamp, sum(number for number, at in entries if at < timestamp)
+
+
+class Totals(KeyedProcessFunction):
+    """A second keyed step behind a second exchange."""
+
+    def __init__(self, ordered: bool) -> None:
+        self.ordered = ordered
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        total = (self.total.value() or 0) + value[3]
+        self.total.update(total)
+        yield f"{value[0]} {value[2]} {total if self.ordered else value[3]}"
+
+
+def environment(checkpoints: str, job_id: str, options: dict[str, str]) -> StreamExecutionEnvironment:
+    configuration = Configuration()
+    settings = {
+        "execution.checkpointing.dir": checkpoints,
+        "execution.job-id": job_id,
+        "execution.epoch.max-records": str(RECORDS // EPOCHS),
+        "state.inline-delta-size": "2kb",  # so that there are deltas of both kinds, inline and in files
+        "parallelism.default": "2",
+        "spark.master": "local[2,4]",
+        **options,
+    }
+    for key, value in settings.items():
+        configuration.set_string(key, value)
+    return StreamExecutionEnvironment.get_execution_environment(configuration)
+
+
+def build(stream: DataStream, output: Path, *, ordered: bool) -> None:
+    """The job behind its source: two keyed steps, two file sinks."""
+    bounded = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(300))
+    strategy = bounded.with_timestamp_assigner(Stamp())
+    accounts = (
+        stream.map(tuple)
+        .assign_timestamps_and_watermarks(strategy)
+        .key_by(lambda record: record[0])
+        .process(Account(ordered))
+        .uid("accounts")
+    )
+    accounts.map(lambda row: " ".join(map(str, row))).sink_to(sink(output / "accounts")).uid("accounts-sink")
+    totals = accounts.key_by(lambda row: (row[0], row[2] % 5)).process(Totals(ordered)).uid("totals")
+    totals.sink_to(sink(output / "totals")).uid("totals-sink")
+
+
+def sink(directory: Path) -> FileSink:
+    return (
+        FileSink.for_row_format(str(directory), Encoder.simple_string_encoder())
+        .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        .build()
+    )
+
+
+def write_input(directory: Path, files: int) -> None:
+    """The same records as JSON files, one batch each."""
+    directory.mkdir(parents=True)
+    rows = records()
+    size = -(-len(rows) // files)
+    for index in range(files):
+        lines = [json.dumps({"key": k, "number": n, "at": t}) for k, n, t in rows[index * size : (index + 1) * size]]
+        (directory / f"{index:04d}.json").write_text("\n".join(lines) + "\n")
+
+
+def run_bounded(env: StreamExecutionEnvironment, output: Path) -> None:
+    build(env.from_collection(records()).uid("numbers"), output, ordered=True)
+    env.execute("keyed job")
+
+
+def run_streaming(env: StreamExecutionEnvironment, source: Path, output: Path, files: int) -> None:
+    """Run until all files are committed, however many of them this driver finds to do."""
+    stream = env.read_json(
+        str(source), "key STRING, number LONG, at LONG", {"maxFilesPerTrigger": "1"}, watch=True
+    ).uid("numbers")
+    build(stream, output, ordered=False)
+    client = env.execute_async("keyed job")
+    result = client.get_job_execution_result()
+    configuration = env.get_configuration()
+    directory = Path(configuration.get_string("execution.checkpointing.dir", "")) / str(client.get_job_id())
+    while not result.done():
+        head = committed_head(directory) if any(directory.glob("manifests/*.tm")) else None
+        if head is not None and head.spark is not None and head.spark["batch_id"] == files - 1:
+            time.sleep(0.5)  # the sinks' commit follows the manifest
+            client.cancel().result()
+            break
+        time.sleep(0.1)
+    try:
+        result.result()
+    except JobCancelledError:
+        print("all files are committed")
+
+
+def main(arguments: dict[str, Any]) -> None:
+    env = environment(arguments["checkpoints"], arguments["job_id"], arguments.get("options", {}))
+    output = Path(arguments["output"])
+    if arguments.get("input"):
+        run_streaming(env, Path(arguments["input"]), output, int(arguments["files"]))
+    else:
+        run_bounded(env, output)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

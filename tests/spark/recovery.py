@@ -1,0 +1,73 @@
+"""Runs of the keyed job that are compared: one without faults, and one that is killed again and again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.spark.committed import State, committed_head, committed_state, job_directory
+from tests.spark.processes import Ended, run
+
+JOB_ID = "keyed"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a job left: the files of its sinks by name, and its committed state."""
+
+    files: dict[str, str]
+    state: State
+    sources: dict[str, Any]
+
+    @property
+    def lines(self) -> Counter[str]:
+        """All records in all files, whatever epoch they came in."""
+        return Counter(
+            f"{name.partition('/')[0]}: {line}" for name, text in self.files.items() for line in text.splitlines()
+        )
+
+
+class Run:
+    """One run of ``keyed_job.py`` in a folder of its own: its input, its output and what it commits."""
+
+    def __init__(self, folder: Path, *, source: Path | None = None, files: int = 0, **options: str) -> None:
+        self.folder = folder
+        self._starts = 0
+        self._arguments = {
+            "checkpoints": str(folder / "checkpoints"),
+            "output": str(folder / "output"),
+            "job_id": JOB_ID,
+            "input": None if source is None else str(source),
+            "files": files,
+            "options": {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()},
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def directory(self) -> Path:
+        """The job's directory."""
+        return job_directory(self.folder / "checkpoints", JOB_ID)
+
+    def start(self, *faults: dict[str, Any], seconds: float = 240.0) -> Ended:
+        """Start the driver and wait for its end, whatever that is. None of its processes outlive this."""
+        self._starts += 1
+        log = self.folder / f"start-{self._starts}.log"
+        return run("keyed_job.py", json.dumps(self._arguments), faults=faults, log=log, seconds=seconds)
+
+    def finish(self, *faults: dict[str, Any]) -> Result:
+        """Start the driver, which must reach the end of the job, and read what it left."""
+        ended = self.start(*faults)
+        assert ended.code == 0, ended.text[-4000:]
+        return self.result()
+
+    def result(self) -> Result:
+        """What the job has left."""
+        output = self.folder / "output"
+        found = [path for path in output.rglob("*") if path.is_file()]
+        left = [path.name for path in found if path.name.startswith(".")]
+        assert not left, f"files of attempts that never counted are left: {left}"
+        files = {str(path.relative_to(output)): path.read_text() for path in sorted(found)}
+        return Result(files, committed_state(self.directory), committed_head(self.directory).sources)
