@@ -11,8 +11,9 @@ the job wrote is compared with what plain Python finds in the same payments. The
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,9 @@ class FraudDetector(KeyedProcessFunction):
         elif payment.cents >= LARGE:
             tested = self.tested.value()
             if tested is not None and payment.at - tested <= MINUTE:
-                yield Alert(payment.at, payment.card, "card testing", f"{payment.cents / 100:.2f} at {payment.merchant}")
+                yield Alert(
+                    payment.at, payment.card, "card testing", f"{payment.cents / 100:.2f} at {payment.merchant}"
+                )
 
     def find_impossible_travel(self, payment: Payment) -> Iterator[Alert]:
         last_here = self.countries.get(payment.country)
@@ -92,13 +95,18 @@ def files_in(folder: Path) -> FileSink:
     return builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the demo; returns its exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=30, help="length of the stream (default: %(default)s)")
+    options = parser.parse_args(arguments)
+
     configuration = Configuration()
     configuration.set_string("spark.master", "local[2,4]")  # two slots; a lost task is tried four times
     configuration.set_string("execution.epoch.min-interval", "100 ms")
     configuration.set_string("execution.epoch.max-records", "20000")  # a backlog is worked off in small epochs
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
-    return run_demo(env, PaymentSource(seconds=30), build)
+    return run_demo(env, PaymentSource(options.seconds), build)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
@@ -16,17 +17,28 @@ from tidemill.runtime.snapshots import Slice
 from tidemill.runtime.task import JobBundle
 from tidemill.spark.exchange import StageBuilder
 from tidemill.spark.failures import translated
-from tidemill.spark.worker import EPOCH_PROPERTY, DropFunction, LevelFunction, MergeFunction
+from tidemill.spark.worker import EPOCH_PROPERTY, DropFunction, FramesFunction, LevelFunction, MergeFunction
+
+
+@dataclass(frozen=True)
+class Frames:
+    """A batch of Spark sources: a Java RDD of Arrow batches, and the chains that read each of its partitions."""
+
+    rdd: Any
+    chains: tuple[int, ...]
 
 
 class SparkEngine:
     """Runs the levels of each epoch as the stages of one Spark job."""
 
-    def __init__(self, context: SparkContext, bundle: JobBundle, slots: int) -> None:
+    def __init__(
+        self, context: SparkContext, bundle: JobBundle, slots: int, combined_schema: bytes | None = None
+    ) -> None:
         self._context = context
         self._bundle = bundle
         self._stages = StageBuilder(context, slots)
         self._slots = slots
+        self._combined_schema = combined_schema
         self._broadcast = context.broadcast((bundle.job_id, cloudpickle.dumps(bundle)))
 
     def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
@@ -64,14 +76,24 @@ class SparkEngine:
 
     def _sources(self, context: EpochContext, layout: Layout, inputs: EpochInput) -> list[Any]:
         parts: list[Any] = []
+        frames: Frames | None = inputs.frames
         for chain in self._bundle.plan.levels[0]:
+            if frames is not None and chain in frames.chains:
+                continue
             width = context.parallelism[chain]
-            if inputs.frames is not None and chain in inputs.frames:
-                source = inputs.frames[chain]
-            else:
-                splits = inputs.splits.get(chain, [])
-                source = self._stages.scatter([*splits, *[b""] * (width - len(splits))])
+            splits = inputs.splits.get(chain, [])
+            source = self._stages.scatter([*splits, *[b""] * (width - len(splits))])
             parts += self._apply(source, width, layout.partition(chain, 0), 0, layout)
+        if frames is not None:
+            width = context.parallelism[frames.chains[0]]
+            last = layout.depth == 1
+            parts += self._stages.apply(
+                frames.rdd,
+                width,
+                0,
+                ("frames", last),
+                lambda targets: FramesFunction(self._broadcast, frames.chains, targets, self._combined_schema, last),
+            )
         return parts
 
     def _apply(self, source: Any, width: int, first: int, level: int, layout: Layout) -> list[Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from tidemill import faults
 from tidemill.checkpoint.names import input_prefix
@@ -19,7 +19,7 @@ from tidemill.config import PipelineOptions, StateOptions, StateRecoveryOptions
 from tidemill.datastream.execution import JobProgram
 from tidemill.datastream.sources import DataFrameSource, FormatSource, Source
 from tidemill.datastream.specs import SourceSpec
-from tidemill.errors import ConfigurationError, GraphError
+from tidemill.errors import ConfigurationError
 from tidemill.graph.plan import JobPlan
 from tidemill.runtime.coordinator import Coordinator, EpochStats
 from tidemill.runtime.job import RunningJob, StopSignal
@@ -27,6 +27,7 @@ from tidemill.runtime.launch import Launch, open_storage, prepare, run_split_job
 from tidemill.runtime.restarts import restarts_for
 from tidemill.runtime.snapshots import Snapshots
 from tidemill.spark.engine import SparkEngine
+from tidemill.spark.frames import frame_of
 from tidemill.spark.parquet_input import ParquetSource, materialise
 from tidemill.spark.session import session_for
 from tidemill.spark.streaming import StreamingInput, run_streaming_job
@@ -95,7 +96,7 @@ class _SparkJob:
         launch = self._with_parquet(streaming)
         inputs = StreamingInput(self._session, launch, streaming) if streaming else None
         bundle = launch.bundle(self._storage, inputs.schemas() if inputs else {})
-        engine = SparkEngine(context, bundle, self._slots)
+        engine = SparkEngine(context, bundle, self._slots, inputs.combined_schema() if inputs else None)
         coordinator = Coordinator(
             bundle,
             engine,
@@ -143,7 +144,7 @@ class _SparkJob:
                 continue
             head = chains[chain].head
             directory = self._directory / input_prefix(head.uid)
-            materialise(frame_of(self._session, source), directory)
+            materialise(frame_of(self._session, source, 0), directory)
             spec = SourceSpec(ParquetSource(str(directory), source.type_info))
             replaced = replace(head, spec=cloudpickle.dumps(spec))
             chains[chain] = replace(
@@ -159,18 +160,3 @@ def replace_spec(operator: Any, spec: Any) -> Any:
     copied = replace(operator)
     copied.spec = spec
     return copied
-
-
-def frame_of(session: SparkSession, source: Source) -> DataFrame:
-    """The DataFrame a source stands for."""
-    if isinstance(source, DataFrameSource):
-        frame: DataFrame = source.dataframe
-        return frame
-    if not isinstance(source, FormatSource):
-        raise GraphError(f"{type(source).__name__} is not a Spark source")
-    reader: Any = session.read if source.bounded else session.readStream
-    reader = reader.format(source.format).options(**dict(source.options))
-    if source.schema is not None:
-        reader = reader.schema(source.schema)
-    loaded: DataFrame = reader.load(source.path) if source.path is not None else reader.load()
-    return loaded

@@ -107,7 +107,7 @@ def materialise(dataframe: Any, directory: Path) -> None:
         return
     with translated():
         writer = dataframe.write.mode("overwrite")
-        writer = writer.option("parquet.block.size", str(_ROW_GROUP_BYTES)).option("compression", "lz4raw")
+        writer = writer.option("parquet.block.size", str(_ROW_GROUP_BYTES)).option("compression", "lz4_raw")
         writer.parquet(str(directory))
     if not (directory / "_SUCCESS").exists():
         raise CheckpointError(f"Spark wrote the input of the job to {directory}, but it cannot be seen from the driver")

@@ -15,64 +15,58 @@ from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from tidemill.checkpoint.model import Manifest
 from tidemill.checkpoint.names import spark_location
 from tidemill.checkpoint.protocol import should_skip
 from tidemill.common.configuration import Configuration
 from tidemill.config import ExecutionOptions
-from tidemill.datastream.sources import DataFrameSource, FormatSource, Source
-from tidemill.errors import GraphError, JobExecutionError
+from tidemill.datastream.sources import Source
+from tidemill.errors import JobExecutionError
 from tidemill.runtime.coordinator import Coordinator, EpochInput
 from tidemill.runtime.job import StopSignal
 from tidemill.runtime.launch import Launch
 from tidemill.runtime.split_input import SplitInput
+from tidemill.spark.engine import Frames
 from tidemill.spark.failures import summary
+from tidemill.spark.frames import arrow_schema, combine, frame_of
 
 
 class StreamingInput:
-    """The streaming source of a job, beside its split sources."""
+    """The streaming sources of a job as one frame, beside its split sources."""
 
     def __init__(self, session: SparkSession, launch: Launch, sources: dict[int, Source]) -> None:
-        if len(sources) != 1:
-            raise GraphError(
-                "a job can have one unbounded Spark source; union the streaming DataFrames before from_dataframe()"
-            )
+        """``sources`` maps chains to the program's unbounded Spark sources."""
         self._session = session
         self.launch = launch
         self.configuration: Configuration = launch.configuration
-        (self.chain, self.source), *_ = sources.items()
-        self.frame = self._frame()
+        limit = self.configuration.get(ExecutionOptions.EPOCH_MAX_RECORDS)
+        self._frames = {chain: frame_of(session, source, limit) for chain, source in sources.items()}
+        self.frame = combine(self._frames)
 
     def schemas(self) -> dict[int, bytes]:
-        """The Arrow schema of the source, for the workers."""
-        zone = self._session.conf.get("spark.sql.session.timeZone")
-        schema = to_arrow_schema(self.frame.schema, timezone=zone)
-        return {self.chain: schema.serialize().to_pybytes()}
+        """The Arrow schema of each source, for the workers."""
+        return {
+            chain: arrow_schema(self._session, frame).serialize().to_pybytes() for chain, frame in self._frames.items()
+        }
+
+    def combined_schema(self) -> bytes | None:
+        """The Arrow schema of the combined frame, where there is more than one source."""
+        if len(self._frames) == 1:
+            return None
+        data: bytes = arrow_schema(self._session, self.frame).serialize().to_pybytes()
+        return data
 
     def epoch_input(self, batch: DataFrame, spark: dict[str, Any], splits: EpochInput) -> EpochInput:
-        """The input of the epoch that processes a batch."""
+        """The input of the epoch that processes a batch: each partition is read by a subtask of every source."""
         rdd = batch._jdf.toArrowBatchRdd()
         return EpochInput(
             splits=splits.splits,
-            frames={self.chain: rdd},
-            partitions={self.chain: rdd.getNumPartitions()},
+            frames=Frames(rdd, tuple(self._frames)),
+            partitions=dict.fromkeys(self._frames, rdd.getNumPartitions()),
             positions=splits.positions,
             spark=spark,
         )
-
-    def _frame(self) -> DataFrame:
-        source = self.source
-        if isinstance(source, DataFrameSource):
-            frame: DataFrame = source.dataframe
-            return frame
-        if not isinstance(source, FormatSource):
-            raise GraphError(f"{type(source).__name__} is not a Spark source")
-        reader = self._session.readStream.format(source.format).options(**dict(source.options))
-        if source.schema is not None:
-            reader = reader.schema(source.schema)
-        return reader.load(source.path) if source.path is not None else reader.load()
 
 
 def run_streaming_job(inputs: StreamingInput, coordinator: Coordinator, directory: Path, stop: StopSignal) -> None:
@@ -91,7 +85,7 @@ def run_streaming_job(inputs: StreamingInput, coordinator: Coordinator, director
     stop.on_set(query.stop)
     try:
         while not query.awaitTermination(1):
-            if stop.is_set():
+            if stop.is_set() or callback.error is not None:
                 break
     except StreamingQueryException as error:
         if callback.error is not None:
@@ -133,7 +127,8 @@ class _Batches:
                 self._coordinator.run_epoch(self._inputs.epoch_input(batch, spark, self._splits.next_input()))
         except BaseException as error:
             self.error = error
-            raise
+            # Spark matches what we raise against a regular expression that overflows its stack on a long text.
+            raise RuntimeError("the epoch failed; its own error is raised by the job") from None
 
     def close(self) -> None:
         self._splits.close()

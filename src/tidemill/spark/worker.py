@@ -15,14 +15,16 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark import TaskContext
 
 from tidemill import faults
 from tidemill.checkpoint.model import Piece
-from tidemill.runtime.epoch import EpochContext
+from tidemill.runtime.epoch import EpochContext, Layout
 from tidemill.runtime.snapshots import Slice, merge_slice
 from tidemill.runtime.task import JobBundle, execute_subtask
 from tidemill.runtime.warm import WarmChains
+from tidemill.spark.frames import take_apart
 
 #: The Spark local property that carries the epoch's context to the tasks of its job.
 EPOCH_PROPERTY: Final = "tidemill.epoch"
@@ -93,21 +95,70 @@ class LevelFunction:
 
     def __call__(self, split: int, items: Iterable[bytes]) -> Iterator[bytes]:
         process = this_process()
-        bundle = process.bundle(self._bundle)
-        task = TaskContext.get()
-        if task is None:
-            raise RuntimeError("a level runs only inside a Spark task")
-        context = EpochContext.from_json(str(task.getLocalProperty(EPOCH_PROPERTY)))
         inputs = (item for item in items if item)
+        bundle, context = process.bundle(self._bundle), epoch_context()
         output = execute_subtask(bundle, context, self._level, self._partitions[split], process.warm, inputs)
-        if self._last:
-            for _, parcel in output:
-                yield parcel
-        else:
-            for key, parcel in output:
-                yield _pack_key(key)
-                yield parcel
+        yield from delivered(output, self._last)
         process.settle()
+
+
+class FramesFunction:
+    """Runs the subtasks that read one partition of Spark's batch: one per streaming source of the job.
+
+    With several sources the batches are combined ones (see ``spark.frames``), of which each chain gets its own rows.
+    """
+
+    def __init__(
+        self,
+        bundle: Any,
+        chains: tuple[int, ...],
+        subtasks: tuple[int, ...],
+        combined_schema: bytes | None,
+        last: bool,
+    ) -> None:
+        self._bundle = bundle
+        self._chains = chains
+        self._subtasks = subtasks
+        self._combined_schema = combined_schema
+        self._last = last
+
+    def __call__(self, split: int, items: Iterable[bytes]) -> Iterator[bytes]:
+        process = this_process()
+        bundle, context = process.bundle(self._bundle), epoch_context()
+        layout = Layout(bundle.plan, context.parallelism)
+        for chain, inputs in self._inputs(items):
+            partition = layout.partition(chain, self._subtasks[split])
+            output = execute_subtask(bundle, context, 0, partition, process.warm, inputs)
+            yield from delivered(output, self._last)
+        process.settle()
+
+    def _inputs(self, items: Iterable[bytes]) -> Iterator[tuple[int, Iterator[Any]]]:
+        if self._combined_schema is None:
+            yield self._chains[0], iter(items)
+            return
+        schema = pa.ipc.read_schema(pa.py_buffer(self._combined_schema))
+        by_source = take_apart(pa.ipc.read_record_batch(pa.py_buffer(item), schema) for item in items)
+        for chain in self._chains:
+            yield chain, iter(by_source.get(chain, ()))
+
+
+def epoch_context() -> EpochContext:
+    """The context of the epoch whose job this task belongs to."""
+    task = TaskContext.get()
+    if task is None:
+        raise RuntimeError("a level runs only inside a Spark task")
+    return EpochContext.from_json(str(task.getLocalProperty(EPOCH_PROPERTY)))
+
+
+def delivered(output: Iterator[tuple[int, bytes]], last: bool) -> Iterator[bytes]:
+    """What a subtask sends, in the form Spark takes it: keys and parcels in turn, or parcels only for the driver."""
+    if last:
+        for _, parcel in output:
+            yield parcel
+    else:
+        for key, parcel in output:
+            yield _pack_key(key)
+            yield parcel
 
 
 class DropFunction:

@@ -70,6 +70,8 @@ class KeyedStateBackend:
         self._group_of = GroupCache(max_parallelism)
         self._states: dict[str, tuple[StateDescriptor, Any]] = {}
         self._unclaimed: dict[str, list[Section]] = {}
+        #: Whether a state may hold objects that user code can change after it has read or written them.
+        self.mutable = False
         # checkpointed
         self._tables: dict[str, Table] = {}
         self._shapes: dict[str, StateShape] = {}
@@ -164,6 +166,7 @@ class KeyedStateBackend:
         shape = StateShape.of(descriptor, self._key_type)
         table = _TABLES[descriptor.kind]()
         self._tables[descriptor.name] = table
+        self.mutable = self.mutable or not shape.value.immutable
         self._shapes[descriptor.name] = shape
         for section in self._unclaimed.pop(descriptor.name, ()):
             if section.kind != table.kind:

@@ -81,13 +81,9 @@ def _text(out: bytearray, text: str) -> None:
     _block(out, text.encode("utf-8", "surrogatepass"))
 
 
-def _int(out: bytearray, value: int) -> None:
+def _int(out: bytearray, value: int, tag: bytes = b"") -> None:
+    out += tag
     _block(out, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
-
-
-def _write_int(writer: TaggedWriter, out: bytearray, value: int) -> None:
-    out += b"i"
-    _int(out, value)
 
 
 def _write_str(writer: TaggedWriter, out: bytearray, value: str) -> None:
@@ -270,7 +266,7 @@ def _write_pickle(writer: TaggedWriter, out: bytearray, value: Any) -> None:
 _WRITERS: dict[type, _Writer] = {
     type(None): _constant(b"N"),
     bool: _packed(b"", lambda value: b"T" if value else b"F"),
-    int: _write_int,
+    int: lambda writer, out, value: _int(out, value, b"i"),
     float: _packed(b"f", struct.Struct("<d").pack),
     complex: _packed(b"c", lambda value: struct.pack("<dd", value.real, value.imag)),
     str: _write_str,

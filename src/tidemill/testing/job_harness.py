@@ -187,9 +187,7 @@ class JobHarness:
 
     def timers(self, operator: str, domain: TimeDomain = TimeDomain.EVENT_TIME) -> list[tuple[int, Any]]:
         """The committed timers of an operator as (time, key)."""
-        return self._committed().timers(
-            self._operator(operator).uid, event_time=domain is TimeDomain.EVENT_TIME
-        )
+        return self._committed().timers(self._operator(operator).uid, event_time=domain is TimeDomain.EVENT_TIME)
 
     def __enter__(self) -> Self:
         return self
@@ -216,9 +214,7 @@ class JobHarness:
         restored = coordinator.open()
         self._finished = restored is not None and restored.finished
         positions = coordinator.head.sources
-        self._sources = SplitInput(
-            launch.plan, launch.split_sources(), positions, self._parallelism, self._max_records
-        )
+        self._sources = SplitInput(launch.plan, launch.split_sources(), positions, self._parallelism, self._max_records)
         self._coordinator = coordinator
 
     def _compile(self) -> Launch:

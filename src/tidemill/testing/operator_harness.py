@@ -55,7 +55,7 @@ class OperatorHarness:
         types: Iterable[TypeInformation | None] = (),
         snapshot: Snapshot | None = None,
     ) -> None:
-        """``types`` are those of the inputs, where they matter; with ``snapshot`` the function starts from its state."""
+        """``types`` are those of the inputs, where they matter; with ``snapshot`` it starts from that state."""
         # configuration
         self._what = what
         self._settings = ChainSettings(job_parameters or {}, runtime_mode)

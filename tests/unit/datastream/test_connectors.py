@@ -147,6 +147,21 @@ class TestCollect:
         sink.results.finish()
         assert list(sink.results) == [[1]]
 
+    def test_records_of_classes_that_cannot_be_imported(self) -> None:
+        class Local:
+            def __init__(self, n: int) -> None:
+                self.n = n
+
+        sink = CollectSink("c")
+        writer = sink.create_writer(0, 1)
+        writer.begin_epoch(context(1))
+        writer.write([Local(3)], None)
+        sink.create_committer().commit([Committed(1, 0, writer.prepare_commit())])
+        sink.results.finish()
+        (record,) = sink.results
+        assert type(record) is Local
+        assert record.n == 3
+
     def test_results_wait_for_more(self) -> None:
         results = CollectedResults()
         seen: list[int] = []

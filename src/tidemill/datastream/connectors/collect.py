@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import cloudpickle
+
 from tidemill.datastream.sinks import Committed, Committer, Sink, SinkWriter
 
 __all__ = ["CollectSink", "CollectedResults"]
@@ -100,7 +102,12 @@ class _CollectWriter(SinkWriter):
 
     def write(self, values: list[Any], timestamps: list[int] | None) -> None:
         # Pickled at once: what the user does to a record afterwards must not change the result.
-        self._batches.append(pickle.dumps(values, protocol=pickle.HIGHEST_PROTOCOL))
+        try:
+            batch = pickle.dumps(values, protocol=pickle.HIGHEST_PROTOCOL)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            # Classes of the user's script itself are known on a worker by value only, which plain pickle cannot do.
+            batch = cloudpickle.dumps(values)
+        self._batches.append(batch)
 
     def prepare_commit(self) -> Sequence[bytes]:
         batches, self._batches = self._batches, []

@@ -11,6 +11,7 @@ from tidemill.datastream.state import ReducingStateDescriptor
 from tidemill.datastream.time_domain import TimeDomain
 from tidemill.datastream.timerservice import TimerService
 from tidemill.errors import StateError
+from tidemill.runtime.emitted import copying_extend, emitted, is_immutable
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
 from tidemill.runtime.records import MAX_TIME, Batch
 from tidemill.state.backend import KeyedStateBackend
@@ -83,6 +84,11 @@ class KeyedOperator(Operator):
         self._fire(self.backend.event_timers, watermark, TimeDomain.EVENT_TIME)
         self.output.watermark(watermark)
 
+    def end_input(self) -> None:
+        if self.context.runtime_mode == "BATCH":
+            # Processing time, too, goes to its end with the input.
+            self._fire(self.backend.processing_timers, MAX_TIME, TimeDomain.PROCESSING_TIME)
+
     def end_epoch(self) -> None:
         # Timers set for a time that has come already fire within the same epoch.
         self._fire(self.backend.processing_timers, self.processing_time, TimeDomain.PROCESSING_TIME)
@@ -96,6 +102,7 @@ class KeyedOperator(Operator):
         on_timer = self.function.on_timer
         values: list[Any] = []
         timestamps: list[int] = []
+        extend = copying_extend(values) if self.backend.mutable else values.extend
         context.current_domain = domain
         try:
             while timer is not None:
@@ -104,20 +111,21 @@ class KeyedOperator(Operator):
                 result = on_timer(time, context)
                 if result is not None:
                     before = len(values)
-                    values.extend(result)
+                    extend(result)
                     timestamps += [time] * (len(values) - before)
                 timer = queue.pop_due(until)
         except Exception as error:
             raise self.failed(error, method="on_timer", key=keys.key) from error
         finally:
             context.current_timestamp = context.current_domain = None
-        self.output.emit_tagged(values, timestamps)
+        # As in Flink, what comes from a processing-time timer has no event time.
+        self.output.emit_tagged(values, timestamps if domain is TimeDomain.EVENT_TIME else None)
 
     def run(self, batch: Batch, call: Callable[[Any, Any], Iterable[Any] | None]) -> None:
         """Call the function for every record of a batch with its key set, then hand on what it yielded."""
         values: list[Any] = []
         timestamps: list[int] | None = None
-        extend = values.extend
+        extend = copying_extend(values) if self.backend.mutable else values.extend
         keys, context = self.backend.context, self.function_context
         record_keys = batch.keys or []
         value = None
@@ -185,9 +193,14 @@ class ReduceOperator(Operator):
                 for value, keys.key in zip(batch.values, record_keys, strict=True):
                     add(value)
                 return
-            for value, keys.key in zip(batch.values, record_keys, strict=True):
-                add(value)
-                results.append(get())
+            if is_immutable(batch.values[0]):
+                for value, keys.key in zip(batch.values, record_keys, strict=True):
+                    add(value)
+                    results.append(get())
+            else:
+                for value, keys.key in zip(batch.values, record_keys, strict=True):
+                    add(emitted(value))
+                    results.append(emitted(get()))
         except Exception as error:
             raise self.failed(error, record=value, with_record=True, key=keys.key) from error
         self.output.emit(results, batch.timestamps)

@@ -26,8 +26,11 @@ class SourceOperator(Operator):
         self._source = spec.source
         self._schema = schema
 
-    def consume(self, inputs: Iterator[bytes]) -> Iterator[int]:
-        """Emit all records of the input; yields the number of records after each batch, so that output can drain."""
+    def consume(self, inputs: Iterator[bytes | pa.RecordBatch]) -> Iterator[int]:
+        """Emit all records of the input: splits, or Arrow batches as bytes or decoded.
+
+        Yields the number of records after each batch, so that output can drain.
+        """
         for item in inputs:
             for batch in self._read(item):
                 for start in range(0, len(batch.values), BATCH_SIZE):
@@ -36,10 +39,12 @@ class SourceOperator(Operator):
                     self.output.emit(values, stamps)
                     yield len(values)
 
-    def _read(self, item: bytes) -> Iterator[RecordBatch]:
+    def _read(self, item: bytes | pa.RecordBatch) -> Iterator[RecordBatch]:
         try:
             if self._schema is not None:
-                arrow = pa.ipc.read_record_batch(pa.py_buffer(item), self._schema)
+                arrow = item
+                if isinstance(item, bytes):
+                    arrow = pa.ipc.read_record_batch(pa.py_buffer(item), self._schema)
                 yield RecordBatch(records_of(arrow, getattr(self._source, "type_info", None)))
             elif isinstance(self._source, SplitSource):
                 split = pickle.loads(item)

@@ -1,0 +1,96 @@
+"""The DataFrames of Spark sources, and several streams of different schema as one.
+
+A Structured Streaming query has one plan, so several streaming sources become one frame: a column that names the source
+and one struct column per source, all but one of them null in a row. Each partition comes from one source; a worker
+takes the columns apart again and hands each source's rows to the chain that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from tidemill.datastream.sources import DataFrameSource, FormatSource, Source
+from tidemill.errors import GraphError
+
+#: The column that says which source a row of a combined frame is from.
+SOURCE_COLUMN: Final = "tidemill_source"
+
+#: What a record of a watched directory is taken to weigh when the bound of an epoch is turned into bytes.
+_RECORD_BYTES: Final = 100
+
+#: The option by which each format bounds a batch, and how it follows from the bound in records.
+_FILE_FORMATS: Final = frozenset({"text", "csv", "json", "parquet", "orc"})
+
+
+def frame_of(session: SparkSession, source: Source, max_records: int) -> DataFrame:
+    """The DataFrame a source stands for; an unbounded one takes at most about ``max_records`` per batch."""
+    if isinstance(source, DataFrameSource):
+        frame: DataFrame = source.dataframe
+        return frame
+    if not isinstance(source, FormatSource):
+        raise GraphError(f"{type(source).__name__} is not a source that Spark can read")
+    options = dict(source.options)
+    reader: Any = session.read
+    if not source.bounded:
+        reader = session.readStream
+        options = {**batch_bound(source.format, options, max_records), **options}
+    reader = reader.format(source.format).options(**options)
+    if source.schema is not None:
+        reader = reader.schema(source.schema)
+    loaded: DataFrame = reader.load(source.path) if source.path is not None else reader.load()
+    return loaded
+
+
+def batch_bound(format_name: str, options: Mapping[str, str], max_records: int) -> dict[str, str]:
+    """The reader option that bounds a batch, unless the program has set one itself."""
+    given = {name.lower() for name in options}
+    if format_name in _FILE_FORMATS and not given & {"maxfilespertrigger", "maxbytespertrigger"}:
+        return {"maxBytesPerTrigger": str(max_records * _RECORD_BYTES)}
+    if format_name == "kafka" and not given & {"maxoffsetspertrigger", "minoffsetspertrigger"}:
+        return {"maxOffsetsPerTrigger": str(max_records)}
+    return {}
+
+
+def arrow_schema(session: SparkSession, frame: DataFrame) -> pa.Schema:
+    """The schema of the Arrow batches that Spark makes of a frame."""
+    return to_arrow_schema(frame.schema, timezone=session.conf.get("spark.sql.session.timeZone"))
+
+
+def combine(frames: Mapping[int, DataFrame]) -> DataFrame:
+    """Several frames as one, each row marked with the number of its source."""
+    if len(frames) == 1:
+        return next(iter(frames.values()))
+    combined: DataFrame | None = None
+    for number, frame in frames.items():
+        columns = [F.lit(number).alias(SOURCE_COLUMN)]
+        for other, schema in ((other, source.schema) for other, source in frames.items()):
+            if other == number:
+                columns.append(F.struct(*[F.col(f"`{name}`") for name in frame.columns]).alias(f"s{other}"))
+            else:
+                columns.append(F.lit(None).cast(schema).alias(f"s{other}"))
+        marked = frame.select(*columns)
+        combined = marked if combined is None else combined.union(marked)
+    if combined is None:
+        raise GraphError("there is no Spark source to combine")
+    return combined
+
+
+def take_apart(batches: Iterable[pa.RecordBatch]) -> dict[int, list[pa.RecordBatch]]:
+    """The rows of combined batches by source, in order, as batches of the source's own columns."""
+    by_source: dict[int, list[pa.RecordBatch]] = {}
+    for batch in batches:
+        marks = batch.column(SOURCE_COLUMN)
+        for number in marks.unique().to_pylist():
+            rows = batch if len(marks.unique()) == 1 else batch.filter(pc.equal(marks, number))
+            struct = rows.column(f"s{number}")
+            columns = struct.flatten()
+            names = [struct.type.field(index).name for index in range(struct.type.num_fields)]
+            by_source.setdefault(number, []).append(pa.RecordBatch.from_arrays(columns, names=names))
+    return by_source

@@ -1,0 +1,119 @@
+"""Every program in examples/ prints what is written here: without Spark where it can do without, and on Spark.
+
+The demo runs too, a short one: it judges itself, kills a worker on the way, and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 150
+
+#: What each example prints. Which subtask a key goes to, the number before `>`, is the same on every machine.
+EXPECTED = {
+    "keyed_state": """
+2> roof 3: change=0 history=[3] counts={3: 1} highest=3 mean=3.0
+2> cellar 12: change=0 history=[12] counts={12: 1} highest=12 mean=12.0
+2> roof 5: change=2 history=[3, 5] counts={3: 1, 5: 1} highest=5 mean=4.0
+2> roof 3: change=-2 history=[3, 5, 3] counts={3: 2, 5: 1} highest=5 mean=3.6666666666666665
+2> cellar 14: change=2 history=[12, 14] counts={12: 1, 14: 1} highest=14 mean=13.0
+2> roof 9: change=6 history=[3, 5, 3, 9] counts={3: 2, 5: 1, 9: 1} highest=9 mean=5.0
+""",
+    "side_outputs": """
+stock> ('cups', 12)
+stock> ('spoons', 30)
+stock> ('forks', 25)
+low> ('cups', 12)
+rejected> 'plates eight'
+rejected> ''
+rejected> 'knives -4'
+""",
+    "connected_streams": """
+10 rice for 20
+2 tea for 8
+3 tea for 12
+""",
+    "from_dataframe": """
+bike: 3.5 km, 3.5 km in all
+bike: 1.5 km, 5.0 km in all
+bike: 4.0 km, 9.0 km in all
+car: 12.0 km, 12.0 km in all
+car: 30.0 km, 42.0 km in all
+""",
+    "streaming_dataframe": """
+ann has 3 points
+ann has 7 points
+ann has 9 points
+bob has 5 points
+bob has 6 points
+""",
+}
+NEEDS_SPARK = ["from_dataframe", "streaming_dataframe"]
+NEEDS_NO_SPARK = [name for name in EXPECTED if name not in NEEDS_SPARK]
+
+#: Runs examples one after the other as scripts, in one process and so in one Spark session.
+RUN_ALL = """
+import runpy, sys
+for name in sys.argv[1].split():
+    sys.argv = [name]
+    print(f"== {name}", flush=True)
+    runpy.run_path(f"examples/{name}.py", run_name="__main__")
+"""
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in the repository's root; nothing it started is left behind, also if it takes too long."""
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        try:
+            stdout, stderr = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+
+@pytest.mark.parametrize("name", NEEDS_NO_SPARK)
+def test_without_spark(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [name, "--target", "local"])
+    runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+    assert capsys.readouterr().out == EXPECTED[name].lstrip()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS + 30)
+def test_on_spark() -> None:
+    names = [*NEEDS_SPARK, *NEEDS_NO_SPARK]  # the first one starts the session that the others find
+    result = run("-c", RUN_ALL, " ".join(names))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "".join(f"== {name}\n{EXPECTED[name].lstrip()}" for name in names)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS + 30)
+def test_the_demo(tmp_path: Path) -> None:
+    folders = {"TMPDIR": str(tmp_path), "SPARK_LOCAL_DIRS": str(tmp_path)}
+    result = run("-m", "examples.fraud_detection", "--seconds", "8", **folders)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "kill -9" in result.stdout
+    assert "recovered: process" in result.stdout
+    assert result.stdout.endswith("Nothing lost, nothing repeated.\n")
+    assert result.stderr == ""
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,65 @@
+"""Every case in the local engine: in epochs of any size, at any parallelism, on moving workers, after a rescale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.semantics.cases import BAD_CASES, CASES, BadCase, Case, check
+from tidemill.errors import TidemillError
+from tidemill.testing.job_harness import JobHarness, moving
+
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+
+
+def harness(case: Case | BadCase, **options: Any) -> JobHarness:
+    mode = case.mode if isinstance(case, Case) else "STREAMING"
+    return JobHarness(case.build, configuration={"execution.runtime-mode": mode}, **options)
+
+
+@pytest.mark.parametrize("max_records", [1, 3, 1000])
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+@each_case
+def test_case(case: Case, parallelism: int, max_records: int) -> None:
+    with harness(case, parallelism=parallelism, max_records=max_records) as job:
+        job.end()
+        check(case, job.output())
+
+
+@pytest.mark.parametrize("max_records", [1, 3])
+@each_case
+def test_case_on_moving_workers(case: Case, max_records: int) -> None:
+    with harness(case, max_records=max_records, workers=3, placement=moving(3), merge_after=2) as job:
+        job.end()
+        check(case, job.output())
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 2)])
+@each_case
+def test_case_restored_at_another_parallelism(case: Case, before: int, after: int) -> None:
+    with harness(case, parallelism=before, max_records=2) as job:
+        job.epoch()
+        job.restart(parallelism=after)
+        if not job.head.finished:
+            job.epoch()
+            job.restart(parallelism=before)
+        job.end()
+        check(case, job.output())
+
+
+@pytest.mark.parametrize("case", BAD_CASES, ids=lambda case: case.id)
+def test_bad_case(case: BadCase) -> None:
+    with pytest.raises(TidemillError) as caught, harness(case) as job:
+        job.end()
+    message = str(caught.value)
+    assert type(caught.value) is case.error, message
+    for part in case.says:
+        assert part in message, f"{part!r} is not in:\n{message}"
+    if case.says[0].startswith("Traceback"):
+        assert message.startswith("Traceback"), message
+
+
+def test_ids_are_unique() -> None:
+    ids = [case.id for case in (*CASES, *BAD_CASES)]
+    assert len(ids) == len(set(ids))

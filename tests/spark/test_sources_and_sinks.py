@@ -1,0 +1,260 @@
+"""Every way into a job on Spark and out of it, in the shared session."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.jobs import collected, durable, environment, eventually
+from tidemill.common import Encoder, JobStatus, Row, Types
+from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
+from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext, SinkFunction
+from tidemill.datastream.state import ValueStateDescriptor
+from tidemill.errors import JobCancelledError
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+class Count(KeyedProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        yield ctx.get_current_key(), count
+
+
+# --- bounded sources
+
+
+def test_collection_over_many_epochs() -> None:
+    env = environment({"execution.epoch.max-records": "4"})
+    words = env.from_collection(["a", "b", "a", "c", "a", "b"] * 3)
+    assert sorted(collected(words.key_by(lambda word: word).process(Count()))) == sorted(
+        [("a", n) for n in range(1, 10)] + [("b", n) for n in range(1, 7)] + [("c", n) for n in range(1, 4)]
+    )
+
+
+def test_empty_collection_ends_at_once() -> None:
+    env = environment()
+    assert collected(env.from_collection([]).map(lambda value: value)) == []
+
+
+def test_number_sequence_is_read_in_parallel() -> None:
+    env = environment({"execution.epoch.max-records": "300"})
+    numbers = env.from_sequence(1, 1000).map(lambda n: n * 2).filter(lambda n: n % 3 == 0)
+    assert sorted(collected(numbers)) == [n * 2 for n in range(1, 1001) if n * 2 % 3 == 0]
+
+
+def test_batch_dataframe_as_rows_with_nulls_and_nested_columns(spark: SparkSession) -> None:
+    frame = spark.createDataFrame(
+        [(1, "a", [1, 2], {"x": 1.5}), (2, None, [], {}), (3, "c", None, None)],
+        "id LONG, name STRING, list ARRAY<INT>, map MAP<STRING, DOUBLE>",
+    )
+    rows = sorted(collected(environment().from_dataframe(frame)), key=lambda row: row.id)
+    assert rows[0] == Row(id=1, name="a", list=[1, 2], map={"x": 1.5})
+    assert (rows[1].name, rows[1].list, rows[1].map) == (None, [], {})
+    assert (rows[2].list, rows[2].map) == (None, None)
+
+
+def test_batch_dataframe_as_tuples(spark: SparkSession) -> None:
+    frame = spark.range(0, 1000, 1, 4).selectExpr("id", "cast(id % 7 as string) as k")
+    env = environment()
+    pairs = env.from_dataframe(frame, Types.TUPLE([Types.LONG(), Types.STRING()]))
+    totals = collected(pairs.map(lambda pair: (pair[1], pair[0])).key_by(lambda pair: pair[0]).sum(1))
+    assert {key: max(total for k, total in totals if k == key) for key, _ in totals} == {
+        str(key): sum(range(key, 1000, 7)) for key in range(7)
+    }
+
+
+def test_text_csv_json_and_parquet_files(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [(n, f"name {n}") for n in range(20)]
+    (tmp_path / "lines.txt").write_text("one\ntwo\n\nfour\n")
+    (tmp_path / "table.csv").write_text("".join(f"{n},{name}\n" for n, name in rows))
+    (tmp_path / "table.json").write_text("".join(json.dumps({"n": n, "name": name}) + "\n" for n, name in rows))
+    spark.createDataFrame(rows, "n LONG, name STRING").write.parquet(str(tmp_path / "parquet"))
+    env = environment()
+    assert sorted(collected(env.read_text_file(str(tmp_path / "lines.txt")))) == ["", "four", "one", "two"]
+    schema = "n LONG, name STRING"
+    for stream in (
+        env.read_csv(str(tmp_path / "table.csv"), schema),
+        env.read_json(str(tmp_path / "table.json"), schema),
+        env.read_json(str(tmp_path / "table.json")),
+        env.read_parquet(str(tmp_path / "parquet")),
+    ):
+        assert sorted(collected(stream.map(lambda row: (row.n, row.name)))) == rows
+
+
+def test_sources_of_different_kinds_and_schemas_meet(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("x\ny\n")
+    env = environment()
+    lines = env.read_text_file(str(tmp_path / "lines.txt")).map(lambda line: (line, 1))
+    frame = spark.createDataFrame([("x", 10, True), ("z", 20, False)], "k STRING, n LONG, flag BOOLEAN")
+    rows = env.from_dataframe(frame).map(lambda row: (row.k, row.n))
+    numbers = env.from_sequence(1, 4).map(lambda n: ("x", 100))
+    assert sorted(collected(lines.union(rows, numbers))) == sorted(
+        [("x", 1), ("y", 1), ("x", 10), ("z", 20), *[("x", 100)] * 4]
+    )
+
+
+# --- unbounded sources
+
+
+def test_file_stream_commits_every_file_and_stops_when_cancelled(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    for index in range(4):
+        (source / f"{index}.json").write_text(json.dumps({"k": "ab"[index % 2], "n": index}) + "\n")
+    frame = spark.readStream.schema("k STRING, n LONG").option("maxFilesPerTrigger", 1).json(str(source))
+    env = environment(durable(tmp_path / "checkpoints"))
+    counts = env.from_dataframe(frame).key_by(lambda row: row.k).process(Count())
+    with counts.execute_and_collect() as results:
+        found = [next(results) for _ in range(4)]
+        assert sorted(found) == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+        # Files that come while the job runs are read too.
+        (source / "late.json").write_text('{"k": "a", "n": 9}\n')
+        assert next(results) == ("a", 3)
+
+
+def test_file_stream_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+
+    def run(names: str) -> list[Any]:
+        for name in names:
+            (source / f"{name}.json").write_text('{"k": "a"}\n')
+        env = environment(durable(tmp_path / "checkpoints"))
+        stream = env.read_json(str(source), "k STRING", {"maxFilesPerTrigger": "1"}, watch=True)
+        with stream.key_by(lambda row: row.k).process(Count()).execute_and_collect() as results:
+            return [next(results) for _ in names]
+
+    assert run("123") == [("a", 1), ("a", 2), ("a", 3)]
+    assert run("45") == [("a", 4), ("a", 5)]
+
+
+def test_rate_source_as_tuples(spark: SparkSession) -> None:
+    frame = spark.readStream.format("rate-micro-batch").options(rowsPerBatch="50", numPartitions="3").load()
+    pairs = environment().from_dataframe(frame.select("value"), Types.LONG())
+    with pairs.map(lambda n: n % 5).key_by(lambda n: n).process(Count()).execute_and_collect() as results:
+        found = [next(results) for _ in range(200)]
+    assert {key for key, _ in found} == set(range(5))
+    assert max(count for _, count in found) == 40
+
+
+# --- sinks
+
+
+def test_print_reaches_the_driver(capfd: pytest.CaptureFixture[str]) -> None:
+    env = environment()
+    env.from_collection(["printed-one", "printed-two"]).print()
+    env.execute("print")
+    out = capfd.readouterr().out
+    assert "printed-one" in out
+    assert "printed-two" in out
+
+
+def test_file_sink_shows_whole_epochs_only(tmp_path: Path) -> None:
+    env = environment({"execution.epoch.max-records": "25"})
+    sink = (
+        FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
+        .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        .build()
+    )
+    env.from_sequence(1, 100).map(str).sink_to(sink)
+    env.execute("files")
+    files = [path for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")]
+    assert len(files) >= 4
+    assert sorted(int(line) for path in files for line in path.read_text().splitlines()) == list(range(1, 101))
+    assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
+
+
+class AppendToFile(SinkFunction):
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        name = f"{runtime_context.get_index_of_this_subtask()}.txt"
+        self.file = (Path(self.folder) / name).open("a", encoding="utf-8")
+
+    def close(self) -> None:
+        self.file.close()
+
+    def invoke(self, value: Any, context: SinkFunction.Context) -> None:
+        self.file.write(f"{value}\n")
+
+
+def test_sink_function_is_opened_and_closed_around_all_epochs(tmp_path: Path) -> None:
+    env = environment({"execution.epoch.max-records": "25"})
+    env.from_sequence(1, 100).add_sink(AppendToFile(str(tmp_path)))
+    env.execute("sink function")
+    lines = [line for path in tmp_path.iterdir() for line in path.read_text().splitlines()]
+    assert sorted(map(int, lines)) == list(range(1, 101))
+
+
+# --- jobs
+
+
+def test_job_is_cancelled_from_another_thread_than_its_own(spark: SparkSession) -> None:
+    env = environment()
+    frame = spark.readStream.format("rate").options(rowsPerSecond="100").load()
+    env.from_dataframe(frame).map(lambda row: row.value).add_sink(Nowhere())
+    client = env.execute_async("endless")
+    eventually(lambda: client.get_job_status().result() is JobStatus.RUNNING)
+    eventually(lambda: bool(client.get_accumulators().result()), what="an epoch is committed")
+    client.cancel().result(30)
+    assert client.get_job_status().result() is JobStatus.CANCELED
+    with pytest.raises(JobCancelledError):
+        client.get_job_execution_result().result(1)
+    assert not spark.streams.active
+
+
+def test_long_epoch_of_a_bounded_job_is_cancelled_in_its_middle(tmp_path: Path) -> None:
+    env = environment()
+    env.from_sequence(1, 10_000).map(slowly).add_sink(Nowhere())
+    client = env.execute_async("slow")
+    eventually(lambda: client.get_job_status().result() is JobStatus.RUNNING)
+    client.cancel().result(30)
+    assert client.get_job_status().result() is JobStatus.CANCELED
+
+
+class Nowhere(SinkFunction):
+    def invoke(self, value: Any, context: SinkFunction.Context) -> None:
+        pass
+
+
+def slowly(value: int) -> int:
+    import time
+
+    time.sleep(0.05)
+    return value
+
+
+def test_two_jobs_one_after_the_other_and_status_of_a_finished_one() -> None:
+    for factor in (1, 2):
+        env = environment()
+        assert sorted(collected(env.from_sequence(1, 10).map(lambda n, factor=factor: n * factor))) == [
+            n * factor for n in range(1, 11)
+        ]
+    env = environment()
+    env.from_sequence(1, 10).add_sink(Nowhere())
+    client = env.execute_async("status")
+    result = client.get_job_execution_result().result(60)
+    assert client.get_job_status().result() is JobStatus.FINISHED
+    assert result.get_job_id() == client.get_job_id()
+
+
+def test_two_jobs_at_the_same_time() -> None:
+    clients = []
+    for _ in range(2):
+        env = environment({"execution.epoch.max-records": "50"})
+        env.from_sequence(1, 200).map(lambda n: n).key_by(lambda n: n % 3).process(Count()).add_sink(Nowhere())
+        clients.append(env.execute_async("beside"))
+    for client in clients:
+        client.get_job_execution_result().result(90)
+        assert client.get_job_status().result() is JobStatus.FINISHED
