@@ -8,6 +8,7 @@ Run it with ``python -m examples.streaming_dataframe``. It needs Spark.
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from pathlib import Path
 
@@ -33,7 +34,9 @@ def main() -> None:
     spark = SparkSession.builder.master("local[2,4]").appName("streaming_dataframe").getOrCreate()
     with tempfile.TemporaryDirectory() as folder:
         for number, rows in enumerate(FILES):
-            Path(folder, f"{number}.json").write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+            file = Path(folder, f"{number}.json")
+            file.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+            os.utime(file, (number, number))  # Spark reads the oldest file first
         stream = spark.readStream.schema("player STRING, points LONG").option("maxFilesPerTrigger", 1).json(folder)
 
         env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)

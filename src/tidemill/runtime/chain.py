@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,9 +11,11 @@ import pyarrow as pa
 
 from tidemill.datastream.sinks import WriterContext
 from tidemill.datastream.specs import SourceSpec
-from tidemill.graph.plan import ChainPlan, OperatorPlan
+from tidemill.datastream.transformations import Partitioning
+from tidemill.graph.plan import ChainPlan, ExchangeEdge, OperatorPlan
+from tidemill.runtime.exchange import EdgeSender
 from tidemill.runtime.metrics import OperatorMetrics
-from tidemill.runtime.operators.base import Operator, OperatorContext
+from tidemill.runtime.operators.base import FunctionContext, Operator, OperatorContext
 from tidemill.runtime.operators.factory import build_operator, load_spec
 from tidemill.runtime.operators.sink import SinkOperator
 from tidemill.runtime.operators.source import SourceOperator
@@ -34,16 +37,22 @@ class ChainSettings:
 
 
 class Port:
-    """A fixed place in front of the exchange senders, which are new in every epoch."""
+    """A fixed place for the sender of an edge, which is made when the width of the consumer is known."""
 
     def __init__(self) -> None:
-        self.sender: Any = None
+        self.sender: EdgeSender | None = None
 
     def send(self, batch: Batch) -> None:
-        self.sender.send(batch)
+        if self.sender is not None:
+            self.sender.send(batch)
 
     def watermark(self, watermark: int) -> None:
-        self.sender.watermark(watermark)
+        if self.sender is not None:
+            self.sender.watermark(watermark)
+
+    def finish(self) -> None:
+        if self.sender is not None:
+            self.sender.finish()
 
 
 class Chain:
@@ -68,6 +77,7 @@ class Chain:
         self.operators: list[Operator] = []
         self.backends: list[KeyedStateBackend] = []
         self.opened = False
+        self._partitionings: dict[int, Partitioning] = {}
         for operator in plan.operators:
             self.operators.append(self._build(operator, settings, schema))
         for link in plan.links:
@@ -79,6 +89,17 @@ class Chain:
             for edge, side_output in edges:
                 port = self.ports[edge] = Port()
                 self.operators[position].output.connect(port.send, port.watermark, side_output)
+
+    def partitioning(self, edge: ExchangeEdge) -> Partitioning:
+        """The partitioner of an edge into or out of this chain, unpacked and opened once."""
+        found = self._partitionings.get(edge.id)
+        if found is None:
+            found = self._partitionings[edge.id] = pickle.loads(edge.partitioner)
+            for function in (found.selector, found.custom):
+                opener = getattr(function, "open", None)
+                if opener is not None:
+                    opener(FunctionContext(self.operators[0].context))
+        return found
 
     @property
     def head(self) -> Operator:
@@ -96,6 +117,11 @@ class Chain:
             self.opened = False
             for operator in self.operators:
                 operator.close()
+            for partitioning in self._partitionings.values():
+                for function in (partitioning.selector, partitioning.custom):
+                    closer = getattr(function, "close", None)
+                    if closer is not None:
+                        closer()
 
     def restore_watermark(self, watermark: int) -> None:
         """Start from the committed output watermark: all operators, or those from the one that makes watermarks on."""

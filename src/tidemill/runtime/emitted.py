@@ -11,21 +11,12 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tidemill.common.typeinfo import BasicTypeInfo, TupleTypeInfo, TypeInformation
 from tidemill.state.tables import ATOMIC
 
 
 def is_immutable(value: Any) -> bool:
     """Whether a value, or a tuple of values, is of types that cannot change."""
-    kind = type(value)
-    return kind in ATOMIC or (kind is tuple and ATOMIC.issuperset(map(type, value)))
-
-
-def immutable_type(type_info: TypeInformation) -> bool:
-    """Whether all values of a type are immutable."""
-    if isinstance(type_info, TupleTypeInfo):
-        return all(map(immutable_type, type_info.get_field_types()))
-    return isinstance(type_info, BasicTypeInfo)
+    return type(value) in ATOMIC or (isinstance(value, tuple) and ATOMIC.issuperset(map(type, value)))
 
 
 def emitted(value: Any) -> Any:

@@ -13,7 +13,7 @@ from tidemill.common.configuration import Configuration
 from tidemill.common.job_id import JobID
 from tidemill.config import CheckpointingOptions, ExecutionOptions, PipelineOptions, StateOptions
 from tidemill.datastream.execution import JobProgram
-from tidemill.datastream.sinks import Committer
+from tidemill.datastream.sinks import Committer, CommitterContext
 from tidemill.datastream.sources import Source, SplitSource
 from tidemill.datastream.specs import SinkSpec, SourceSpec
 from tidemill.datastream.transformations import Transformation
@@ -56,6 +56,7 @@ class Launch:
             if isinstance(operator.spec, SinkSpec):
                 committer = operator.spec.sink.create_committer()
                 if committer is not None:
+                    committer.open(CommitterContext(self.job_id, uid))
                     committers[uid] = committer
         return committers
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any
 
@@ -19,10 +19,16 @@ _first = itemgetter(0)
 class Output:
     """Fans one operator's output out to its consumers, main and side, and counts it."""
 
-    def __init__(self, operator: str, output_type: TypeInformation | None) -> None:
+    def __init__(
+        self,
+        operator: str,
+        output_type: TypeInformation | None,
+        side_outputs: Iterable[tuple[str, TypeInformation]] = (),
+    ) -> None:
         # configuration
         self._operator = operator
         self._validate = None if output_type is None else output_type.validator()
+        self._validate_side = {tag: type_info.validator() for tag, type_info in side_outputs}
         self._main: list[Receiver] = []
         self._side: dict[str, list[Receiver]] = {}
         self._watermark: list[Callable[[int], None]] = []
@@ -44,10 +50,7 @@ class Output:
         if not values:
             return
         if self._validate is not None:
-            try:
-                self._validate(values)
-            except TypeMismatchError as error:
-                raise TypeMismatchError(f"{self._operator} produced a record of the wrong type: {error}") from None
+            self._check(self._validate, values, "a record")
         self.records += len(values)
         batch = Batch(values, timestamps)
         for receive in self._main:
@@ -69,6 +72,12 @@ class Output:
         for receive in self._watermark:
             receive(watermark)
 
+    def _check(self, validate: Callable[[list[Any]], None], values: list[Any], what: str) -> None:
+        try:
+            validate(values)
+        except TypeMismatchError as error:
+            raise TypeMismatchError(f"{self._operator} produced {what} of the wrong type: {error}") from None
+
     def _emit_side(self, values: list[Any], timestamps: list[int] | None) -> tuple[list[Any], list[int] | None]:
         tagged = [type(value) is tuple and len(value) == 2 and type(value[0]) is OutputTag for value in values]
         by_tag: dict[str, tuple[list[Any], list[int] | None]] = {}
@@ -79,6 +88,9 @@ class Output:
                 if timestamps is not None and side[1] is not None:
                     side[1].append(timestamps[position])
         for tag, (side_values, side_timestamps) in by_tag.items():
+            validate = self._validate_side.get(tag)
+            if validate is not None:
+                self._check(validate, side_values, f"a record for side output {tag!r}")
             batch = Batch(side_values, side_timestamps)
             for receive in self._side.get(tag, ()):
                 receive(batch)

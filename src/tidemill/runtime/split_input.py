@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,9 +59,6 @@ class SplitInput:
 
 
 def _dump(split: Any) -> bytes:
-    try:
-        return pickle.dumps(split, 5)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        # Records of a class defined in the main script.
-        data: bytes = cloudpickle.dumps(split, 5)
-        return data
+    # Records may be of a class defined in the main script, which no worker can import.
+    data: bytes = cloudpickle.dumps(split, 5)
+    return data

@@ -31,18 +31,19 @@ import pyarrow as pa
 from tidemill.checkpoint.model import Ack, Attempt, Epoch, Piece, SectionInfo, SubtaskId
 from tidemill.checkpoint.names import delta_name
 from tidemill.checkpoint.storage import Storage
-from tidemill.datastream.transformations import Partitioning
+from tidemill.datastream.transformations import PartitionKind
 from tidemill.errors import CheckpointError, TidemillError
 from tidemill.faults import reach
 from tidemill.graph.plan import ExchangeEdge, JobPlan
 from tidemill.runtime.chain import Chain, ChainSettings
 from tidemill.runtime.epoch import EpochContext, Layout
-from tidemill.runtime.exchange import EdgeSender, key_extractor
+from tidemill.runtime.exchange import EdgeSender
 from tidemill.runtime.failures import Failure, failure_of
 from tidemill.runtime.inbox import Inbox, IncompleteInputError
 from tidemill.runtime.operators.source import SourceOperator
 from tidemill.runtime.parcels import HEADER_SIZE, Header, Kind, order_of
 from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
+from tidemill.runtime.routes import key_extractor, route_for
 from tidemill.runtime.warm import WarmChains
 from tidemill.state.state_file import Section, encode_sections
 
@@ -77,9 +78,18 @@ class Outbox:
         self._next = level + 1
         self._partition = partition
         self._ready: list[tuple[int, bytes]] = []
+        self._passing: list[tuple[int, bytes]] = []
 
     def ship(self, header: Header, parcel: bytes) -> None:
-        """Send a parcel to the next level: to its target, or to somebody there who will send it on."""
+        """Send a parcel of this subtask."""
+        self._ready.append(self._addressed(header, parcel))
+
+    def pass_on(self, header: Header, parcel: bytes) -> None:
+        """Send on what somebody else sent to a deeper level, or to the driver."""
+        self._passing.append(self._addressed(header, parcel))
+
+    def _addressed(self, header: Header, parcel: bytes) -> tuple[int, bytes]:
+        """A parcel for the next level: for its target, or for somebody there who will send it on."""
         if self._next >= self._layout.depth:
             partition = 0  # the driver
         elif header.level == self._next:
@@ -88,7 +98,7 @@ class Outbox:
             partition = (self._partition if header.level == DRIVER_LEVEL else header.target) % self._layout.width(
                 self._next
             )
-        self._ready.append((order_of(header, self._base) << 32 | partition, parcel))
+        return order_of(header, self._base) << 32 | partition, parcel
 
     def report(self, content: Ack | Failure) -> None:
         """Send something to the driver."""
@@ -97,8 +107,13 @@ class Outbox:
 
     def drain(self) -> list[tuple[int, bytes]]:
         """What is ready to go; forgets it."""
-        ready, self._ready = self._ready, []
+        ready = self._ready + self._passing if self._passing else self._ready
+        self._ready, self._passing = [], []
         return ready
+
+    def drop(self) -> None:
+        """Forget what this subtask has sent; what others sent through it still goes."""
+        self._ready = []
 
 
 def read_report(parcel: bytes) -> Ack | Failure:
@@ -141,7 +156,7 @@ class EpochTask:
         except TidemillError as error:
             if isinstance(error, CheckpointError):
                 raise
-            self._outbox.drain()
+            self._outbox.drop()
             self._report_failure(error)
         finally:
             if chain is not None and not done:
@@ -151,7 +166,7 @@ class EpochTask:
         for parcel in inputs:
             header = Header.unpack(parcel) if self._level else None
             if header is not None and header.level != self._level:
-                self._outbox.ship(header, parcel)
+                self._outbox.pass_on(header, parcel)
         yield from self._outbox.drain()
 
     def _report_failure(self, error: TidemillError) -> None:
@@ -195,6 +210,7 @@ class EpochTask:
                 "lineage": context.lineage,
                 "epoch": context.epoch,
                 "attempt": self._attempt.hex,
+                "processing_time": context.clock,
             },
         )
         head = chain.head
@@ -233,8 +249,7 @@ class EpochTask:
         process, index = chain.head.process, edge.input_index
         if not keyed:
             return lambda batch: process(batch, index)
-        partitioning: Partitioning = pickle.loads(edge.partitioner)
-        extract = key_extractor(self._plan.head.name, partitioning.selector)
+        extract = key_extractor(self._plan.head.name, chain.partitioning(edge).selector)
 
         def receive(batch: Batch) -> None:
             if batch.keys is None:
@@ -250,34 +265,48 @@ class EpochTask:
             if header.level == self._level:
                 yield parcel
             else:
-                self._outbox.ship(header, parcel)
+                self._outbox.pass_on(header, parcel)
 
     def _attach_senders(self, chain: Chain) -> None:
-        plan, context = self._bundle.plan, self._context
+        context = self._context
         for edge in self._edges_out:
-            target = plan.chains[edge.target_chain]
-            producer = chain.operators[edge.source_operator]
-            chain.ports[edge.id].sender = EdgeSender(
-                edge=edge.id,
-                partitioning=pickle.loads(edge.partitioner),
-                operator=f"operator {target.head.name!r} (uid {target.head.uid})",
-                sender=self._subtask,
-                senders=context.parallelism[edge.source_chain],
-                level=target.level,
-                partitions=[self._layout.partition(target.id, s) for s in range(context.parallelism[target.id])],
-                max_parallelism=target.head.max_parallelism,
-                parcel_size=self._bundle.parcel_size,
-                attempt=self._attempt.bytes,
-                watermark=producer.current_watermark,
-                seed=f"{context.job_id}/{context.epoch}",
-                ship=self._outbox.ship,
+            target = self._bundle.plan.chains[edge.target_chain]
+            port = chain.ports[edge.id]
+            partitions = [self._layout.partition(target.id, s) for s in range(context.parallelism[target.id])]
+            if port.sender is None or port.sender.partitions != partitions:
+                port.sender = self._make_sender(chain, edge, partitions)
+            port.sender.begin_epoch(
+                self._attempt.bytes,
+                chain.operators[edge.source_operator].current_watermark,
+                f"{context.job_id}/{context.epoch}",
+                self._outbox.ship,
             )
+
+    def _make_sender(self, chain: Chain, edge: ExchangeEdge, partitions: list[int]) -> EdgeSender:
+        target = self._bundle.plan.chains[edge.target_chain]
+        route = route_for(
+            chain.partitioning(edge),
+            f"operator {target.head.name!r} (uid {target.head.uid})",
+            self._subtask,
+            self._context.parallelism[edge.source_chain],
+            len(partitions),
+            target.head.max_parallelism,
+        )
+        return EdgeSender(
+            edge=edge.id,
+            route=route,
+            broadcast=edge.kind is PartitionKind.BROADCAST,
+            sender=self._subtask,
+            level=target.level,
+            partitions=partitions,
+            parcel_size=self._bundle.parcel_size,
+        )
 
     # 5. and 6.
     def _barrier(self, chain: Chain) -> Ack:
         chain.end_epoch()
         for edge in self._edges_out:
-            chain.ports[edge.id].sender.finish()
+            chain.ports[edge.id].finish()
         reach("delta.before")
         pieces = self._write_delta(chain.export_delta())
         reach("delta.after")

@@ -32,6 +32,7 @@ def session_for(configuration: Configuration) -> tuple[SparkSession, bool]:
     """The session to use, and whether it was made here (and so is ours to stop)."""
     active = SparkSession.getActiveSession()
     if active is not None and not active.sparkContext._jsc.sc().isStopped():
+        use_own_interpreter(active)
         return active, False
     # Workers must run the interpreter of the driver, not whatever is called python3 on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -46,3 +47,15 @@ def session_for(configuration: Configuration) -> tuple[SparkSession, bool]:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session, True
+
+
+def use_own_interpreter(session: SparkSession) -> None:
+    """Let workers on this machine run the driver's interpreter, where the user has not chosen one.
+
+    Spark's default is python3 on the path: for a program started as ``.venv/bin/python program.py`` that is one without
+    Tidemill and pyarrow.
+    """
+    context = session.sparkContext
+    chosen = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
+    if not chosen and str(context.master).startswith("local"):
+        context.pythonExec = sys.executable

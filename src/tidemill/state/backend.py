@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from tidemill.common.typeinfo import TypeInformation
+from tidemill.common.typeinfo import BasicTypeInfo, TupleTypeInfo, TypeInformation
 from tidemill.datastream.state_descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -166,7 +166,7 @@ class KeyedStateBackend:
         shape = StateShape.of(descriptor, self._key_type)
         table = _TABLES[descriptor.kind]()
         self._tables[descriptor.name] = table
-        self.mutable = self.mutable or not shape.value.immutable
+        self.mutable = self.mutable or not _immutable(_entry_type(descriptor))
         self._shapes[descriptor.name] = shape
         for section in self._unclaimed.pop(descriptor.name, ()):
             if section.kind != table.kind:
@@ -202,3 +202,16 @@ class KeyedStateBackend:
                 shape = TIMER_SHAPE.with_key(self._key_type)
                 sections.append(write_rows(self.operator, name, shape, rows, self._group_of, self._where))
         return sections
+
+
+def _entry_type(descriptor: StateDescriptor) -> TypeInformation:
+    """The type of what one entry of a state holds: an element of a list, a value of a map."""
+    if isinstance(descriptor, ListStateDescriptor):
+        return descriptor.elem_type_info
+    return descriptor.value_type_info if isinstance(descriptor, MapStateDescriptor) else descriptor.type_info
+
+
+def _immutable(type_info: TypeInformation) -> bool:
+    if isinstance(type_info, TupleTypeInfo):
+        return all(map(_immutable, type_info.get_field_types()))
+    return isinstance(type_info, BasicTypeInfo)

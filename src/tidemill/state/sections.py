@@ -11,6 +11,7 @@ import pyarrow as pa
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from tidemill.errors import SerializationError
+from tidemill.state.canonical_key import canonical_keys
 from tidemill.state.column_codecs import ColumnCodec, ListCodec, codec_for, decode_column, encode_column
 from tidemill.state.key_groups import GroupCache
 from tidemill.state.state_file import Section
@@ -75,7 +76,7 @@ def read_rows(section: Section, shape: StateShape | None = None) -> Rows:
             columns[name] = decode_column(table.schema.field(index), table.column(index), declared=declared.get(name))
     ops = table.column("op").to_numpy()
     return Rows(
-        keys=columns["key"],
+        keys=canonical_keys(columns["key"]),
         namespaces=columns.get("namespace", []),
         ops=ops.tolist() if ops.any() else [],
         user_keys=columns.get("user_key", []),

@@ -17,10 +17,10 @@ from tidemill.errors import GraphError, StateError, TidemillError
 from tidemill.graph.plan import ChainPlan, JobPlan
 from tidemill.graph.uids import operators_by_uid
 from tidemill.runtime.chain import Chain, ChainSettings
-from tidemill.runtime.exchange import key_extractor
 from tidemill.runtime.inbox import Channel, InputClock
 from tidemill.runtime.launch import prepare
 from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
+from tidemill.runtime.routes import key_extractor
 from tidemill.state.backend import KeyedStateBackend
 from tidemill.state.merging import merge_sections
 from tidemill.state.state_file import decode_sections, encode_sections

@@ -14,6 +14,7 @@ from tidemill.runtime.operators.sink import SinkOperator
 from tidemill.runtime.operators.stateless import (
     FilterOperator,
     FlatMapOperator,
+    MapBatchOperator,
     MapOperator,
     ProcessOperator,
     TimestampsOperator,
@@ -29,6 +30,7 @@ _PLAIN: dict[type, Callable[[Any, OperatorContext], Operator]] = {
     specs.MapSpec: MapOperator,
     specs.FlatMapSpec: FlatMapOperator,
     specs.FilterSpec: FilterOperator,
+    specs.BatchMapSpec: MapBatchOperator,
     specs.ProcessSpec: ProcessOperator,
     specs.ReduceSpec: ReduceOperator,
     specs.CoMapSpec: CoMapOperator,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tidemill.datastream.process_functions import KeyedProcessFunction
+from tidemill.datastream.rolling import RollingFunction
 from tidemill.datastream.specs import ProcessSpec, ReduceSpec
 from tidemill.datastream.state import ReducingStateDescriptor
 from tidemill.datastream.time_domain import TimeDomain
@@ -174,6 +175,8 @@ class ReduceOperator(Operator):
         self._function = spec.function
         self._batch_mode = context.runtime_mode == "BATCH"
         self._reduce = method_of(spec.function, "reduce")
+        # Ours make new records; a user's function may change its first argument.
+        self._pure = isinstance(spec.function, RollingFunction)
 
     def functions(self) -> list[Any]:
         return [self._function]
@@ -193,13 +196,13 @@ class ReduceOperator(Operator):
                 for value, keys.key in zip(batch.values, record_keys, strict=True):
                     add(value)
                 return
-            if is_immutable(batch.values[0]):
+            if self._pure or is_immutable(batch.values[0]):
                 for value, keys.key in zip(batch.values, record_keys, strict=True):
                     add(value)
                     results.append(get())
             else:
                 for value, keys.key in zip(batch.values, record_keys, strict=True):
-                    add(emitted(value))
+                    add(value)
                     results.append(emitted(get()))
         except Exception as error:
             raise self.failed(error, record=value, with_record=True, key=keys.key) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidemill.datastream.sinks import WriterContext
 from tidemill.datastream.specs import SinkSpec
 from tidemill.faults import reach
-from tidemill.runtime.operators.base import Operator, OperatorContext
+from tidemill.runtime.operators.base import FunctionContext, Operator, OperatorContext
 from tidemill.runtime.records import Batch
 
 
@@ -22,9 +22,10 @@ class SinkOperator(Operator):
             self._writer = self._sink.create_writer(self.context.subtask, self.context.parallelism)
         except Exception as error:
             raise self.failed(error, method="create_writer") from error
-        opener = getattr(self._writer, "open", None)
-        if opener is not None:
-            opener(self.context)
+        try:
+            self._writer.open(FunctionContext(self.context))
+        except Exception as error:
+            raise self.failed(error, method="open") from error
 
     def close(self) -> None:
         self._writer.close()
@@ -39,6 +40,10 @@ class SinkOperator(Operator):
             self._writer.write(batch.values, batch.timestamps)
         except Exception as error:
             raise self.failed(error, method="write") from error
+
+    def watermark(self, watermark: int) -> None:
+        super().watermark(watermark)
+        self._writer.write_watermark(watermark)
 
     def end_epoch(self) -> None:
         reach("sink.precommit.before")

@@ -55,9 +55,17 @@ class SourceOperator(Operator):
 
 def records_of(batch: pa.RecordBatch, type_info: TypeInformation | None) -> list[Any]:
     """The rows of an Arrow batch as records: tuples or single values where the type says so, else :class:`Row`."""
-    columns: list[list[Any]] = [column.to_pylist() for column in batch.columns]
+    columns: list[list[Any]] = [_values_of(column) for column in batch.columns]
     if isinstance(type_info, TupleTypeInfo):
         return list(zip(*columns, strict=True))
     if type_info is None or isinstance(type_info, RowTypeInfo):
         return Row.of_columns(tuple(batch.schema.names), columns)
     return columns[0]
+
+
+def _values_of(column: pa.Array) -> list[Any]:
+    if pa.types.is_nested(column.type):  # Arrow's own form of a map is a list of pairs
+        nested: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+        return nested
+    values: list[Any] = column.to_pylist()
+    return values

@@ -11,9 +11,10 @@ from typing import Any
 
 from tidemill.common.watermark_strategy import WatermarkOutput
 from tidemill.datastream.process_functions import ProcessFunction
-from tidemill.datastream.specs import FilterSpec, FlatMapSpec, MapSpec, ProcessSpec, TimestampsSpec
+from tidemill.datastream.specs import BatchMapSpec, FilterSpec, FlatMapSpec, MapSpec, ProcessSpec, TimestampsSpec
 from tidemill.datastream.timerservice import TimerService
 from tidemill.errors import StateError
+from tidemill.runtime.emitted import copying_extend, emitted
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
 from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
 
@@ -40,8 +41,12 @@ class ElementwiseOperator(Operator):
             else:
                 context, call = self.context.backend.context, self._call
                 results = []
-                for context.key, value in zip(batch.keys, remaining, strict=True):
-                    results.append(call(value))
+                if self.context.backend.mutable:
+                    for context.key, value in zip(batch.keys, remaining, strict=True):
+                        results.append(emitted(call(value)))
+                else:
+                    for context.key, value in zip(batch.keys, remaining, strict=True):
+                        results.append(call(value))
         except Exception as error:
             record = batch.values[len(batch) - length_hint(remaining) - 1]
             raise self.failed(error, record=record, with_record=True) from error
@@ -77,7 +82,8 @@ class FlatMapOperator(ElementwiseOperator):
         timestamps: list[int] | None = None if batch.timestamps is None else []
         keys = None if self.context.backend is None else batch.keys
         context = None if self.context.backend is None else self.context.backend.context
-        call, extend = self._call, values.extend
+        copies = self.context.backend is not None and self.context.backend.mutable
+        call, extend = self._call, copying_extend(values) if copies else values.extend
         value = None
         try:
             if timestamps is None and keys is None:
@@ -98,6 +104,26 @@ class FlatMapOperator(ElementwiseOperator):
         except Exception as error:
             raise self.failed(error, record=value, with_record=True) from error
         self.output.emit(values, timestamps)
+
+
+class MapBatchOperator(Operator):
+    """map_batch: as many records out as in, a list of them at a time."""
+
+    def __init__(self, spec: BatchMapSpec, context: OperatorContext) -> None:
+        super().__init__(context)
+        self._function = spec.function
+
+    def functions(self) -> list[Any]:
+        return [self._function]
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        try:
+            results = list(self._function(list(batch.values)))
+            if len(results) != len(batch):
+                raise ValueError(f"map_batch() must return one record for each: {len(batch)} in, {len(results)} out")
+        except Exception as error:
+            raise self.failed(error) from error
+        self.output.emit(results, batch.timestamps)
 
 
 class PlainContext(ProcessFunction.Context, TimerService):
@@ -200,10 +226,15 @@ class TimestampsOperator(Operator):
         self._assigner = spec.strategy.timestamp_assigner
         self._generator = spec.strategy.create_watermark_generator()
         self._marks = _Marks()
+        # In BATCH mode time stands still until the end of input: no record is ever late.
+        self._stands_still = context.runtime_mode == "BATCH"
 
     def process(self, batch: Batch, input_index: int) -> None:
         timestamps = self._stamp(batch)
         values = batch.values
+        if self._stands_still:
+            self.output.emit(values, timestamps)
+            return
         marks, on_event = self._marks, self._generator.on_event
         start = 0
         for position, (value, timestamp) in enumerate(zip(values, timestamps, strict=True)):

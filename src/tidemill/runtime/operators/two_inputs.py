@@ -50,6 +50,16 @@ class _TwoSided(Operator):
             self.context.backend.context.leave()
 
 
+class _CoMapSide(MapOperator):
+    """One side of a map over connected streams, where None stands for no record."""
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        results = Batch(self._apply(batch), batch.timestamps)
+        if type(None) in set(map(type, results.values)):
+            results = results.where([value is not None for value in results.values])
+        self.output.emit(results.values, results.timestamps)
+
+
 class CoMapOperator(_TwoSided):
     """map over connected streams: map1 for the first, map2 for the second."""
 
@@ -57,7 +67,7 @@ class CoMapOperator(_TwoSided):
         super().__init__(spec.function, context)
 
     def _side(self, number: int) -> Operator:
-        return MapOperator(MapSpec(_Side("map", getattr(self._function, f"map{number}"))), self.context)
+        return _CoMapSide(MapSpec(_Side("map", getattr(self._function, f"map{number}"))), self.context)
 
 
 class CoFlatMapOperator(_TwoSided):

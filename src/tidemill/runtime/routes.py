@@ -1,0 +1,212 @@
+"""Where the records of an edge go: one route per kind of partitioning, each dealing whole batches to targets.
+
+Per record nothing happens here but one dictionary look-up for keyed edges; the dealing itself runs in C.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from itertools import compress
+from operator import length_hint
+from typing import Any
+
+from tidemill.datastream.key_selectors import FieldSelector, PositionSelector
+from tidemill.datastream.transformations import Partitioning, PartitionKind
+from tidemill.errors import GraphError, InvalidKeyError
+from tidemill.runtime.failures import user_error
+from tidemill.runtime.records import Batch
+from tidemill.state.canonical_key import canonical_keys
+from tidemill.state.key_groups import TargetCache
+
+#: What a route deals: target, values, timestamps, keys.
+Deal = tuple[int, list[Any], list[int] | None, list[Any] | None]
+
+
+class Route:
+    """Chooses the targets of batches. Lives as long as its sender; each epoch starts it over, so that a re-run deals
+    every record to where it went before."""
+
+    def begin_epoch(self, seed: str) -> None:
+        """A new epoch begins; ``seed`` belongs to the epoch and the sender."""
+
+    def deal(self, batch: Batch) -> Iterator[Deal]:
+        """The parts of a batch, by target."""
+        raise NotImplementedError
+
+
+def route_for(
+    partitioning: Partitioning, operator: str, sender: int, senders: int, targets: int, max_parallelism: int
+) -> Route:
+    """The route of one sender over one edge to ``targets`` subtasks; ``operator`` is the consumer, for messages."""
+    kind = partitioning.kind
+    if kind is PartitionKind.KEY_GROUP:
+        return KeyRoute(operator, partitioning, max_parallelism, targets)
+    if kind is PartitionKind.CUSTOM:
+        return CustomRoute(operator, partitioning, targets)
+    if kind is PartitionKind.BROADCAST or kind is PartitionKind.GLOBAL:
+        return FixedRoute(0)
+    if kind is PartitionKind.FORWARD:
+        if sender >= targets:
+            raise GraphError(f"{operator}: a forward edge needs equal parallelism on both ends")
+        return FixedRoute(sender)
+    if kind is PartitionKind.SHUFFLE:
+        return ShuffleRoute(targets)
+    if kind is PartitionKind.RESCALE:
+        return RoundRobinRoute(rescale_targets(sender, senders, targets), 0)
+    return RoundRobinRoute(list(range(targets)), sender)
+
+
+class FixedRoute(Route):
+    """Everything to one target."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+
+    def deal(self, batch: Batch) -> Iterator[Deal]:
+        yield self._target, batch.values, batch.timestamps, None
+
+
+def rescale_targets(sender: int, senders: int, targets: int) -> list[int]:
+    """The local group of targets of a rescale edge: as in Flink, neighbours share neighbours."""
+    if targets >= senders:
+        return list(range(sender * targets // senders, (sender + 1) * targets // senders)) or [targets - 1]
+    return [sender * targets // senders]
+
+
+class RoundRobinRoute(Route):
+    """Record by record to the next target, done by slicing with a stride."""
+
+    def __init__(self, targets: list[int], start: int) -> None:
+        self._targets = targets
+        self._start = start % len(targets)
+        self._next = self._start
+
+    def begin_epoch(self, seed: str) -> None:
+        self._next = self._start
+
+    def deal(self, batch: Batch) -> Iterator[Deal]:
+        count = len(self._targets)
+        if count == 1:
+            yield self._targets[0], batch.values, batch.timestamps, None
+            return
+        for offset in range(min(count, len(batch.values))):
+            timestamps = None if batch.timestamps is None else batch.timestamps[offset::count]
+            yield self._targets[(self._next + offset) % count], batch.values[offset::count], timestamps, None
+        self._next = (self._next + len(batch.values)) % count
+
+
+class _PickedRoute(Route):
+    """Routes by a list of targets, one per record."""
+
+    def __init__(self, targets: int) -> None:
+        self._count = targets
+
+    def _deal(self, batch: Batch, chosen: list[int], keys: list[Any] | None) -> Iterator[Deal]:
+        if self._count == 1:
+            yield 0, batch.values, batch.timestamps, keys
+            return
+        if self._count <= 256:
+            # One byte per record and a translation table per target: selection runs in C.
+            marks = bytes(chosen)
+            for target in set(marks):
+                picks = marks.translate(_PICKS[target])
+                timestamps = None if batch.timestamps is None else list(compress(batch.timestamps, picks))
+                kept = None if keys is None else list(compress(keys, picks))
+                yield target, list(compress(batch.values, picks)), timestamps, kept
+            return
+        positions: dict[int, list[int]] = {}
+        for position, target in enumerate(chosen):
+            positions.setdefault(target, []).append(position)
+        for target, places in positions.items():
+            timestamps = None if batch.timestamps is None else [batch.timestamps[i] for i in places]
+            kept = None if keys is None else [keys[i] for i in places]
+            yield target, [batch.values[i] for i in places], timestamps, kept
+
+
+_PICKS = [bytes(other == target for other in range(256)) for target in range(256)]
+
+
+class ShuffleRoute(_PickedRoute):
+    """Uniformly random, from a seed that belongs to the epoch: a re-run sends every record where it went before."""
+
+    def __init__(self, targets: int) -> None:
+        super().__init__(targets)
+        self._random = random.Random()
+
+    def begin_epoch(self, seed: str) -> None:
+        self._random.seed(seed)
+
+    def deal(self, batch: Batch) -> Iterator[Deal]:
+        yield from self._deal(batch, self._random.choices(range(self._count), k=len(batch.values)), None)
+
+
+class KeyRoute(_PickedRoute):
+    """By the key group of the record's key. Keys travel with the records unless they are a plain field of them."""
+
+    def __init__(self, operator: str, partitioning: Partitioning, max_parallelism: int, targets: int) -> None:
+        super().__init__(targets)
+        self._extract = key_extractor(operator, partitioning.selector)
+        # What a user's function says may differ the next time: it is asked once.
+        self._send_keys = not isinstance(partitioning.selector, (PositionSelector, FieldSelector))
+        self._operator = operator
+        self._target_of = TargetCache(max_parallelism, targets)
+
+    def deal(self, batch: Batch) -> Iterator[Deal]:
+        keys = self._extract(batch.values)
+        try:
+            chosen = self._target_of.targets(keys)
+        except InvalidKeyError as error:
+            raise InvalidKeyError(f"key_by before {self._operator}: {error}") from error
+        yield from self._deal(batch, chosen, keys if self._send_keys else None)
+
+
+def is_field(selector: Any) -> bool:
+    """Whether a key is a plain field of its record: then it need not travel beside it, the receiver takes it again.
+
+    The result of a user's function does travel: it is called once per record, and may be anything.
+    """
+    return isinstance(selector, (PositionSelector, FieldSelector))
+
+
+def key_extractor(operator: str, selector: Any) -> Callable[[list[Any]], list[Any]]:
+    """A function from a list of values to the list of their keys."""
+    if is_field(selector):
+        bulk = selector.bulk
+        return lambda values: canonical_keys(bulk(values))
+
+    def extract(values: list[Any]) -> list[Any]:
+        remaining = iter(values)
+        try:
+            keys = list(map(selector, remaining))
+        except Exception as error:
+            record = values[len(values) - length_hint(remaining) - 1]
+            raise user_error(f"the key selector before {operator}", error, record=record) from error
+        return canonical_keys(keys)
+
+    return extract
+
+
+class CustomRoute(_PickedRoute):
+    """By the user's partitioner."""
+
+    def __init__(self, operator: str, partitioning: Partitioning, targets: int) -> None:
+        super().__init__(targets)
+        self._extract = key_extractor(operator, partitioning.selector)
+        self._partition: Any = partitioning.custom
+        self._operator = operator
+
+    def deal(self, batch: Batch) -> Iterator[Deal]:
+        chosen = []
+        for key in self._extract(batch.values):
+            try:
+                target = self._partition(key, self._count)
+            except Exception as error:
+                raise user_error(f"the partitioner before {self._operator}", error, key=key) from error
+            if type(target) is not int or not 0 <= target < self._count:
+                raise GraphError(
+                    f"the partitioner before {self._operator} returned {target!r} for key {key!r}; "
+                    f"it must return an int from 0 to {self._count - 1}"
+                )
+            chosen.append(target)
+        yield from self._deal(batch, chosen, None)
