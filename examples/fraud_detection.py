@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from examples.support.demo import run_demo
+from examples.support.demo import STARTS, run_demo
 from examples.support.findings import LARGE, SMALL, TRAVEL, Alert, Statement, to_line
 from examples.support.payments import MIDNIGHT, MINUTE, Payment, PaymentSource
 from tidemill.common import Configuration, Encoder, Types, WatermarkStrategy
@@ -42,6 +42,7 @@ class FraudDetector(KeyedProcessFunction):
         self.totals = get_state(ValueStateDescriptor("totals", Types.TUPLE([Types.LONG(), Types.LONG()])))
         self.tested = get_state(ValueStateDescriptor("tested", Types.LONG()))
         self.countries = get_map_state(MapStateDescriptor("countries", Types.STRING(), Types.LONG()))
+        runtime_context.get_metrics_group().counter(STARTS).inc()  # once per worker, so once more after a kill
 
     def process_element(self, value: Payment, ctx: KeyedProcessFunction.Context) -> Iterator[Alert]:
         self.add_to_totals(value, ctx)
@@ -82,9 +83,8 @@ class FraudDetector(KeyedProcessFunction):
 
 def build(env: StreamExecutionEnvironment, source: PaymentSource, output: Path) -> None:
     """The program: payments in, alerts and statements out, each into files of its own, exactly once."""
-    payments = env.from_source(source, None, "payments").uid("payments")
-    timed = payments.assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps()).uid("time")
-    alerts = timed.key_by(lambda payment: payment.card, Types.LONG()).process(FraudDetector()).uid("detector")
+    payments = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "payments").uid("payments")
+    alerts = payments.key_by(lambda payment: payment.card, Types.LONG()).process(FraudDetector()).uid("detector")
     alerts.map(to_line).sink_to(files_in(output / "alerts")).uid("alerts")
     alerts.get_side_output(STATEMENTS).map(to_line).sink_to(files_in(output / "statements")).uid("statements")
 

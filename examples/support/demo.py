@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ from examples.support.view import Progress, View, open_view
 from examples.support.workers import Worker, kill_when_busy, workers_of_this_process
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.errors import TidemillError
+from tidemill.runtime.coordinator import EpochStats
 from tidemill.runtime.job import RunningJob
 
 #: The demo promises to take less than 90 seconds; what takes longer has failed.
@@ -29,6 +31,9 @@ _SECONDS_TO_CANCEL: Final = 15
 _POLL_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 0.5  # looking through all processes takes some milliseconds
 _RATE_SECONDS: Final = 3.0
+
+#: The metric by which a stateful function tells that it was opened, and so that its state was loaded.
+STARTS: Final = "starts"
 
 Build = Callable[[StreamExecutionEnvironment, PaymentSource, Path], None]
 
@@ -52,10 +57,18 @@ def run_demo(env: StreamExecutionEnvironment, source: PaymentSource, build: Buil
             console.print("Interrupted: the job is cancelled.")
             return 130
         except (TidemillError, TimeoutError) as error:
-            console.print(f"[bold red]The job failed:[/] {error}", highlight=False)
-            console.print("".join(spark_log.read_text(errors="replace").splitlines(keepends=True)[-30:]), markup=False)
+            log = spark_log.read_text(errors="replace").splitlines()[-30:]
+            console.print("The job failed:", str(error), "The end of Spark's log:", *log, sep="\n", markup=False)
             return 1
-        return _judge(console, written_findings(output), true_findings(source.everything()), watch)
+        return judge(console, written_findings(output), true_findings(source.everything()), watch.recovery)
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """How long it took until an epoch was committed after a worker was killed."""
+
+    killed_pid: int
+    seconds: float
 
 
 class _Watch:
@@ -75,8 +88,8 @@ class _Watch:
         self._workers: dict[int, Worker] = {}
         self._looked = 0.0
         self._killed_at = 0.0
-        self.killed: Worker | None = None
-        self.recovery_seconds: float | None = None
+        self._killed: Worker | None = None
+        self.recovery: Recovery | None = None
 
     def until_over(self) -> None:
         """Return when the job has finished; raise what it failed with. Nothing of it runs afterwards."""
@@ -96,23 +109,21 @@ class _Watch:
 
     def _step(self) -> None:
         now = time.monotonic()
-        committed = self._note_epochs(now)
+        self._note_epochs(now)
         self._note_alerts()
-        if now - self._looked > _LOOK_SECONDS or (committed and self.killed and self.recovery_seconds is None):
-            self._looked = now
-            self._workers = workers_of_this_process()
-            self._progress.workers = {slot: worker.pid for slot, worker in self._workers.items()}
-        if self.killed is None:
-            if self._workers and self._progress.records * 2 >= self._progress.total_records:
-                self._kill()
-        elif committed and self.recovery_seconds is None:
-            self._note_recovery(now)
+        if now - self._looked > _LOOK_SECONDS:
+            self._look_at_workers()
+        half_way = self._progress.records * 2 >= self._progress.total_records
+        if half_way and self._killed is None and self._workers:
+            self._kill()
         self._view.show(self._progress)
 
-    def _note_epochs(self, now: float) -> bool:
-        """Take what was committed since the last look; whether there was anything."""
+    def _note_epochs(self, now: float) -> None:
+        """Take what was committed since the last look."""
         new = [stats for stats in list(self._job.epochs) if stats.epoch > self._last_epoch]
         progress = self._progress
+        if new and not self._last_epoch:
+            self._view.event("first epoch committed, the stream is live")
         for stats in new:
             self._last_epoch = stats.epoch
             progress.epochs += 1
@@ -122,12 +133,11 @@ class _Watch:
             progress.bytes_written += stats.delta_bytes
             progress.epoch_seconds.append(stats.seconds)
             self._recent.append((now, stats.records_in))
+            if self._killed and self.recovery is None and _starts(stats):
+                self._note_recovery(Recovery(self._killed.pid, now - self._killed_at))
         while self._recent and now - self._recent[0][0] > _RATE_SECONDS:
             self._recent.popleft()
-        if new and progress.epochs == len(new):
-            self._view.event("first epoch committed, the stream is live")
         progress.rate = sum(records for _, records in self._recent) / _RATE_SECONDS
-        return bool(new)
 
     def _note_alerts(self) -> None:
         new = [file for file in committed_files(self._alert_folder) if file not in self._alert_files]
@@ -137,29 +147,37 @@ class _Watch:
             self._view.alert(Alert(*fields))
 
     def _kill(self) -> None:
-        self.killed = kill_when_busy(list(self._workers.values()))
+        self._killed = kill_when_busy(list(self._workers.values()))
         self._killed_at = time.monotonic()
         share = self._progress.state_entries // len(self._workers)
         self._view.event(
-            f"kill -9 {self.killed.pid}: the worker of slot {self.killed.slot}, in the middle of epoch "
-            f"{self._last_epoch + 1}, with about {share:,} state entries in its memory"
+            f"kill -9 {self._killed.pid}: the worker of slot {self._killed.slot}, in the middle of epoch "
+            f"{self._last_epoch + 1}, with {share:,} state entries"
         )
 
-    def _note_recovery(self, now: float) -> None:
-        """An epoch was committed after the kill; it counts if another process has done the work of the dead one."""
-        heir = self._workers.get(self.killed.slot) if self.killed else None
-        if heir is None or heir == self.killed:
-            return
-        self.recovery_seconds = now - self._killed_at
+    def _note_recovery(self, recovery: Recovery) -> None:
+        """An epoch was committed for which state had to be loaded: another process does the work of the dead one."""
+        self.recovery = recovery
+        self._look_at_workers()
+        workers = ", ".join(str(worker.pid) for worker in self._workers.values())
         self._view.event(
-            f"recovered: process {heir.pid} has loaded the committed state of slot {heir.slot}, and epoch "
-            f"{self._last_epoch} is committed, {self.recovery_seconds:.1f} s after the kill"
+            f"recovered in {recovery.seconds:.1f} s: a new worker has loaded the committed state, "
+            f"epoch {self._last_epoch} is committed (workers: {workers})"
         )
 
+    def _look_at_workers(self) -> None:
+        self._looked = time.monotonic()
+        self._workers = workers_of_this_process()
+        self._progress.workers = {slot: worker.pid for slot, worker in self._workers.items()}
 
-def _judge(console: Console, found: Findings, truth: Findings, watch: _Watch) -> int:
-    """Print the comparison and the verdict."""
-    equal = found == truth
+
+def _starts(stats: EpochStats) -> float:
+    """How many subtasks were started for an epoch, because no worker had them at hand."""
+    return sum(value for name, value in stats.metrics.items() if name.endswith(f".{STARTS}"))
+
+
+def judge(console: Console, found: Findings, truth: Findings, recovery: Recovery | None) -> int:
+    """Print the comparison and the verdict; returns the exit code."""
     table = Table(title="what the job wrote, and the truth", title_justify="left")
     for heading in ("", "job", "truth"):
         table.add_column(heading, justify="right" if heading else "left")
@@ -174,16 +192,16 @@ def _judge(console: Console, found: Findings, truth: Findings, watch: _Watch) ->
     ):
         table.add_row(name, f"{job:,}", f"{true:,}", style=None if job == true else "bold red")
     console.print(table)
-    if watch.killed is None or watch.recovery_seconds is None:
-        console.print("[bold red]No worker was killed and recovered: the demo has shown nothing.[/]")
+    if recovery is None:
+        console.print("[bold red]No worker was killed and replaced: the demo has shown nothing.[/]")
         return 1
-    killed = f"Worker {watch.killed.pid} was killed, the job recovered in {watch.recovery_seconds:.1f} s."
+    killed = f"Worker {recovery.killed_pid} was killed, the job recovered in {recovery.seconds:.1f} s."
     console.print(killed, highlight=False)
-    if equal:
-        console.print("[bold green]Nothing lost, nothing repeated.[/]")
-        return 0
-    console.print("[bold red]The results differ from the truth.[/]")
-    return 1
+    if found != truth:
+        console.print("[bold red]The results differ from the truth.[/]")
+        return 1
+    console.print("[bold green]Nothing lost, nothing repeated.[/]")
+    return 0
 
 
 @contextlib.contextmanager

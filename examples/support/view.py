@@ -18,8 +18,9 @@ from rich.text import Text
 from examples.support.findings import Alert
 
 _BARS: Final = " ▁▂▃▄▅▆▇█"
-_ALERTS_SHOWN: Final = 6
-_EVENTS_SHOWN: Final = 7
+#: Such that all of the page fits on a terminal of 80 columns and 24 lines.
+_ALERTS_SHOWN: Final = 4
+_EVENTS_SHOWN: Final = 6
 _SECONDS_PER_LINE: Final = 2.0
 
 
@@ -139,18 +140,17 @@ class LiveView:
         numbers.add_column(no_wrap=True)
         numbers.add_row("payments", f"[bold]{progress.records:,}[/] of {progress.total_records:,}")
         numbers.add_row("", ProgressBar(total=progress.total_records, completed=progress.records, width=40))
-        numbers.add_row("throughput", f"[bold]{progress.rate:,.0f}[/] payments/s")
-        numbers.add_row("epochs", f"[bold]{progress.epochs:,}[/] committed")
+        numbers.add_row("speed", f"[bold]{progress.rate:,.0f}[/] payments/s in {progress.epochs:,} committed epochs")
         numbers.add_row("epoch time", Text(_sparkline(progress.epoch_seconds), style="cyan"))
         last, written = _size(progress.bytes_last_epoch), _size(progress.bytes_written)
         numbers.add_row("state", f"[bold]{progress.state_entries:,}[/] entries; written: {last} last, {written} in all")
-        numbers.add_row("workers", workers or "none yet")
+        numbers.add_row("workers", workers or "none")
         alerts = "\n".join(_describe(alert) for alert in reversed(self._alerts)) or "none yet"
         title = "[bold]Tidemill[/] · card fraud detection on Spark"
         return Group(
             Panel(numbers, title=title, subtitle=f"{elapsed:.0f} s", title_align="left", subtitle_align="right"),
-            Panel(Text(alerts), title=f"alerts: {progress.alerts}", title_align="left", border_style="red"),
             Panel(Text("\n".join(self._events)), title="events", title_align="left", border_style="yellow"),
+            Panel(Text(alerts), title=f"alerts: {progress.alerts}", title_align="left", border_style="red"),
         )
 
 

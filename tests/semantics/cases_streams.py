@@ -249,7 +249,7 @@ CASES = [
         ],
         spark=True,
     ),
-    Case("side-output-keyed", side_by_key, side_sums(), lambda n: n % 3),
+    Case("side-output-keyed", side_by_key, side_sums()),
     Case("split-select", split_select, [-1, -2, -3, *range(4, 13)]),
     Case("shuffle", spread_by("shuffle"), DOUBLED),
     Case("rebalance", spread_by("rebalance"), DOUBLED, spark=True),

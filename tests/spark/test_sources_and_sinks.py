@@ -126,16 +126,32 @@ def test_file_stream_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -
     source = tmp_path / "in"
     source.mkdir()
 
-    def run(names: str) -> list[Any]:
+    def run(names: str, until: int) -> None:
         for name in names:
             (source / f"{name}.json").write_text('{"k": "a"}\n')
         env = environment(durable(tmp_path / "checkpoints"))
         stream = env.read_json(str(source), "k STRING", {"maxFilesPerTrigger": "1"}, watch=True)
-        with stream.key_by(lambda row: row.k).process(Count()).execute_and_collect() as results:
-            return [next(results) for _ in names]
+        stream.key_by(lambda row: row.k).process(Count()).map(str).sink_to(files(tmp_path / "out"))
+        client = env.execute_async("stream")
+        eventually(lambda: len(written(tmp_path / "out")) >= until)
+        client.cancel().result(30)
 
-    assert run("123") == [("a", 1), ("a", 2), ("a", 3)]
-    assert run("45") == [("a", 4), ("a", 5)]
+    run("123", until=3)
+    run("45", until=5)
+    assert written(tmp_path / "out") == [f"('a', {n})" for n in range(1, 6)]
+
+
+def files(folder: Path) -> FileSink:
+    return (
+        FileSink.for_row_format(str(folder), Encoder.simple_string_encoder())
+        .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        .build()
+    )
+
+
+def written(folder: Path) -> list[str]:
+    """The lines of all files a reader of a sink's directory sees."""
+    return sorted(line for path in folder.glob("[!.]*") for line in path.read_text().splitlines())
 
 
 def test_rate_source_as_tuples(spark: SparkSession) -> None:
@@ -161,17 +177,11 @@ def test_print_reaches_the_driver(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_file_sink_shows_whole_epochs_only(tmp_path: Path) -> None:
     env = environment({"execution.epoch.max-records": "25"})
-    sink = (
-        FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
-        .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
-        .build()
-    )
-    env.from_sequence(1, 100).map(str).sink_to(sink)
+    env.from_sequence(1, 100).map(str).sink_to(files(tmp_path / "out"))
     env.execute("files")
-    files = [path for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")]
-    assert len(files) >= 4
-    assert sorted(int(line) for path in files for line in path.read_text().splitlines()) == list(range(1, 101))
-    assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
+    assert len(list((tmp_path / "out").iterdir())) >= 4
+    assert sorted(map(int, written(tmp_path / "out"))) == list(range(1, 101))
+    assert not list((tmp_path / "out").glob(".*"))
 
 
 class AppendToFile(SinkFunction):

@@ -54,8 +54,9 @@ class SubtaskId:
 class Ack:
     """A subtask's barrier row: everything the driver needs to know about its epoch.
 
-    ``consumed`` maps each sender whose parcels were read to the attempt that sent them. ``watermark`` is the output
-    watermark, ``next_timer`` the earliest pending processing-time timer. ``committables`` is keyed by sink uid.
+    ``consumed`` maps each sender whose parcels were read to the attempt that sent them. ``watermark`` is that of the
+    chain's head, ``marks`` are those of operators behind it that make their own, by uid. ``next_timer`` is the earliest
+    pending processing-time timer. ``committables`` is keyed by sink uid.
     """
 
     subtask: SubtaskId
@@ -65,6 +66,7 @@ class Ack:
     consumed: dict[SubtaskId, Attempt] = field(default_factory=dict)
     pieces: tuple[Piece, ...] = ()
     watermark: int = -(2**63)
+    marks: dict[str, int] = field(default_factory=dict)
     next_timer: int | None = None
     committables: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
@@ -89,8 +91,9 @@ class Manifest:
     """A committed epoch (``kind == "epoch"``) or the opening of a lineage (``kind == "takeover"``).
 
     ``attempts`` maps each chain to the attempts of its subtasks that this epoch was made of: only a worker that ran
-    exactly that attempt may go on with what it has in memory. ``operators`` describes uids, names, state kinds and
-    types, for checks before a restore. ``spark`` holds Spark's own positions verbatim for streaming queries.
+    exactly that attempt may go on with what it has in memory. ``watermarks`` has one per subtask, for each chain and
+    for each operator inside a chain that makes its own. ``operators`` describes uids, names, state kinds and types, for
+    checks before a restore. ``spark`` holds Spark's own positions verbatim for streaming queries.
     ``operators_slot`` is None where ``operators`` is the description itself, else the slot of the manifest that holds
     it. ``checkpoints`` are the slots of the retained checkpoints, oldest first.
     """

@@ -144,7 +144,8 @@ def build_manifest(
     totals: dict[str, float] = {}
     for ack in publish.acks:
         attempts.setdefault(ack.subtask.chain, []).append(ack.attempt)
-        watermarks.setdefault(ack.subtask.chain, []).append(ack.watermark)
+        for owner, watermark in {**ack.marks, ack.subtask.chain: ack.watermark}.items():
+            watermarks.setdefault(owner, []).append(watermark)
         for sink, data in ack.committables.items():
             of_sink = committables.setdefault(sink, {}) if data else {}
             if ack.subtask.subtask in of_sink:

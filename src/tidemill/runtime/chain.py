@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from tidemill.runtime.operators.sink import SinkOperator
 from tidemill.runtime.operators.source import SourceOperator
 from tidemill.runtime.operators.stateless import TimestampsOperator
 from tidemill.runtime.output import Output, Receiver
-from tidemill.runtime.records import Batch
+from tidemill.runtime.records import MIN_TIME, Batch
 from tidemill.state.backend import KeyedStateBackend
 from tidemill.state.key_groups import KeyGroupRange
 from tidemill.state.state_file import Section
@@ -123,17 +123,23 @@ class Chain:
                     if closer is not None:
                         closer()
 
-    def restore_watermark(self, watermark: int) -> None:
-        """Start from the committed output watermark: all operators, or those from the one that makes watermarks on."""
-        first = max(
-            (p for p, operator in enumerate(self.operators) if isinstance(operator, TimestampsOperator)), default=0
-        )
-        for operator in self.operators[first:]:
-            operator.current_watermark = max(operator.current_watermark, watermark)
+    def restore_watermarks(self, watermark: int, marks: Mapping[str, int]) -> None:
+        """Set all clocks to the committed ones: the head's, and of operators that make watermarks by ``marks``."""
+        self.head.current_watermark = watermark
+        for link in self.plan.links:  # producers come before consumers
+            operator = self.operators[link.target]
+            if isinstance(operator, TimestampsOperator):
+                operator.current_watermark = marks.get(operator.context.plan.uid, MIN_TIME)
+            else:
+                operator.current_watermark = self.operators[link.source].current_watermark
 
-    def output_watermark(self) -> int:
-        """How far time has come at the end of the chain."""
-        return self.operators[-1].current_watermark
+    def marks(self) -> dict[str, int]:
+        """The clocks of operators behind the head that make watermarks, by uid."""
+        return {
+            operator.context.plan.uid: operator.current_watermark
+            for operator in self.operators[1:]
+            if isinstance(operator, TimestampsOperator)
+        }
 
     def begin_epoch(self, clock: int, writer: dict[str, Any]) -> None:
         """Start an epoch: states, clocks and writers are made ready, and processing-time timers that are due fire."""
@@ -202,7 +208,11 @@ class Chain:
             parallelism=self.parallelism,
             attempt_number=settings.attempt_number,
             # What a source reads has the type it was declared with: Spark's schema and from_collection() see to that.
-            output=Output(f"operator {plan.name!r} (uid {plan.uid})", plan.output_type if plan.inputs else None),
+            output=Output(
+                f"operator {plan.name!r} (uid {plan.uid})",
+                plan.output_type if plan.inputs else None,
+                plan.side_outputs,
+            ),
             metrics=OperatorMetrics(),
             job_parameters=settings.job_parameters,
             runtime_mode=settings.runtime_mode,

@@ -175,30 +175,39 @@ class Coordinator:
         return self.head.next_timer is not None and self.head.next_timer <= self._clock()
 
     def close(self) -> None:
-        """Stop background work, release committers and the engine's hold on the job."""
+        """Stop background work, release the engine's hold on the job, remove what its sinks left, release committers.
+
+        Never raises: what cannot be put away is logged, so that the job ends with its own error.
+        """
+        steps: list[Callable[[], None]] = [self._engine.close, self._sweep]
         if self._snapshots is not None:
-            self._snapshots.stop()
-        for committer in self._committers.values():
-            committer.close()
-        self._engine.close()
+            steps.insert(0, self._snapshots.stop)
+        steps += [committer.close for committer in self._committers.values()]
+        for step in steps:
+            try:
+                step()
+            except Exception as error:
+                log.warning("job %s was not put away completely: %s", self._bundle.job_id, error)
 
     def _context(self, epoch: Epoch, run: int, inputs: EpochInput) -> EpochContext:
         head = self.head
         parallelism = tuple(self._width(chain.id, chain.parallelism, inputs) for chain in self._plan.chains)
         attempts: dict[int, tuple[str, ...]] = {}
-        clocks: dict[int, tuple[int, ...]] = {}
+        clocks: dict[int, dict[str, tuple[int, ...]]] = {}
         lowest: int | None = None
         for chain in self._plan.chains:
             uid = chain.head.uid
             if chain.head.keyed and uid in head.attempts:
                 attempts[chain.id] = tuple(head.attempts[uid])
-            marks = head.watermarks.get(uid)
-            if marks:
-                low = min(marks)
-                lowest = low if lowest is None else min(lowest, low)
-                if low > MIN_TIME:
+            for operator in chain.operators:
+                marks = head.watermarks.get(operator.uid)
+                if marks and max(marks) > MIN_TIME:
+                    low = min(marks)
+                    lowest = low if lowest is None else min(lowest, low)
+                    # With another parallelism nobody knows whose clock it was: the slowest holds for all.
                     same = len(marks) == parallelism[chain.id]
-                    clocks[chain.id] = tuple(marks) if same else (low,) * parallelism[chain.id]
+                    of_chain = clocks.setdefault(chain.id, {})
+                    of_chain[operator.uid] = tuple(marks) if same else (low,) * parallelism[chain.id]
         return EpochContext(
             job_id=self._bundle.job_id,
             lineage=self.lineage,
@@ -256,6 +265,11 @@ class Coordinator:
                 )
             committer.commit([Committed(manifest.epoch, subtask, data) for subtask, data in sorted(by_subtask.items())])
         reach("sink.commit.after")
+
+    def _sweep(self) -> None:
+        """Remove what killed attempts of this driver left in the sinks; after a takeover it is the successor's."""
+        if self.lineage and self._log.last_slot() == self.head.slot:
+            self._discard_leftovers()
 
     def _discard_leftovers(self) -> None:
         head = self.head

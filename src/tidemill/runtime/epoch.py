@@ -14,7 +14,8 @@ class EpochContext:
     """Everything a subtask must know about its epoch.
 
     ``head`` is the slot of the manifest the epoch builds on. ``attempts`` names, per chain, the attempts that manifest
-    was made of. ``clocks`` gives each chain's committed input watermark per subtask. ``clock`` is the processing time,
+    was made of. ``clocks`` gives, per chain, the committed watermarks of its subtasks, by the uid of the operator whose
+    clock it is: the head, and operators behind it that make watermarks. ``clock`` is the processing time,
     fixed by the driver for the whole epoch. ``last`` marks the final epoch of a bounded job: time goes to its end.
     """
 
@@ -26,7 +27,7 @@ class EpochContext:
     clock: int
     parallelism: tuple[int, ...]
     attempts: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    clocks: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    clocks: dict[int, dict[str, tuple[int, ...]]] = field(default_factory=dict)
     watermark_base: int = MIN_TIME
     last: bool = False
 
@@ -38,7 +39,10 @@ class EpochContext:
         fields = json.loads(text)
         fields["parallelism"] = tuple(fields["parallelism"])
         fields["attempts"] = {int(chain): tuple(attempts) for chain, attempts in fields["attempts"].items()}
-        fields["clocks"] = {int(chain): tuple(clocks) for chain, clocks in fields["clocks"].items()}
+        fields["clocks"] = {
+            int(chain): {uid: tuple(clocks) for uid, clocks in by_uid.items()}
+            for chain, by_uid in fields["clocks"].items()
+        }
         return cls(**fields)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ from tidemill.graph.uids import operators_by_uid
 from tidemill.runtime.chain import ChainSettings
 from tidemill.runtime.coordinator import Coordinator
 from tidemill.runtime.job import StopSignal
+from tidemill.runtime.scratch import scratch_directory
 from tidemill.runtime.split_input import SplitInput
 from tidemill.runtime.task import JobBundle
 
@@ -93,11 +92,7 @@ def open_storage(configuration: Configuration, job_id: str) -> tuple[Storage, Pa
     """
     directory = configuration.get(CheckpointingOptions.DIRECTORY)
     if directory is None:
-        root = Path(tempfile.mkdtemp(prefix="tidemill-"))
-
-        def remove() -> None:
-            shutil.rmtree(root, ignore_errors=True)
-
+        root, remove = scratch_directory()
         # Nobody can come back to a temporary directory: there is no point in waiting for the disk.
         return storage_for(str(root), durable=False), root, remove
     location = f"{directory.rstrip('/')}/{job_id}"

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import cloudpickle
 
-from tidemill.errors import TidemillError
+from tidemill.errors import SerializationError, TidemillError
 
 _VERSION: Final = 1
 # version, kind, target level, edge, target, sender, seq, part, parts, watermark, attempt
@@ -128,8 +128,19 @@ def encode_records(values: list[Any], timestamps: Any, keys: Any, marks: Any) ->
                 return pickle.dumps(content, 5)
         return pickle.dumps(content, 5)
     except (pickle.PicklingError, AttributeError, TypeError):
-        by_value: bytes = cloudpickle.dumps(content, 5)
-        return by_value
+        return _by_value(content)
+
+
+def _by_value(content: tuple[Any, ...]) -> bytes:
+    try:
+        data: bytes = cloudpickle.dumps(content, 5)
+    except Exception as error:
+        kinds = sorted({type(value).__qualname__ for value in content[0]})
+        raise SerializationError(
+            f"a record of type {' or '.join(kinds[:5])} cannot be sent to another task: {type(error).__name__}: {error}. "
+            "Records that cross an exchange must be picklable."
+        ) from error
+    return data
 
 
 def decode_records(data: bytes | memoryview) -> tuple[list[Any], list[int] | None, list[Any] | None, Any]:

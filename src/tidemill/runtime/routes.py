@@ -6,6 +6,7 @@ Per record nothing happens here but one dictionary look-up for keyed edges; the 
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Callable, Iterator
 from itertools import compress
 from operator import length_hint
@@ -75,15 +76,18 @@ def rescale_targets(sender: int, senders: int, targets: int) -> list[int]:
 
 
 class RoundRobinRoute(Route):
-    """Record by record to the next target, done by slicing with a stride."""
+    """Record by record to the next target, done by slicing with a stride.
+
+    Each epoch begins somewhere else: the few records of many small epochs must not all go to one target.
+    """
 
     def __init__(self, targets: list[int], start: int) -> None:
         self._targets = targets
-        self._start = start % len(targets)
-        self._next = self._start
+        self._start = start
+        self._next = start % len(targets)
 
     def begin_epoch(self, seed: str) -> None:
-        self._next = self._start
+        self._next = (self._start + zlib.crc32(seed.encode())) % len(self._targets)
 
     def deal(self, batch: Batch) -> Iterator[Deal]:
         count = len(self._targets)
@@ -148,7 +152,7 @@ class KeyRoute(_PickedRoute):
         super().__init__(targets)
         self._extract = key_extractor(operator, partitioning.selector)
         # What a user's function says may differ the next time: it is asked once.
-        self._send_keys = not isinstance(partitioning.selector, (PositionSelector, FieldSelector))
+        self._send_keys = not is_field(partitioning.selector)
         self._operator = operator
         self._target_of = TargetCache(max_parallelism, targets)
 
@@ -173,7 +177,14 @@ def key_extractor(operator: str, selector: Any) -> Callable[[list[Any]], list[An
     """A function from a list of values to the list of their keys."""
     if is_field(selector):
         bulk = selector.bulk
-        return lambda values: canonical_keys(bulk(values))
+
+        def extract_fields(values: list[Any]) -> list[Any]:
+            try:
+                return canonical_keys(bulk(values))
+            except InvalidKeyError as error:
+                raise InvalidKeyError(f"key_by before {operator}: {error}") from None
+
+        return extract_fields
 
     def extract(values: list[Any]) -> list[Any]:
         remaining = iter(values)

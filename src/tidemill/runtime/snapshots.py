@@ -23,7 +23,7 @@ from tidemill.checkpoint.names import snapshot_file_name, snapshot_id
 from tidemill.checkpoint.restore import PieceReader, committed_pieces, pieces_for
 from tidemill.checkpoint.snapshot_index import SnapshotIndex, write_snapshot_index
 from tidemill.checkpoint.storage import Storage
-from tidemill.errors import CheckpointError, FencedError
+from tidemill.errors import FencedError, TidemillError
 from tidemill.faults import reach
 from tidemill.state.merging import merge_sections
 from tidemill.state.state_file import Section, decode_sections, encode_sections
@@ -144,7 +144,7 @@ class Snapshots:
                     self._merge(manifests, head, plan)
             except FencedError:
                 return  # the next publish finds out too, and stops the job
-            except CheckpointError as error:
+            except TidemillError as error:
                 # The state is whole without the merge: it is tried again after the next epoch.
                 log.warning("a background snapshot failed and will be tried again: %s", error)
 

@@ -32,7 +32,7 @@ from tidemill.checkpoint.model import Ack, Attempt, Epoch, Piece, SectionInfo, S
 from tidemill.checkpoint.names import delta_name
 from tidemill.checkpoint.storage import Storage
 from tidemill.datastream.transformations import PartitionKind
-from tidemill.errors import CheckpointError, TidemillError
+from tidemill.errors import CheckpointError, CorruptFileError, TidemillError
 from tidemill.faults import reach
 from tidemill.graph.plan import ExchangeEdge, JobPlan
 from tidemill.runtime.chain import Chain, ChainSettings
@@ -45,6 +45,7 @@ from tidemill.runtime.parcels import HEADER_SIZE, Header, Kind, order_of
 from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.routes import key_extractor, route_for
 from tidemill.runtime.warm import WarmChains
+from tidemill.state.canonical_key import canonical_keys
 from tidemill.state.state_file import Section, encode_sections
 
 #: The level an ack is addressed to: none, it goes through all of them to the driver.
@@ -154,7 +155,8 @@ class EpochTask:
             self._warm.keep(self._bundle.job_id, chain, self._context, str(self._attempt))
             done = True
         except TidemillError as error:
-            if isinstance(error, CheckpointError):
+            # A damaged file stays damaged; anything else may go better elsewhere.
+            if isinstance(error, CheckpointError) and not isinstance(error, CorruptFileError):
                 raise
             self._outbox.drop()
             self._report_failure(error)
@@ -199,9 +201,8 @@ class EpochTask:
     # 2. to 4.
     def _process(self, chain: Chain, inputs: Iterator[bytes]) -> Iterator[None]:
         context = self._context
-        clocks = context.clocks.get(self._plan.id, ())
-        watermark = clocks[self._subtask] if self._subtask < len(clocks) else min(clocks, default=MIN_TIME)
-        chain.restore_watermark(watermark)
+        clocks = {uid: clocks[self._subtask] for uid, clocks in context.clocks.get(self._plan.id, {}).items()}
+        chain.restore_watermarks(clocks.get(self._plan.head.uid, MIN_TIME), clocks)
         self._attach_senders(chain)
         chain.begin_epoch(
             context.clock,
@@ -252,8 +253,8 @@ class EpochTask:
         extract = key_extractor(self._plan.head.name, chain.partitioning(edge).selector)
 
         def receive(batch: Batch) -> None:
-            if batch.keys is None:
-                batch.keys = extract(batch.values)
+            # Keys that travelled are other objects now: a NaN must become the one again that states are found by.
+            batch.keys = extract(batch.values) if batch.keys is None else canonical_keys(batch.keys)
             process(batch, index)
 
         return receive
@@ -318,7 +319,8 @@ class EpochTask:
             run=context.run,
             consumed=self._consumed,
             pieces=pieces,
-            watermark=chain.output_watermark(),
+            watermark=chain.head.current_watermark,
+            marks=chain.marks(),
             next_timer=chain.next_timer(),
             committables=chain.committables(),
             metrics=self._metrics(chain),

@@ -1,8 +1,8 @@
 """Chains that stay open in a worker between epochs, and the loading of committed state into new ones.
 
 A chain goes on only from the attempt that the head manifest names: what any other attempt left in memory never counted.
-A chain without state goes on in any case. Whatever cannot go on is closed, and a new one is built from storage: a cold
-start is a normal path, not an error.
+A chain without state goes on too, unless it has run the epoch before: its clock has moved, and the records would be
+late. Whatever cannot go on is closed, and a new one is built from storage: a cold start is a normal path, not an error.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class WarmChains:
             return None
         chain = warm.chain
         same_shape = warm.lineage == context.lineage and chain.parallelism == context.parallelism[plan.id]
-        if same_shape and not chain.backends:
+        if same_shape and not chain.backends and warm.epoch < context.epoch:
             return chain
         named = context.attempts.get(plan.id, ())
         if same_shape and subtask < len(named) and named[subtask] == warm.attempt:

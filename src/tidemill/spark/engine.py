@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,10 @@ from tidemill.spark.worker import EPOCH_PROPERTY, DropFunction, FramesFunction, 
 
 @dataclass(frozen=True)
 class Frames:
-    """A batch of Spark sources: a Java RDD of Arrow batches, and the chains that read each of its partitions."""
+    """A batch of Spark sources: a Java RDD of Arrow batches, and the chains that read each of its partitions.
+
+    The RDD is None for a batch without partitions, which one subtask of each chain reads all the same.
+    """
 
     rdd: Any
     chains: tuple[int, ...]
@@ -39,7 +43,8 @@ class SparkEngine:
         self._stages = StageBuilder(context, slots)
         self._slots = slots
         self._combined_schema = combined_schema
-        self._broadcast = context.broadcast((bundle.job_id, cloudpickle.dumps(bundle)))
+        # A name of its own: workers that know an earlier program of this job must not take it for this one.
+        self._broadcast = context.broadcast((uuid.uuid4().hex, cloudpickle.dumps(bundle)))
 
     def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
         """Run all levels of an epoch; returns what reached the driver."""
@@ -88,7 +93,7 @@ class SparkEngine:
             width = context.parallelism[frames.chains[0]]
             last = layout.depth == 1
             parts += self._stages.apply(
-                frames.rdd,
+                self._stages.scatter([b""]) if frames.rdd is None else frames.rdd,
                 width,
                 0,
                 ("frames", last),

@@ -145,7 +145,7 @@ class _SparkJob:
             head = chains[chain].head
             directory = self._directory / input_prefix(head.uid)
             materialise(frame_of(self._session, source, 0), directory)
-            spec = SourceSpec(ParquetSource(str(directory), source.type_info))
+            spec = SourceSpec(ParquetSource(str(directory), source.type_info), operators[head.uid].spec.watermarks)
             replaced = replace(head, spec=cloudpickle.dumps(spec))
             chains[chain] = replace(
                 chains[chain], operators=(replaced, *chains[chain].operators[1:]), parallelism=self._parallelism

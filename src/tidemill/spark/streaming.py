@@ -60,10 +60,11 @@ class StreamingInput:
     def epoch_input(self, batch: DataFrame, spark: dict[str, Any], splits: EpochInput) -> EpochInput:
         """The input of the epoch that processes a batch: each partition is read by a subtask of every source."""
         rdd = batch._jdf.toArrowBatchRdd()
+        partitions = rdd.getNumPartitions()
         return EpochInput(
             splits=splits.splits,
-            frames=Frames(rdd, tuple(self._frames)),
-            partitions=dict.fromkeys(self._frames, rdd.getNumPartitions()),
+            frames=Frames(rdd if partitions else None, tuple(self._frames)),
+            partitions=dict.fromkeys(self._frames, partitions),
             positions=splits.positions,
             spark=spark,
         )

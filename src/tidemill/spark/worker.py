@@ -133,6 +133,7 @@ class FramesFunction:
         process.settle()
 
     def _inputs(self, items: Iterable[bytes]) -> Iterator[tuple[int, Iterator[Any]]]:
+        items = (item for item in items if item)
         if self._combined_schema is None:
             yield self._chains[0], iter(items)
             return

@@ -255,7 +255,7 @@ class OperatorHarness:
         shown = next(operator for operator in chain.operators if operator.context.plan.uid == self._shown_uid)
         shown.output.connect(self._take, self._watermarks_append, None)
         shown.output.on_unread = self._take_side
-        chain.restore_watermark(watermark)
+        chain.restore_watermarks(watermark, {})
         channels = [Channel(number, 0) for number in range(len(self._extractors))]
         self._input_clock = InputClock(channels, watermark)
         chain.open()

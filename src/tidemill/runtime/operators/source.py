@@ -11,8 +11,10 @@ import pyarrow as pa
 from tidemill.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from tidemill.common.types import Row
 from tidemill.datastream.sources import RecordBatch, SplitSource
-from tidemill.datastream.specs import SourceSpec
+from tidemill.datastream.specs import SourceSpec, TimestampsSpec
 from tidemill.runtime.operators.base import Operator, OperatorContext
+from tidemill.runtime.operators.stateless import TimestampsOperator
+from tidemill.runtime.records import Batch
 
 #: Records handed to the chain at once: large enough to make per-batch work small, small enough for the cache.
 BATCH_SIZE = 8192
@@ -25,6 +27,9 @@ class SourceOperator(Operator):
         super().__init__(context)
         self._source = spec.source
         self._schema = schema
+        self._timestamps = None
+        if spec.watermarks is not None:
+            self._timestamps = TimestampsOperator(TimestampsSpec(spec.watermarks), context)
 
     def consume(self, inputs: Iterator[bytes | pa.RecordBatch]) -> Iterator[int]:
         """Emit all records of the input: splits, or Arrow batches as bytes or decoded.
@@ -36,8 +41,16 @@ class SourceOperator(Operator):
                 for start in range(0, len(batch.values), BATCH_SIZE):
                     values = batch.values[start : start + BATCH_SIZE]
                     stamps = None if batch.timestamps is None else batch.timestamps[start : start + BATCH_SIZE]
-                    self.output.emit(values, stamps)
+                    self._emit(values, stamps)
                     yield len(values)
+
+    def _emit(self, values: list[Any], stamps: list[int] | None) -> None:
+        if self._timestamps is None:
+            self.output.emit(values, stamps)
+            return
+        self._timestamps.current_watermark = self.current_watermark
+        self._timestamps.process(Batch(values, stamps), 0)
+        self.current_watermark = self._timestamps.current_watermark
 
     def _read(self, item: bytes | pa.RecordBatch) -> Iterator[RecordBatch]:
         try:

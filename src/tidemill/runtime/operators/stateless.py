@@ -224,7 +224,10 @@ class TimestampsOperator(Operator):
         super().__init__(context)
         self._strategy = spec.strategy
         self._assigner = spec.strategy.timestamp_assigner
-        self._generator = spec.strategy.create_watermark_generator()
+        try:
+            self._generator = spec.strategy.create_watermark_generator()
+        except Exception as error:
+            raise self.failed(error, method="create_watermark_generator") from error
         self._marks = _Marks()
         # In BATCH mode time stands still until the end of input: no record is ever late.
         self._stands_still = context.runtime_mode == "BATCH"
@@ -247,7 +250,10 @@ class TimestampsOperator(Operator):
                 start = position + 1
                 self._advance()
         self.output.emit(values[start:], timestamps[start:])
-        self._generator.on_periodic_emit(marks)
+        try:
+            self._generator.on_periodic_emit(marks)
+        except Exception as error:
+            raise self.failed(error, method="on_periodic_emit") from error
         self._advance()
 
     def watermark(self, watermark: int) -> None:

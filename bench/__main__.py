@@ -1,0 +1,171 @@
+"""``python -m bench``: run all benchmarks one after the other, print a table, write JSON to ``bench/results``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from rich.console import Console
+from rich.table import Table
+
+from bench import fixed_costs
+from bench.handwritten import Handwritten
+from bench.inputs import write_input
+from bench.jobs import JOBS, measure_job
+from bench.measure import Measurement
+from bench.memory import PeakMemory
+from bench.state_size import measure_state_size
+from bench.transform_with_state import measure_transform_with_state
+from tidemill.common import Configuration, Types
+from tidemill.spark.parquet_input import ParquetSource
+from tidemill.spark.session import session_for
+
+_TYPE = Types.TUPLE([Types.LONG(), Types.LONG()])
+#: (label, job, keys)
+_CASES = (
+    ("keyed count, 10 000 keys", "keyed count", 10_000),
+    ("keyed count, 1 000 000 keys", "keyed count", 1_000_000),
+    ("rolling reduce, 10 000 keys", "rolling reduce", 10_000),
+    ("map + filter", "map + filter", 10_000),
+    ("two exchanges, 10 000 keys", "two exchanges", 10_000),
+)
+_SMALL = 100_000
+
+
+class Benchmark:
+    """One run of all cases in one Spark session."""
+
+    def __init__(self, cores: int, quick: bool, scratch: Path) -> None:
+        configuration = Configuration()
+        configuration.set_string("spark.master", f"local[{cores},4]")
+        self.session, _ = session_for(configuration)
+        self.cores = cores
+        self.per_epoch = 200_000 if quick else 1_000_000
+        self.epochs = 4 if quick else 6
+        self.scratch = scratch
+        self.results: list[Measurement] = []
+        self.console = Console(stderr=True)
+
+    def run(self, only: str | None) -> None:
+        """Run the cases whose name contains ``only``."""
+        for label, job, keys in _CASES:
+            if only is None or only in label:
+                self._throughput(label, job, keys)
+        if only is None or only in "small epochs":
+            self._small_epochs()
+        if only is None or only in "empty":
+            self._fixed_costs()
+        if only is None or only in "bytes":
+            for held in (1_000, 1_000_000):
+                self._note(measure_state_size(held))
+
+    def _throughput(self, label: str, job: str, keys: int) -> None:
+        directory = self._input(f"large-{keys}", keys, self.per_epoch * self.epochs, self.epochs)
+        files = sorted(directory.glob("*.parquet"))
+        by_hand = Handwritten(self.session, self.cores)
+        # Contenders take turns, so that a noisy minute of the machine hits both.
+        turns: dict[str, list[Measurement]] = {"by hand": [], "tidemill": []}
+        for _ in range(2):
+            turns["by hand"].append(by_hand.run(label, job, files, self.per_epoch))
+            with PeakMemory() as memory:
+                ours = measure_job(label, ParquetSource(str(directory), _TYPE), JOBS[job], self.per_epoch)
+            ours.details["peak memory, MB"] = memory.megabytes()
+            turns["tidemill"].append(ours)
+        for measured in turns.values():
+            self._note(max(measured, key=lambda one: one.records_per_second))
+
+    def _small_epochs(self) -> None:
+        label = f"keyed count, 10 000 keys, {_SMALL:,} records per epoch"
+        directory = self._input("small", 10_000, _SMALL * 12, 12)
+        files = sorted(directory.glob("*.parquet"))
+        self._note(Handwritten(self.session, self.cores).run(label, "keyed count", files, _SMALL))
+        self._note(measure_job(label, ParquetSource(str(directory), _TYPE), JOBS["keyed count"], _SMALL))
+        self._note(measure_transform_with_state(self.session, label, directory, self.cores))
+
+    def _fixed_costs(self) -> None:
+        self._note(fixed_costs.measure_empty_jobs(self.session, self.cores))
+        self._note(fixed_costs.measure_empty_epochs(self.scratch / "checkpoints"))
+        tiny = fixed_costs.write_tiny_files(self.scratch / "tiny", 45)
+        self._note(fixed_costs.measure_empty_batches(self.session, tiny, self.cores, 40))
+        self._note(fixed_costs.measure_empty_stream_epochs(self.session, tiny, 40))
+
+    def _input(self, name: str, keys: int, records: int, files: int) -> Path:
+        directory = self.scratch / name
+        return directory if directory.exists() else write_input(directory, keys, records, files)
+
+    def _note(self, measurement: Measurement) -> None:
+        self.results.append(measurement)
+        self.console.print(f"[dim]{measurement.case}: {measurement.contender} done[/dim]")
+
+    def table(self) -> Table:
+        """The results, each beside the hand-written job of the same run."""
+        table = Table(title=f"Spark {pyspark.__version__}, {self.cores} cores, Python {platform.python_version()}")
+        for heading in ("case", "contender"):
+            table.add_column(heading)
+        for heading in ("records/s", "s per epoch", "ratio to by hand", "details"):
+            table.add_column(heading, justify="right")
+        for one in self.results:
+            base = next((m for m in self.results if m.case == one.case and m.contender == "by hand"), None)
+            table.add_row(
+                one.case,
+                one.contender,
+                f"{one.records_per_second:,.0f}" if one.records_per_second else "",
+                f"{one.seconds_per_epoch:.3f}",
+                ratio(one, base),
+                ", ".join(f"{k} {v:,}" for k, v in one.details.items() if k in ("bytes written", "delta_bytes")),
+            )
+        return table
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything measured, as plain data."""
+        return {
+            "spark": pyspark.__version__,
+            "python": platform.python_version(),
+            "cores": self.cores,
+            "records per epoch": self.per_epoch,
+            "measurements": [one.as_json() for one in self.results],
+        }
+
+
+def ratio(one: Measurement, base: Measurement | None) -> str:
+    """Speed relative to the baseline; for fixed costs, time relative to it."""
+    if base is None or base is one:
+        return ""
+    if base.records_per_second:
+        return f"{one.records_per_second / base.records_per_second:.2f}"
+    return f"{one.seconds_per_epoch / base.seconds_per_epoch:.2f} x the time"
+
+
+def main() -> int:
+    """Parse arguments, run, print, store."""
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="less data: shows that everything runs")
+    parser.add_argument("--only", help="only cases whose name contains this")
+    parser.add_argument("--cores", type=int, default=2)
+    arguments = parser.parse_args()
+    scratch = Path(tempfile.mkdtemp(prefix="tidemill-bench-"))
+    benchmark = Benchmark(arguments.cores, arguments.quick, scratch)
+    try:
+        benchmark.run(arguments.only)
+        Console(width=150).print(benchmark.table())
+        results = Path(__file__).parent / "results"
+        results.mkdir(exist_ok=True)
+        target = results / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
+        target.write_text(json.dumps(benchmark.as_json(), indent=2), encoding="utf-8")
+        sys.stdout.write(f"written to bench/results/{target.name}\n")
+    finally:
+        benchmark.session.stop()
+        shutil.rmtree(scratch, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

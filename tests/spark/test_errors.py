@@ -1,0 +1,163 @@
+"""What goes wrong on Spark is told in the user's words, and leaves what is committed as it was."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.committed import committed_head, committed_state
+from tests.spark.jobs import collected, durable, environment
+from tidemill.common import Types
+from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext, SinkFunction
+from tidemill.datastream.state import ValueStateDescriptor
+from tidemill.errors import (
+    CheckpointError,
+    CheckpointOwnershipError,
+    CorruptFileError,
+    InvalidKeyError,
+    TidemillError,
+    UserCodeError,
+)
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+#: Words that only a stack trace of the JVM, or of Spark's own Python code, would bring into a message.
+NOISE = ("org.apache.spark", "\tat ", "py4j", "pyspark/worker.py", "SQLSTATE", "java.")
+
+
+class Add(KeyedProcessFunction):
+    """Sums per key; fails on the record that is ``poison``."""
+
+    def __init__(self, poison: int | None = None, times: int = 1) -> None:
+        self.poison = poison
+        self.times = times
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.sum = runtime_context.get_state(ValueStateDescriptor("sum", Types.LONG()))
+
+    def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        total = (self.sum.value() or 0) + value
+        self.sum.update(total)
+        if value == self.poison:
+            raise ValueError("a record that the program cannot digest")
+        yield total * self.times
+
+
+class Nowhere(SinkFunction):
+    def invoke(self, value: Any, context: SinkFunction.Context) -> None:
+        pass
+
+
+def run(checkpoints: Path, function: KeyedProcessFunction, **more: str) -> None:
+    env = environment({**durable(checkpoints, "job"), "execution.epoch.max-records": "10", **more})
+    sums = env.from_collection(list(range(1, 51))).key_by(lambda n: n % 3).process(function).uid("sum")
+    sums.add_sink(Nowhere()).uid("sink")
+    env.execute("sums")
+
+
+def quiet(error: BaseException) -> bool:
+    return not any(word in str(error) for word in NOISE)
+
+
+def test_a_failing_function_shows_its_own_traceback_first() -> None:
+    def fail(n: int) -> int:
+        return 10 // (n - 7)
+
+    env = environment()
+    env.from_sequence(1, 20).map(fail).add_sink(Nowhere())
+    with pytest.raises(UserCodeError) as caught:
+        env.execute("fails")
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert "test_errors.py" in lines[1]
+    assert "in fail" in lines[1]
+    assert "ZeroDivisionError" in str(caught.value)
+    assert "Map" in str(caught.value)
+    assert "record 7" in str(caught.value)
+    assert quiet(caught.value)
+
+
+def test_a_failure_comes_through_collect_after_what_was_committed() -> None:
+    env = environment({"execution.epoch.max-records": "5"})
+    results = []
+    with (
+        pytest.raises(UserCodeError, match="cannot digest") as caught,
+        env.from_collection(list(range(20))).key_by(lambda n: 0).process(Add(poison=12)).execute_and_collect() as found,
+    ):
+        results.extend(found)
+    assert results == [sum(range(n + 1)) for n in range(10)]
+    assert quiet(caught.value)
+
+
+def test_a_bad_key_names_the_exchange() -> None:
+    env = environment()
+    with pytest.raises(TidemillError) as caught:
+        collected(env.from_sequence(1, 3).key_by(lambda n: [n]).process(Add()))
+    assert isinstance(caught.value, InvalidKeyError)
+    assert quiet(caught.value)
+
+
+def test_a_corrected_program_goes_on_from_what_was_committed(tmp_path: Path) -> None:
+    with pytest.raises(UserCodeError, match="cannot digest"):
+        run(tmp_path, Add(poison=35))
+    head = committed_head(tmp_path / "job")
+    assert head.epoch == 3
+    assert sum(committed_state(tmp_path / "job")["sum", "sum"].values()) == sum(range(1, 31))
+    run(tmp_path, Add(times=2))
+    assert committed_head(tmp_path / "job").finished
+    state = committed_state(tmp_path / "job")["sum", "sum"]
+    assert state == {key: sum(n for n in range(1, 51) if n % 3 == key) for key in range(3)}
+
+
+def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(CheckpointError) as caught:
+        run(tmp_path / "file" / "checkpoints", Add())
+    assert str(tmp_path / "file") in str(caught.value)
+    assert quiet(caught.value)
+
+
+def test_the_directory_of_another_job(tmp_path: Path) -> None:
+    run(tmp_path, Add())
+    shutil.copytree(tmp_path / "job", tmp_path / "other")
+    env = environment(durable(tmp_path, "other"))
+    env.from_collection([1]).key_by(lambda n: n).process(Add()).uid("sum").add_sink(Nowhere())
+    with pytest.raises(CheckpointOwnershipError, match="belongs to job 'job'"):
+        env.execute("other")
+
+
+def flip(path: Path, position: float = 0.5) -> None:
+    data = bytearray(path.read_bytes())
+    data[int(len(data) * position)] ^= 0x10
+    path.write_bytes(bytes(data))
+
+
+def last_manifest(job: Path) -> Path:
+    return max((job / "manifests").iterdir())
+
+
+def a_delta(job: Path) -> Path:
+    return sorted((job / "state").rglob("*.tms"))[0]
+
+
+@pytest.mark.parametrize("choose", [last_manifest, a_delta])
+def test_a_flipped_byte_is_found_and_the_file_is_named(tmp_path: Path, choose: Callable[[Path], Path]) -> None:
+    with pytest.raises(UserCodeError):
+        run(tmp_path, Add(poison=35), **{"state.inline-delta-size": "1b"})
+    damaged = choose(tmp_path / "job")
+    before = damaged.read_bytes()
+    flip(damaged)
+    manifests = len(list((tmp_path / "job" / "manifests").iterdir()))
+    with pytest.raises(CorruptFileError) as caught:
+        run(tmp_path, Add())
+    assert damaged.name in str(caught.value)
+    assert quiet(caught.value)
+    # Nothing was committed on top of what is damaged: with the file back in place, the job goes on.
+    damaged.write_bytes(before)
+    assert len(list((tmp_path / "job" / "manifests").iterdir())) <= manifests + 1
+    run(tmp_path, Add())
+    assert sum(committed_state(tmp_path / "job")["sum", "sum"].values()) == sum(range(1, 51))

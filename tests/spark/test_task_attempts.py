@@ -1,0 +1,143 @@
+"""Tasks that run more than once, with a user function that is random: what the sink got is what the state says.
+
+A retried task, a stage that is computed again because its shuffle files are gone, and a speculative twin all send other
+records than the attempt before them. An epoch may be published only if everybody consumed the attempts that count.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from tests.spark.committed import committed_state, job_directory
+from tests.spark.processes import run
+from tests.spark.programs.random_job import EPOCH, NUMBERS
+
+JOB_ID = "random"
+
+
+def run_random_job(folder: Path, sabotage: list[dict[str, Any]], **options: str) -> list[int]:
+    """Run the random job, check what must hold whatever happened, and return the runs of each epoch."""
+    for index, entry in enumerate(sabotage):
+        entry["token"] = str(folder / f"token-{index}")
+        entry["local_dir"] = str(folder / "local")
+    arguments = {
+        "checkpoints": str(folder / "checkpoints"),
+        "output": str(folder / "output"),
+        "job_id": JOB_ID,
+        "sabotage": sabotage,
+        "options": {
+            "spark.local.dir": str(folder / "local"),
+            **{key.replace("__", "."): value for key, value in options.items()},
+        },
+    }
+    ended = run("random_job.py", json.dumps(arguments), log=folder / "log")
+    assert ended.code == 0, ended.text[-4000:]
+    assert all(Path(entry["token"]).exists() for entry in sabotage), "not all of the sabotage took place"
+    check_consistent(folder)
+    found = re.search(r"^RUNS (.*)$", ended.text, re.MULTILINE)
+    assert found is not None, ended.text[-2000:]
+    runs: list[int] = json.loads(found[1])
+    return runs
+
+
+def check_consistent(folder: Path) -> None:
+    totals: Counter[int] = Counter()
+    numbers: Counter[int] = Counter()
+    for path in (folder / "output").iterdir():
+        assert not path.name.startswith("."), f"{path.name} is left of an attempt that never counted"
+        for line in path.read_text().splitlines():
+            key, amount, number = map(int, line.split())
+            totals[key] += amount
+            numbers[number] += 1
+    assert numbers == Counter(range(1, NUMBERS + 1)), "each record exactly once"
+    assert committed_state(job_directory(folder / "checkpoints", JOB_ID))["sum", "sum"] == dict(totals)
+
+
+@pytest.mark.timeout(300)
+def test_killed_workers_and_lost_shuffle_files(tmp_path: Path) -> None:
+    runs = run_random_job(
+        tmp_path,
+        [
+            {"number": EPOCH + 20, "action": "kill_worker"},
+            {"number": 3 * EPOCH + 120, "action": "lose_shuffle"},
+        ],
+    )
+    # The other subtask had consumed the first attempt of the senders, so that epoch did not fit together.
+    assert runs[3] > 1
+    assert max(runs) < 4
+
+
+@pytest.mark.timeout(400)
+def test_an_executor_is_killed_with_the_shuffle_files_it_holds(tmp_path: Path) -> None:
+    runs = run_random_job(
+        tmp_path,
+        [
+            {"number": EPOCH + 20, "action": "kill_executor"},
+            {"number": 4 * EPOCH + 120, "action": "kill_executor"},
+        ],
+        spark__master="local-cluster[2,1,1024]",
+        spark__executor__memory="512m",
+    )
+    assert len(runs) == NUMBERS // EPOCH
+
+
+@contextmanager
+def standalone_cluster(folder: Path) -> Iterator[str]:
+    """A Spark master with two workers on two addresses of this machine: to Spark they are two hosts."""
+    home = Path(pyspark.__file__).parent
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"spark://127.0.0.1:{port}"
+    commands = [["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
+    commands += [
+        ["worker.Worker", "--host", host, "--cores", "1", "--memory", "1g", "--webui-port", "0"]
+        + ["--work-dir", str(folder / f"work-{host}"), url]
+        for host in ("127.0.0.2", "127.0.0.3")
+    ]
+    with ExitStack() as stack:
+        for index, (name, *arguments) in enumerate(commands):
+            log = stack.enter_context((folder / f"cluster-{index}.log").open("wb"))
+            process = subprocess.Popen(
+                [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+        yield url
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_speculative_twin_overtakes_a_slow_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    with standalone_cluster(tmp_path) as url:
+        runs = run_random_job(
+            tmp_path,
+            [
+                {"number": EPOCH + 20, "action": "dawdle"},
+                {"number": 4 * EPOCH + 120, "action": "dawdle"},
+            ],
+            spark__master=url,
+            spark__driver__host="127.0.0.1",
+            spark__executor__memory="512m",
+            spark__executor__cores="1",
+            spark__speculation="true",
+            spark__speculation__interval="100ms",
+            spark__speculation__multiplier="1.1",
+            spark__speculation__quantile="0.5",
+        )
+    assert len(runs) == NUMBERS // EPOCH

@@ -1,0 +1,53 @@
+"""Python workers and whole executors are killed with SIGKILL at each point of the protocol that they pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.spark.processes import fault
+from tests.spark.recovery import Result, Run
+from tidemill.faults import POINTS
+
+#: How often a worker passes a point before it is killed there; it passes most of them a few times per epoch.
+WORKER_POINTS = {
+    "state.loaded": 3,
+    "task.batch": 8,
+    "sink.precommit.before": 7,
+    "sink.precommit.after": 10,
+    "delta.before": 18,
+    "delta.after": 25,
+    "ack.before": 33,
+}
+EXECUTOR_POINTS = {"task.batch": 6, "sink.precommit.after": 4, "delta.after": 12, "ack.before": 16}
+
+
+def test_every_point_is_killed_in_some_process() -> None:
+    from tests.spark.test_driver_kills import BOUNDED
+
+    assert {*WORKER_POINTS, *(point for point, _ in BOUNDED)} == set(POINTS)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    return Run(tmp_path_factory.mktemp("expected")).finish()
+
+
+@pytest.mark.timeout(400)
+def test_python_workers_killed_at_every_point_change_nothing(tmp_path: Path, expected: Result) -> None:
+    faults = [fault(point, tmp_path / point, skip=skip) for point, skip in WORKER_POINTS.items()]
+    result = Run(tmp_path / "run").finish(*faults)
+    assert [point for point in WORKER_POINTS if not (tmp_path / point).exists()] == []
+    assert result == expected
+
+
+@pytest.mark.timeout(400)
+def test_executors_killed_change_nothing(tmp_path: Path, expected: Result) -> None:
+    faults = [
+        fault(point, tmp_path / point, action="kill_executor", skip=skip) for point, skip in EXECUTOR_POINTS.items()
+    ]
+    cluster = Run(tmp_path / "run", spark__master="local-cluster[2,1,1024]", spark__executor__memory="512m")
+    result = cluster.finish(*faults)
+    assert [point for point in EXECUTOR_POINTS if not (tmp_path / point).exists()] == []
+    assert result == expected

@@ -1,0 +1,152 @@
+"""What a worker keeps between epochs, and that it makes no difference whether it kept anything."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.committed import committed_state
+from tests.spark.jobs import durable, environment, eventually
+from tests.spark.test_shapes import files
+from tidemill.common import Types
+from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext, SinkFunction
+from tidemill.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from tidemill.runtime.job import RunningJob
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+class Noted(KeyedProcessFunction):
+    """Leaves a line in a file named after the process and subtask, for each open() and close()."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        self.seen = runtime_context.get_map_state(MapStateDescriptor("seen", Types.LONG(), Types.LONG()))
+        self.name = f"{os.getpid()}-{runtime_context.get_index_of_this_subtask()}"
+        self.note("open")
+
+    def close(self) -> None:
+        self.note("close")
+
+    def note(self, what: str) -> None:
+        with (Path(self.folder) / self.name).open("a", encoding="utf-8") as file:
+            file.write(f"{what}\n")
+
+    def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        self.seen.put(count % 4, value)
+        yield f"{value} {count} {sorted(self.seen.items())}"
+
+
+def run(folder: Path, epochs: int = 20) -> None:
+    (folder / "notes").mkdir(parents=True)
+    env = environment({**durable(folder / "checkpoints"), "execution.epoch.max-records": "10"})
+    counts = env.from_collection(list(range(10 * epochs))).key_by(lambda n: n % 7).process(Noted(folder / "notes"))
+    counts.uid("noted").sink_to(files(folder / "out")).uid("sink")
+    env.execute("noted")
+
+
+def output(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in (folder / "out").iterdir()}
+
+
+def test_functions_are_opened_once_per_worker_and_subtask(tmp_path: Path) -> None:
+    run(tmp_path)
+    notes = {path.name: path.read_text().split() for path in (tmp_path / "notes").iterdir()}
+    assert notes.keys()
+    assert all(lines == ["open", "close"] for lines in notes.values()), notes
+    assert Counter(name.partition("-")[2] for name in notes) == {"0": 1, "1": 1}, "a subtask keeps to its worker"
+
+
+@contextmanager
+def workers_not_reused(spark: SparkSession) -> Iterator[None]:
+    """Every task gets a Python process of its own, so that every epoch starts cold."""
+    jvm: Any = spark.sparkContext._jvm
+    configuration = jvm.org.apache.spark.SparkEnv.get().conf()
+    configuration.set("spark.python.worker.reuse", "false")
+    try:
+        yield
+    finally:
+        configuration.set("spark.python.worker.reuse", "true")
+
+
+def test_cold_workers_give_the_same_result_as_warm_ones(spark: SparkSession, tmp_path: Path) -> None:
+    run(tmp_path / "warm", epochs=10)
+    with workers_not_reused(spark):
+        run(tmp_path / "cold", epochs=10)
+    opened = [path.read_text().count("open") for path in (tmp_path / "cold" / "notes").iterdir()]
+    assert sum(opened) >= 20, "the workers were warm"
+    assert output(tmp_path / "cold") == output(tmp_path / "warm")
+    assert committed_state(tmp_path / "cold" / "checkpoints" / "job") == committed_state(
+        tmp_path / "warm" / "checkpoints" / "job"
+    )
+
+
+class Nowhere(SinkFunction):
+    def invoke(self, value: Any, context: SinkFunction.Context) -> None:
+        pass
+
+
+class Latest(KeyedProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.last = runtime_context.get_state(ValueStateDescriptor("last", Types.LONG()))
+
+    def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        self.last.update(value)
+        ctx.timer_service().register_event_time_timer(value)
+        yield value
+
+
+def resident(spark: SparkSession) -> dict[str, int]:
+    """Bytes that the driver and the largest Python worker hold."""
+    gateway: Any = spark.sparkContext._gateway
+    jvm = psutil.Process(gateway.proc.pid)
+    workers = []
+    for process in jvm.children(recursive=True):
+        try:
+            if "python" in process.name():
+                workers.append(process.memory_info().rss)
+        except psutil.NoSuchProcess:
+            continue
+    return {"driver": psutil.Process().memory_info().rss, "worker": max(workers)}
+
+
+@pytest.mark.parametrize(
+    ("early", "late"),
+    [
+        pytest.param(60, 240, id="short", marks=pytest.mark.timeout(300)),
+        pytest.param(500, 2000, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
+    ],
+)
+def test_memory_stays_flat_over_many_epochs(spark: SparkSession, tmp_path: Path, early: int, late: int) -> None:
+    env = environment({**durable(tmp_path), "execution.epoch.max-records": "10"})
+    numbers = env.from_sequence(1, 10 * (late + 20)).map(lambda n: n)
+    numbers.key_by(lambda n: n % 50).process(Latest()).uid("latest").add_sink(Nowhere()).uid("sink")
+    client = env.execute_async("many epochs")
+    assert isinstance(client, RunningJob)
+
+    def reached(epoch: int) -> bool:
+        assert not client.get_job_execution_result().done()
+        return bool(client.epochs) and client.epochs[-1].epoch >= epoch
+
+    eventually(lambda: reached(early), seconds=600)
+    before = resident(spark)
+    eventually(lambda: reached(late), seconds=1500)
+    after = resident(spark)
+    client.cancel().result(60)
+    for process, size in before.items():
+        assert after[process] < size * 1.1, f"{process}: {size >> 20} MB at {early}, {after[process] >> 20} MB at {late}"
+    kept = sum(1 for path in tmp_path.rglob("*") if path.is_file())
+    assert kept < 300, f"{kept} files after {late} epochs"
