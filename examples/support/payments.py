@@ -51,6 +51,7 @@ class PaymentSource(SplitSource):
     replayable = True
 
     def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
         self.ticks = int(seconds * TICKS_PER_SECOND)
 
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:

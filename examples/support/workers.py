@@ -29,10 +29,11 @@ def workers_of_this_process() -> dict[int, Worker]:
     found: dict[int, tuple[float, Worker]] = {}
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it may end while we look at it
-            slot = process.environ().get(SLOT_VARIABLE)
+            slot = process.environ().get(SLOT_VARIABLE, "")
             parent = process.parent()
-            # Workers are forked off a daemon, which has the same environment but a JVM as its parent.
-            if slot is None or parent is None or SLOT_VARIABLE not in parent.environ():
+            # Slots with a number hold subtasks; others, such as those of background work, have no state. Workers are
+            # forked off a daemon, which has the same environment but a JVM as its parent.
+            if not slot.isdigit() or parent is None or SLOT_VARIABLE not in parent.environ():
                 continue
             work = process.cpu_times().user
             if work >= found.get(int(slot), (0.0, None))[0]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -110,6 +111,18 @@ class WrongSide(ProcessFunction):
         yield TEXT, value
 
 
+class Mutable:
+    """Hashed by identity: another object in every process."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class MutableData:
+    number: int
+
+
 def unserialisable(env: Env) -> DataStream:
     return env.from_collection([1]).map(HoldsALock()).name("holder")
 
@@ -129,8 +142,16 @@ def keyed(env: Env, function: KeyedProcessFunction, name: str) -> DataStream:
 TRACE = "Traceback (most recent call last):"
 
 CASES = [
-    BadCase("function-raises", lambda env: env.from_collection([1, 0]).map(lambda n: 1 // n).name("divide"), UserCodeError, (TRACE, "ZeroDivisionError", "'divide'", "record 0"), spark=True),
-    BadCase("unserialisable-function", unserialisable, SerializationError, ("'holder'", "HoldsALock", "lock"), spark=True),
+    BadCase(
+        "function-raises",
+        lambda env: env.from_collection([1, 0]).map(lambda n: 1 // n).name("divide"),
+        UserCodeError,
+        (TRACE, "ZeroDivisionError", "'divide'", "record 0"),
+        spark=True,
+    ),
+    BadCase(
+        "unserialisable-function", unserialisable, SerializationError, ("'holder'", "HoldsALock", "lock"), spark=True
+    ),
     BadCase(
         "key-function-raises",
         lambda env: env.from_collection([1, 0]).key_by(lambda n: 1 // n).map(abs).name("keyed"),
@@ -164,6 +185,18 @@ CASES = [
         spark=True,
     ),
     BadCase(
+        "object-key",
+        lambda env: env.from_collection([1]).key_by(Mutable).map(str).name("keyed"),
+        InvalidKeyError,
+        ("Mutable", "'keyed'"),
+    ),
+    BadCase(
+        "mutable-dataclass-key",
+        lambda env: env.from_collection([1]).key_by(MutableData).map(str).name("keyed"),
+        InvalidKeyError,
+        ("MutableData", "'keyed'"),
+    ),
+    BadCase(
         "mutable-key-in-tuple",
         lambda env: env.from_collection([("a", {"b": 1})]).key_by(lambda r: r).map(str).name("keyed"),
         InvalidKeyError,
@@ -191,8 +224,18 @@ CASES = [
         StateError,
         (TRACE, "'plain'", "key_by()"),
     ),
-    BadCase("one-name-two-kinds", lambda env: keyed(env, SameNameTwice(), "twice"), StateError, (TRACE, "'count'", "'twice'")),
-    BadCase("one-name-two-types", lambda env: keyed(env, SameNameOtherType(), "twice"), StateError, (TRACE, "'count'", "'twice'")),
+    BadCase(
+        "one-name-two-kinds",
+        lambda env: keyed(env, SameNameTwice(), "twice"),
+        StateError,
+        (TRACE, "'count'", "'twice'"),
+    ),
+    BadCase(
+        "one-name-two-types",
+        lambda env: keyed(env, SameNameOtherType(), "twice"),
+        StateError,
+        (TRACE, "'count'", "'twice'"),
+    ),
     BadCase(
         "state-value-of-the-wrong-type",
         lambda env: keyed(env, WrongStateValue(), "wrong"),
@@ -228,6 +271,12 @@ CASES = [
         lambda env: env.from_collection([("a", 1), ("a", None)]).key_by(0).sum(1).name("total"),
         UserCodeError,
         ("TypeError", "'total'", "key 'a'"),
+    ),
+    BadCase(
+        "record-cannot-be-sent",
+        lambda env: env.from_collection([1]).map(lambda n: (k for k in range(n))).name("maker").rebalance().map(list),
+        SerializationError,
+        ("'maker'", "generator", "picklable"),
     ),
     BadCase(
         "flat_map-yields-no-iterable",

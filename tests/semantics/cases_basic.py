@@ -109,7 +109,9 @@ CASES = [
     Case("map-rich-function", lambda env: env.from_collection([1, 2, 3]).map(Scale()), [10, 20, 30], spark=True),
     Case("map-to-none", lambda env: env.from_collection([1, 2]).map(lambda n: None), [None, None]),
     Case(
-        "map-batch", lambda env: env.from_sequence(1, 9).map_batch(lambda ns: [n * n for n in ns]), [n * n for n in range(1, 10)]
+        "map-batch",
+        lambda env: env.from_sequence(1, 9).map_batch(lambda ns: [n * n for n in ns]),
+        [n * n for n in range(1, 10)],
     ),
     Case("flat_map", lambda env: env.from_collection([1, 2]).flat_map(Twice()), [1, -1, 2, -2], spark=True),
     Case(
@@ -136,20 +138,24 @@ CASES = [
     ),
     Case(
         "key_by-nested-field",
-        lambda env: env.from_collection([{"user": {"id": k}, "n": n} for k, n in PAIRS])
-        .key_by("user.id")
-        .sum("n")
-        .map(lambda record: (record["user"]["id"], record["n"])),
+        lambda env: (
+            env.from_collection([{"user": {"id": k}, "n": n} for k, n in PAIRS])
+            .key_by("user.id")
+            .sum("n")
+            .map(lambda record: (record["user"]["id"], record["n"]))
+        ),
         SUMS,
         first,
         spark=True,
     ),
     Case(
         "key_by-row-field",
-        lambda env: env.from_collection([Row(k=k, n=n) for k, n in PAIRS])
-        .key_by("k")
-        .sum("n")
-        .map(lambda row: (row["k"], row["n"])),
+        lambda env: (
+            env.from_collection([Row(k=k, n=n) for k, n in PAIRS])
+            .key_by("k")
+            .sum("n")
+            .map(lambda row: (row["k"], row["n"]))
+        ),
         SUMS,
         first,
     ),
@@ -207,9 +213,11 @@ CASES = [
     ),
     Case(
         "flat_map_with_state-forgets",
-        lambda env: env.from_collection([("a", 2), ("a", 4), ("a", 1), ("a", 6), ("b", 2)])
-        .key_by(0)
-        .flat_map_with_state(repeat),
+        lambda env: (
+            env.from_collection([("a", 2), ("a", 4), ("a", 1), ("a", 6), ("b", 2)])
+            .key_by(0)
+            .flat_map_with_state(repeat)
+        ),
         [("a", None), ("a", 2), ("a", 4), ("a", None), ("b", None)],
         first,
     ),

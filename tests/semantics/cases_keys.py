@@ -109,5 +109,8 @@ CASES = [
         Case(f"keys-{name}", by_selector(keys), expected(keys), lambda r: r[0], spark=name in _ON_SPARK)
         for name, keys in KEYS.items()
     ),
-    *(Case(f"keys-{name}-by-position", by_position(keys), expected(keys), lambda r: r[0]) for name, keys in KEYS.items()),
+    *(
+        Case(f"keys-{name}-by-position", by_position(keys), expected(keys), lambda r: r[0])
+        for name, keys in KEYS.items()
+    ),
 ]

@@ -25,7 +25,6 @@ from tidemill.datastream import (
     TimeDomain,
     ValueStateDescriptor,
 )
-
 from tidemill.datastream.connectors.collection import CollectionSource
 
 Env = StreamExecutionEnvironment
@@ -269,7 +268,7 @@ class Soon(KeyedProcessFunction):
 class Stamps(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
         yield value[0], ctx.timestamp()
-        if ctx.timestamp() is not None and ctx.timestamp() > 5:
+        if (ctx.timestamp() or 0) > 5:
             yield LATE, ctx.timestamp()
 
 
@@ -279,7 +278,13 @@ def stamps_and_side(env: Env) -> DataStream:
 
 
 CASES = [
-    Case("all-states", lambda env: env.from_collection(PAIRS).key_by(0).process(AllStates()), all_states(), first, spark=True),
+    Case(
+        "all-states",
+        lambda env: env.from_collection(PAIRS).key_by(0).process(AllStates()),
+        all_states(),
+        first,
+        spark=True,
+    ),
     Case(
         "clearing-states",
         lambda env: env.from_collection(range(30)).key_by(lambda n: "one").process(Clearing()),
@@ -294,9 +299,11 @@ CASES = [
     ),
     Case(
         "mutable-accumulator-of-reduce",
-        lambda env: env.from_collection([("a", [1]), ("a", [2]), ("b", [3]), ("a", [4])])
-        .key_by(0)
-        .reduce(lambda one, two: (one[1].extend(two[1]), one)[1]),
+        lambda env: (
+            env.from_collection([("a", [1]), ("a", [2]), ("b", [3]), ("a", [4])])
+            .key_by(0)
+            .reduce(lambda one, two: (one[1].extend(two[1]), one)[1])
+        ),
         [("a", [1]), ("a", [1, 2]), ("b", [3]), ("a", [1, 2, 4])],
         first,
     ),
@@ -306,8 +313,16 @@ CASES = [
         [("a", 1), ("b", 1), ("a", 2), ("c", 1), ("b", 2), ("a", 3), ("b", 3)],
         first,
     ),
-    Case("state-in-filter", lambda env: env.from_collection(PAIRS).key_by(0).filter(Deduplicate()), [("a", 3), ("b", 1), ("c", 9)]),
-    Case("state-in-flat_map", lambda env: env.from_collection(PAIRS).key_by(0).flat_map(EverySecond()), [("a", 3, 1), ("b", 1, 5)]),
+    Case(
+        "state-in-filter",
+        lambda env: env.from_collection(PAIRS).key_by(0).filter(Deduplicate()),
+        [("a", 3), ("b", 1), ("c", 9)],
+    ),
+    Case(
+        "state-in-flat_map",
+        lambda env: env.from_collection(PAIRS).key_by(0).flat_map(EverySecond()),
+        [("a", 3, 1), ("b", 1, 5)],
+    ),
     Case(
         "event-timers",
         lambda env: timed(env, REMINDED).key_by(0, Types.STRING()).process(Reminder()),
@@ -346,15 +361,18 @@ CASES = [
     ),
     Case(
         "from_source-watermarks",
-        lambda env: env.from_source(
-            CollectionSource(PAIRS),
-            WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(5)).with_timestamp_assigner(SecondField()),
-            "events",
-        )
-        .key_by(0)
-        .process(Stamps()),
+        lambda env: (
+            env.from_source(
+                CollectionSource(PAIRS),
+                WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(5)).with_timestamp_assigner(
+                    SecondField()
+                ),
+                "events",
+            )
+            .key_by(0)
+            .process(Stamps())
+        ),
         PAIRS,
         first,
     ),
 ]
-

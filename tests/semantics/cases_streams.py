@@ -43,7 +43,7 @@ class Spread(CoFlatMapFunction):
             yield value
 
     def flat_map2(self, value: Any) -> Iterable[Any]:
-        return value.split()
+        yield from value.split()
 
 
 class Label(CoProcessFunction):
@@ -196,6 +196,11 @@ def ones() -> list[tuple[str, int]]:
     return result
 
 
+def with_itself(env: Env) -> DataStream:
+    numbers = env.from_collection([1, 2])
+    return numbers.union(numbers)
+
+
 def custom(env: Env) -> DataStream:
     spread = env.from_collection(NUMBERS).partition_custom(ByRemainder(), lambda n: n)
     return spread.map(WithSubtask()).set_parallelism(3).map(lambda r: (r[0] == r[1] % 3, r[1])).set_parallelism(3)
@@ -215,15 +220,15 @@ CASES = [
     Case("union-of-two", lambda env: env.from_collection([1, 2]).union(env.from_collection([3])), [1, 2, 3]),
     Case(
         "union-of-three",
-        lambda env: env.from_collection([1, 2])
-        .union(env.from_collection([3]), env.from_collection([4, 5, 6]))
-        .map(lambda n: -n),
+        lambda env: (
+            env.from_collection([1, 2])
+            .union(env.from_collection([3]), env.from_collection([4, 5, 6]))
+            .map(lambda n: -n)
+        ),
         [-1, -2, -3, -4, -5, -6],
         spark=True,
     ),
-    Case(
-        "union-with-itself", lambda env: (lambda s: s.union(s))(env.from_collection([1, 2])), [1, 1, 2, 2]
-    ),
+    Case("union-with-itself", with_itself, [1, 1, 2, 2]),
     Case(
         "co_map",
         lambda env: env.from_collection([1, 2]).connect(env.from_collection(["a", "skip"])).map(ToText()),

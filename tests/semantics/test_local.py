@@ -61,5 +61,5 @@ def test_bad_case(case: BadCase) -> None:
 
 
 def test_ids_are_unique() -> None:
-    ids = [case.id for case in (*CASES, *BAD_CASES)]
+    ids = [case.id for case in CASES] + [case.id for case in BAD_CASES]
     assert len(ids) == len(set(ids))

@@ -101,10 +101,13 @@ def test_pending_processing_time_timers_do_not_fire_when_a_stream_ends() -> None
 
 
 def test_pending_processing_time_timers_fire_at_the_end_of_a_batch_job() -> None:
-    with JobHarness(alarms, inputs=["events"], configuration={"execution.runtime-mode": "BATCH"}) as job:
-        job.epoch(events=[("a", "go")])
+    def build(env: Env, events: DataStream) -> DataStream:
+        return alarms(env, events).map(lambda r: ("all", r[1])).key_by(0).sum(1)
+
+    with JobHarness(build, inputs=["events"], configuration={"execution.runtime-mode": "BATCH"}) as job:
+        job.epoch(events=[("a", "go"), ("b", "go")])
         job.end()
-        assert job.output() == [("a", 100)]
+        assert job.output() == [("all", 200)]
 
 
 class Clock(KeyedProcessFunction):

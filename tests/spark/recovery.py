@@ -33,7 +33,7 @@ class Result:
 class Run:
     """One run of ``keyed_job.py`` in a folder of its own: its input, its output and what it commits."""
 
-    def __init__(self, folder: Path, *, source: Path | None = None, files: int = 0, **options: str) -> None:
+    def __init__(self, folder: Path, *, source: Path | None = None, **options: str) -> None:
         self.folder = folder
         self._starts = 0
         self._arguments = {
@@ -41,7 +41,6 @@ class Run:
             "output": str(folder / "output"),
             "job_id": JOB_ID,
             "input": None if source is None else str(source),
-            "files": files,
             "options": {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()},
         }
         folder.mkdir(parents=True, exist_ok=True)

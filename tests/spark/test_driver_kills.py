@@ -56,8 +56,8 @@ def test_a_bounded_job_killed_at_every_point_of_its_driver_ends_as_if_nothing_ha
 def test_a_streaming_job_killed_between_the_three_logs_loses_and_repeats_nothing(tmp_path: Path) -> None:
     source = tmp_path / "input"
     write_input(source, FILES)
-    expected = Run(tmp_path / "expected", source=source, files=FILES).finish()
-    killed = Run(tmp_path / "killed", source=source, files=FILES)
+    expected = Run(tmp_path / "expected", source=source).finish()
+    killed = Run(tmp_path / "killed", source=source)
     for point, skip in STREAMING:
         ended = killed.start(fault(point, skip=skip))
         assert ended.killed, f"the driver did not come to {point}, it ended with {ended.code}: {ended.text[-3000:]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -268,3 +269,14 @@ def test_two_jobs_at_the_same_time() -> None:
     for client in clients:
         client.get_job_execution_result().result(90)
         assert client.get_job_status().result() is JobStatus.FINISHED
+
+
+def test_a_job_started_from_another_thread_leaves_the_session_as_it_is(spark: SparkSession) -> None:
+    env = environment()
+    found: list[int] = []
+    numbers = env.from_sequence(1, 10).map(lambda n: n)
+    thread = threading.Thread(target=lambda: found.extend(collected(numbers)))
+    thread.start()
+    thread.join()
+    assert sorted(found) == list(range(1, 11))
+    assert spark.range(3).count() == 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from tidemill.common.execution_config import ExecutionConfig
 from tidemill.common.typeinfo import RowTypeInfo, TypeInformation, Types
@@ -136,7 +136,7 @@ class DataStream(OperatorSettings):
         return self._transform("Map", MapSpec(func), type_of_output(output_type, func, "map"))
 
     def flat_map(
-        self, func: Callable[[Any], Iterable[Any]] | FlatMapFunction, output_type: TypeSpec = None
+        self, func: Callable[[Any], Iterable[Any] | None] | FlatMapFunction, output_type: TypeSpec = None
     ) -> DataStream:
         """Any number of records out for each record in: what the function yields or returns.
 
@@ -375,6 +375,15 @@ class DataStream(OperatorSettings):
         """Print the records of each committed epoch where the program runs."""
         rows = isinstance(self._type, RowTypeInfo)
         return self._end("Sink: Print to Std. Out", PrintSink(sink_identifier, rows_with_kind=rows))
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, limit: None = None) -> CloseableIterator: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
 
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None

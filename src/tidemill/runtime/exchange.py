@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tidemill.errors import SerializationError
 from tidemill.runtime.parcels import Header, Kind, encode_records, split
 from tidemill.runtime.records import Batch
 from tidemill.runtime.routes import Route
@@ -51,14 +52,15 @@ class Buffer:
 class EdgeSender:
     """Sends the output of one subtask over one edge, epoch after epoch.
 
-    ``partitions`` lists, per subtask of the consumer, its partition on the consumer's level. Parcels that are full are
-    handed to ``ship``; :meth:`finish` sends the rest and closes every channel.
+    ``origin`` is the sending operator, for messages. ``partitions`` lists the partition of each subtask of the consumer
+    on its level. Parcels that are full are handed to ``ship``; :meth:`finish` sends the rest and closes every channel.
     """
 
     def __init__(
         self,
         *,
         edge: int,
+        origin: str,
         route: Route,
         broadcast: bool,
         sender: int,
@@ -68,6 +70,7 @@ class EdgeSender:
     ) -> None:
         # configuration
         self._edge = edge
+        self._origin = origin
         self._route = route
         self._broadcast = broadcast
         self._sender = sender
@@ -125,7 +128,10 @@ class EdgeSender:
 
     def _flush(self, target: int) -> None:
         buffer = self._buffers[target]
-        payload = encode_records(buffer.values, buffer.timestamps, buffer.keys or None, buffer.marks or None)
+        try:
+            payload = encode_records(buffer.values, buffer.timestamps, buffer.keys or None, buffer.marks or None)
+        except SerializationError as error:
+            raise SerializationError(f"{self._origin} produced what cannot be sent: {error}") from error
         self._limit = max(1, min(_MOST_COUNT, self._parcel_size * len(buffer.values) // max(1, len(payload))))
         partitions = self.partitions if self._broadcast else [self.partitions[target]]
         for partition in partitions:

@@ -21,6 +21,7 @@ from tidemill.graph.uids import operators_by_uid
 from tidemill.runtime.chain import ChainSettings
 from tidemill.runtime.coordinator import Coordinator
 from tidemill.runtime.job import StopSignal
+from tidemill.runtime.main_classes import main_script_classes
 from tidemill.runtime.scratch import scratch_directory
 from tidemill.runtime.split_input import SplitInput
 from tidemill.runtime.task import JobBundle
@@ -74,6 +75,7 @@ class Launch:
             schemas=schemas or {},
             parcel_size=get(ExecutionOptions.EXCHANGE_PARCEL_SIZE),
             inline_limit=get(StateOptions.INLINE_DELTA_SIZE),
+            main_classes=main_script_classes(),
         )
 
 

@@ -137,8 +137,8 @@ def _by_value(content: tuple[Any, ...]) -> bytes:
     except Exception as error:
         kinds = sorted({type(value).__qualname__ for value in content[0]})
         raise SerializationError(
-            f"a record of type {' or '.join(kinds[:5])} cannot be sent to another task: {type(error).__name__}: {error}. "
-            "Records that cross an exchange must be picklable."
+            f"a record of type {' or '.join(kinds[:5])} cannot be sent to another task "
+            f"({type(error).__name__}: {error}). Records that cross an exchange must be picklable."
         ) from error
     return data
 
@@ -187,6 +187,8 @@ def _settle(tied: list[tuple[Header, bytes]]) -> Iterator[tuple[Header, bytes | 
         if header.parts == 1:
             yield header, memoryview(parcel)[HEADER_SIZE:]
             continue
+        if header.part != len(parts):
+            raise TidemillError(f"part {len(parts)} of {header.parts} of a parcel from {header.sender} is missing")
         parts.append(parcel[HEADER_SIZE:])
         if header.part == header.parts - 1:
             yield header, b"".join(parts)

@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 #: Bytes merged by one task: small enough to be done in well under a second.
 _SLICE_BYTES = 16 << 20
+#: Merges up to this size are done in the driver's background thread.
+_HERE_BYTES = 256 << 10
 #: A sweep for files nobody refers to runs after this many epochs at the latest.
 _SWEEP_EPOCHS = 32
 
@@ -169,7 +171,10 @@ class Snapshots:
         wanted = set(plan)
         runs = [entry for entry in committed_pieces(self._storage, manifests, head) if entry[0] in wanted]
         slices = self._slices(snapshot, runs, head, keep_deletes=plan[0] != head.runs[0])
-        pieces = tuple(piece for piece in self._run(slices) if piece is not None)
+        # A merge of a few kilobytes is done sooner than it is sent anywhere.
+        small = sum(run.bytes for run in plan) <= _HERE_BYTES
+        merged = [merge_slice(self._storage, part) for part in slices] if small else self._run(slices)
+        pieces = tuple(piece for piece in merged if piece is not None)
         result = write_snapshot_index(self._storage, SnapshotIndex(snapshot, plan[-1].through, pieces))
         reach("snapshot.published")
         with self._lock:

@@ -63,6 +63,7 @@ class JobBundle:
     schemas: dict[int, bytes] = field(default_factory=dict)
     parcel_size: int = 1 << 20
     inline_limit: int = 64 << 10
+    main_classes: tuple[bytes, ...] = ()
 
     def chain_schema(self, chain: int) -> pa.Schema | None:
         """The Arrow schema of a chain that reads a Spark source."""
@@ -295,6 +296,7 @@ class EpochTask:
         )
         return EdgeSender(
             edge=edge.id,
+            origin=chain.operators[edge.source_operator].context.where,
             route=route,
             broadcast=edge.kind is PartitionKind.BROADCAST,
             sender=self._subtask,

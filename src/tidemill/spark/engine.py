@@ -41,6 +41,8 @@ class SparkEngine:
         self._context = context
         self._bundle = bundle
         self._stages = StageBuilder(context, slots)
+        # Background work has workers of its own: in those of a slot it would get between a subtask and its state.
+        self._background = StageBuilder(context, 1, pool="background-")
         self._slots = slots
         self._combined_schema = combined_schema
         # A name of its own: workers that know an earlier program of this job must not take it for this one.
@@ -64,11 +66,10 @@ class SparkEngine:
         """Merge slices of a background snapshot in small tasks of their own, in a pool that yields to epochs."""
         self._context.setLocalProperty("spark.scheduler.pool", "tidemill-background")
         with translated():
-            source = self._stages.scatter([pickle.dumps(part, 5) for part in slices])
-            parts = self._stages.apply(
-                source, len(slices), 0, ("merge",), lambda targets: MergeFunction(self._broadcast)
-            )
-            return [pickle.loads(piece) for piece in self._stages.collect(parts)]
+            stages = self._background
+            source = stages.scatter([pickle.dumps(part, 5) for part in slices])
+            parts = stages.apply(source, len(slices), 0, ("merge",), lambda targets: MergeFunction(self._broadcast))
+            return [pickle.loads(piece) for piece in stages.collect(parts)]
 
     def close(self) -> None:
         """Close the job's warm chains in all slots and forget its code."""

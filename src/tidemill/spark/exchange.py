@@ -11,6 +11,7 @@ environment of *slot* i modulo the number of slots, and finds its own worker aga
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -25,6 +26,8 @@ _SINGLE: Final = 32
 SLOT_VARIABLE: Final = "TIDEMILL_SLOT"
 
 _bytes = NoOpSerializer()
+#: A function takes the environment of its workers from the context it is made in, which all jobs share.
+_environment = threading.Lock()
 
 
 def partition_identity(key: int) -> int:
@@ -35,14 +38,17 @@ def partition_identity(key: int) -> int:
 class StageBuilder:
     """Builds the stages of epochs; everything that does not change from epoch to epoch is made once and kept."""
 
-    def __init__(self, context: SparkContext, slots: int) -> None:
+    def __init__(self, context: SparkContext, slots: int, pool: str = "") -> None:
+        """``pool`` names slots of their own, whose workers nobody else uses."""
         self._context = context
         self._jvm: Any = context._jvm
         self._gateway: Any = context._gateway
         self._slots = max(1, slots)
+        self._pool = pool
         self._functions: dict[tuple[Any, ...], Any] = {}
         self._partitioners: dict[int, Any] = {}
         self._sets: dict[tuple[int, ...], Any] = {}
+        self._shuffles: list[Any] = []
 
     def apply(
         self, source: Any, width: int, first: int, name: tuple[Any, ...], make: Callable[[tuple[int, ...]], Any]
@@ -68,12 +74,25 @@ class StageBuilder:
         if partitioner is None:
             partitioner = self._jvm.PythonPartitioner(width, id(partition_identity))
             self._partitioners[width] = partitioner
-        return self._jvm.PythonRDD.valueOfPair(pairs.repartitionAndSortWithinPartitions(partitioner)).rdd()
+        shuffled = pairs.repartitionAndSortWithinPartitions(partitioner)
+        self._shuffles.append(shuffled)
+        return self._jvm.PythonRDD.valueOfPair(shuffled).rdd()
 
     def collect(self, parts: Sequence[Any]) -> list[bytes]:
         """Run the job that ends in ``parts`` and bring what they yield to the driver."""
-        collected: list[bytes] = RDD(self.union(parts).toJavaRDD(), self._context, _bytes).collect()
+        try:
+            collected: list[bytes] = RDD(self.union(parts).toJavaRDD(), self._context, _bytes).collect()
+        finally:
+            self._forget_shuffles()
         return collected
+
+    def _forget_shuffles(self) -> None:
+        """Let Spark delete the shuffle files of a finished job now, not when the JVM happens to collect its garbage."""
+        cleaner = self._context._jsc.sc().cleaner()
+        for shuffled in self._shuffles:
+            if cleaner.isDefined():
+                cleaner.get().doCleanupShuffle(shuffled.rdd().dependencies().apply(0).shuffleId(), False)
+        self._shuffles.clear()
 
     def scatter(self, items: Sequence[bytes]) -> Any:
         """A Java RDD with one byte string per partition."""
@@ -101,13 +120,12 @@ class StageBuilder:
         found = self._functions.get(key)
         if found is None:
             context = self._context
-            before = dict(context.environment)
-            context.environment[SLOT_VARIABLE] = str(slot)
-            try:
-                found = _wrap_function(context, make(), _bytes, _bytes)
-            finally:
-                context.environment.clear()
-                context.environment.update(before)
+            with _environment:
+                context.environment[SLOT_VARIABLE] = f"{self._pool}{slot}"
+                try:
+                    found = _wrap_function(context, make(), _bytes, _bytes)
+                finally:
+                    del context.environment[SLOT_VARIABLE]
             self._functions[key] = found
         return found
 

@@ -43,6 +43,8 @@ class SparkExecutor:
         """Compile and start a program; epochs run in a thread of this process, tasks on Spark."""
         faults.install_from_environment()
         session, owned = session_for(self._configuration)
+        for path in program.python_files:
+            session.sparkContext.addPyFile(path)
         slots = session.sparkContext.defaultParallelism
         configured = self._configuration.contains(PipelineOptions.PARALLELISM)
         parallelism = self._configuration.get(PipelineOptions.PARALLELISM) if configured else slots

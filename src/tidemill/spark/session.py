@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Final
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tidemill.common.configuration import Configuration
@@ -20,6 +22,8 @@ FAST_SETTINGS: Final[dict[str, str]] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",
+    # Spark tells of its own start at length, before a program can set a level.
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
 }
 #: A session on this machine listens on this machine only.
 _LOCAL_SETTINGS: Final[dict[str, str]] = {
@@ -30,8 +34,8 @@ _LOCAL_SETTINGS: Final[dict[str, str]] = {
 
 def session_for(configuration: Configuration) -> tuple[SparkSession, bool]:
     """The session to use, and whether it was made here (and so is ours to stop)."""
-    active = SparkSession.getActiveSession()
-    if active is not None and not active.sparkContext._jsc.sc().isStopped():
+    active = running_session()
+    if active is not None:
         use_own_interpreter(active)
         return active, False
     # Workers must run the interpreter of the driver, not whatever is called python3 on the path.
@@ -40,6 +44,7 @@ def session_for(configuration: Configuration) -> tuple[SparkSession, bool]:
     builder = SparkSession.builder.appName("tidemill").master(master)
     settings = dict(FAST_SETTINGS)
     if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         settings.update(_LOCAL_SETTINGS)
     settings.update({key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")})
     for key, value in settings.items():
@@ -47,6 +52,15 @@ def session_for(configuration: Configuration) -> tuple[SparkSession, bool]:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session, True
+
+
+def running_session() -> SparkSession | None:
+    """The session of this process, whichever thread it was made in."""
+    context = SparkContext._active_spark_context
+    if context is None or context._jsc is None or context._jsc.sc().isStopped():
+        return None
+    # The active session is a matter of the thread; the session itself is not.
+    return SparkSession.getActiveSession() or SparkSession(context)
 
 
 def use_own_interpreter(session: SparkSession) -> None:

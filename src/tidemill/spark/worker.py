@@ -21,6 +21,7 @@ from pyspark import TaskContext
 from tidemill import faults
 from tidemill.checkpoint.model import Piece
 from tidemill.runtime.epoch import EpochContext, Layout
+from tidemill.runtime.main_classes import install_main_classes
 from tidemill.runtime.snapshots import Slice, merge_slice
 from tidemill.runtime.task import JobBundle, execute_subtask
 from tidemill.runtime.warm import WarmChains
@@ -53,6 +54,7 @@ class WorkerProcess:
             if len(self._bundles) >= 8:
                 self._bundles.clear()
             found = self._bundles[name] = pickle.loads(broadcast.value[1])
+            install_main_classes(found.main_classes)
         return found
 
     def settle(self) -> None:

@@ -2,10 +2,10 @@
 
 Run as a program it takes one argument, a JSON object::
 
-    {"checkpoints": dir, "output": dir, "job_id": id, "input": dir or null, "options": {key: value}, "files": n}
+    {"checkpoints": dir, "output": dir, "job_id": id, "input": dir or null, "options": {key: value}}
 
 Without ``input`` the job is bounded and reads :func:`records`; with it, it reads the JSON files of that directory as a
-stream, and is cancelled once its ``files`` files are committed.
+stream, and is cancelled once all of them are committed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.spark.committed import committed_head
+from tests.spark.committed import committed_state
 from tidemill.common import Configuration, Duration, Encoder, Types, WatermarkStrategy
 from tidemill.common.watermark_strategy import TimestampAssigner
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from tidemill.errors import JobCancelledError
+from tidemill.errors import CheckpointError, JobCancelledError
 
 Record = tuple[str, int, int]
 
@@ -148,34 +148,39 @@ def run_bounded(env: StreamExecutionEnvironment, output: Path) -> None:
     env.execute("keyed job")
 
 
-def run_streaming(env: StreamExecutionEnvironment, source: Path, output: Path, files: int) -> None:
-    """Run until all files are committed, however many of them this driver finds to do."""
+def run_streaming(env: StreamExecutionEnvironment, source: Path, output: Path) -> None:
+    """Run until all records are committed, however many of them this driver finds to do."""
     stream = env.read_json(
         str(source), "key STRING, number LONG, at LONG", {"maxFilesPerTrigger": "1"}, watch=True
     ).uid("numbers")
     build(stream, output, ordered=False)
     client = env.execute_async("keyed job")
     result = client.get_job_execution_result()
-    configuration = env.get_configuration()
-    directory = Path(configuration.get_string("execution.checkpointing.dir", "")) / str(client.get_job_id())
-    while not result.done():
-        head = committed_head(directory) if any(directory.glob("manifests/*.tm")) else None
-        if head is not None and head.spark is not None and head.spark["batch_id"] == files - 1:
-            time.sleep(0.5)  # the sinks' commit follows the manifest
-            client.cancel().result()
-            break
-        time.sleep(0.1)
+    checkpoints = env.get_configuration().get_string("execution.checkpointing.dir", "")
+    while not result.done() and counted(Path(checkpoints) / str(client.get_job_id())) < RECORDS:
+        time.sleep(0.3)
+    client.cancel().result()
     try:
         result.result()
     except JobCancelledError:
-        print("all files are committed")
+        print("all records are committed")
+
+
+def counted(directory: Path) -> int:
+    """The number of records that are part of the committed state."""
+    if len(list(directory.glob("manifests/*.tm"))) < 2:
+        return 0
+    try:
+        return sum(committed_state(directory).get(("accounts", "count"), {}).values())
+    except CheckpointError:
+        return 0  # retention was faster than we were
 
 
 def main(arguments: dict[str, Any]) -> None:
     env = environment(arguments["checkpoints"], arguments["job_id"], arguments.get("options", {}))
     output = Path(arguments["output"])
     if arguments.get("input"):
-        run_streaming(env, Path(arguments["input"]), output, int(arguments["files"]))
+        run_streaming(env, Path(arguments["input"]), output)
     else:
         run_bounded(env, output)
 

@@ -321,7 +321,7 @@ class TestExecution:
 
         thread = threading.Thread(target=job)
         thread.start()
-        with results as values:  # type: ignore[union-attr]
+        with results as values:
             assert list(values) == ["a", "b"]
         thread.join()
         assert not executor.client.cancelled

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tidemill.common.typeinfo import TypeInformation
+from tidemill.datastream.basic_functions import AggregateFunction
 from tidemill.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -13,7 +14,6 @@ from tidemill.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from tidemill.datastream.basic_functions import AggregateFunction
 from tidemill.state.backend import KeyedStateBackend
 from tidemill.state.key_groups import KeyGroupRange
 from tidemill.state.state_file import decode_sections, encode_sections

@@ -14,7 +14,7 @@ from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import StateError
 from tidemill.state.context import KeyContext
 
-NOTHING = {"value": None, "list": [], "map": {}, "reducing": None, "aggregating": None}
+NOTHING: dict[str, Any] = {"value": None, "list": [], "map": {}, "reducing": None, "aggregating": None}
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def test_without_a_key_state_cannot_be_used(states: States) -> None:
         lambda: states.map.put(1, 1),
         lambda: states.reducing.add(1),
         lambda: states.aggregating.add(1),
-        lambda: states.list.get(),
-        lambda: states.map.is_empty(),
+        states.list.get,
+        states.map.is_empty,
     ):
         with pytest.raises(StateError):
             use()

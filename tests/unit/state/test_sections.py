@@ -56,7 +56,11 @@ def by_group(rows: Rows) -> list[tuple[Any, ...]]:
 
 SHAPES: list[tuple[StateDescriptor, Any, Rows]] = [
     (ValueStateDescriptor("v", Types.LONG()), Types.STRING(), Rows(["a", "b", "c"], values=[1, 2, 3])),
-    (ValueStateDescriptor("v"), None, Rows([1, "b", None, ("t", 1.5), b"x"], values=[{}, [1], "c", Color.RED, Place("x")])),
+    (
+        ValueStateDescriptor("v"),
+        None,
+        Rows([1, "b", None, ("t", 1.5), b"x"], values=[{}, [1], "c", Color.RED, Place("x")]),
+    ),
     (
         ValueStateDescriptor("v", Types.STRING()),
         None,

@@ -83,12 +83,10 @@ class KeyedOperator(Operator):
     def watermark(self, watermark: int) -> None:
         self.current_watermark = watermark
         self._fire(self.backend.event_timers, watermark, TimeDomain.EVENT_TIME)
-        self.output.watermark(watermark)
-
-    def end_input(self) -> None:
-        if self.context.runtime_mode == "BATCH":
+        if watermark == MAX_TIME and self.context.runtime_mode == "BATCH":
             # Processing time, too, goes to its end with the input.
             self._fire(self.backend.processing_timers, MAX_TIME, TimeDomain.PROCESSING_TIME)
+        self.output.watermark(watermark)
 
     def end_epoch(self) -> None:
         # Timers set for a time that has come already fire within the same epoch.

@@ -1,0 +1,52 @@
+"""The marked cases of the semantics suite on Spark, with the results they have in the local engine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.semantics.cases import SPARK_BAD_CASES, SPARK_CASES, BadCase, Case, check
+from tidemill.common import Configuration
+from tidemill.datastream import StreamExecutionEnvironment
+from tidemill.errors import TidemillError
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def workers_find_the_cases(spark: SparkSession) -> Iterator[None]:
+    """Functions and classes of the cases are sent by name: Python workers import them from the repository."""
+    known = spark.sparkContext.environment.get("PYTHONPATH", "")
+    spark.sparkContext.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), known]))
+    yield
+    spark.sparkContext.environment["PYTHONPATH"] = known
+
+
+def run(case: Case | BadCase, max_records: int) -> list[Any]:
+    configuration = Configuration()
+    configuration.set_string("execution.runtime-mode", case.mode if isinstance(case, Case) else "STREAMING")
+    configuration.set_string("execution.epoch.max-records", str(max_records))
+    configuration.set_string("parallelism.default", "2")
+    results: Any = case.build(StreamExecutionEnvironment(configuration)).execute_and_collect()
+    with results:
+        return list(results)
+
+
+@pytest.mark.parametrize("max_records", [3, 1000])
+@pytest.mark.parametrize("case", SPARK_CASES, ids=lambda case: case.id)
+def test_case(case: Case, max_records: int) -> None:
+    check(case, run(case, max_records))
+
+
+@pytest.mark.parametrize("case", SPARK_BAD_CASES, ids=lambda case: case.id)
+def test_bad_case(case: BadCase) -> None:
+    with pytest.raises(TidemillError) as caught:
+        run(case, 1000)
+    assert type(caught.value) is case.error, caught.value
+    for part in case.says:
+        assert part in str(caught.value)

@@ -1,0 +1,114 @@
+"""The inbox: the clock over all channels, batches between marks, and what is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tidemill.errors import TidemillError
+from tidemill.runtime.inbox import Channel, Inbox, IncompleteInputError, InputClock
+from tidemill.runtime.parcels import Header, Kind, encode_records, split
+from tidemill.runtime.records import Batch
+
+MIN_TIME = -(2**63)
+ONE, TWO = b"1" * 16, b"2" * 16
+
+
+def data(
+    values: list[Any], *, edge: int = 0, sender: int = 0, seq: int = 0, watermark: int = MIN_TIME, **more: Any
+) -> bytes:
+    header = Header(Kind.DATA, 1, edge, 0, sender, seq, watermark, more.get("attempt", ONE))
+    return header.pack() + encode_records(values, more.get("timestamps"), more.get("keys"), more.get("marks"))
+
+
+def end(sent: int, *, edge: int = 0, sender: int = 0, watermark: int = MIN_TIME, attempt: bytes = ONE) -> bytes:
+    return Header(Kind.END, 1, edge, 0, sender, sent, watermark, attempt).pack()
+
+
+class Reader:
+    """An inbox that writes down what it is told, in order."""
+
+    def __init__(self, senders: dict[int, int], clock: int = MIN_TIME) -> None:
+        self.events: list[Any] = []
+        self.inbox = Inbox(senders, MIN_TIME, clock, self._batch, self.events.append)
+
+    def _batch(self, edge: int, batch: Batch) -> None:
+        self.events.append((edge, batch.values, batch.timestamps, batch.keys))
+
+    def read(self, *parcels: bytes) -> list[Any]:
+        self.counts = list(self.inbox.read(parcels))
+        return self.events
+
+
+def test_the_clock_is_the_minimum_and_never_goes_back() -> None:
+    one, two = Channel(0, 0), Channel(0, 1)
+    clock = InputClock([one, two], 10)
+    assert clock.advance(one, 20) is None
+    assert clock.advance(two, 5) is None
+    assert clock.advance(two, 15) == 15
+    assert clock.advance(two, 12) is None
+    assert clock.advance(two, 30) == 20
+    assert clock.advance(one, 20) is None
+    assert clock.advance(one, 40) == 30
+    assert clock.current == 30
+
+
+def test_one_channel_moves_the_clock_alone() -> None:
+    clock = InputClock([Channel(0, 0)], MIN_TIME)
+    assert [clock.advance(Channel(0, 0), time) for time in (1, 1, 3)] == [1, None, 3]
+
+
+def test_batches_come_between_the_marks() -> None:
+    reader = Reader({0: 1})
+    parcel = data(["a", "b", "c"], watermark=1, timestamps=[1, 2, 3], keys=["x", "y", "z"], marks=[(1, 5), (3, 9)])
+    assert reader.read(parcel, end(1, watermark=9)) == [
+        1,
+        (0, ["a"], [1], ["x"]),
+        5,
+        (0, ["b", "c"], [2, 3], ["y", "z"]),
+        9,
+    ]
+    assert reader.counts == [3]
+
+
+def test_a_silent_channel_is_closed_by_its_end() -> None:
+    reader = Reader({0: 2})
+    events = reader.read(data(["a"], marks=[(1, 7)]), end(1, watermark=7), end(0, sender=1, watermark=4))
+    assert events == [(0, ["a"], None, None), 4]
+
+
+def test_several_edges() -> None:
+    reader = Reader({0: 1, 3: 1})
+    events = reader.read(data([1], edge=3), data([2]), end(1), end(1, edge=3))
+    assert events == [(0, [2], None, None), (3, [1], None, None)]
+    assert reader.inbox.attempts == {Channel(0, 0): ONE, Channel(3, 0): ONE}
+
+
+def test_a_sender_that_did_not_finish_is_a_consequence() -> None:
+    with pytest.raises(IncompleteInputError, match="subtask 1 of edge 0 did not finish"):
+        Reader({0: 2}).read(data([1]), end(1))
+
+
+def test_a_lost_parcel_is_noticed() -> None:
+    with pytest.raises(TidemillError, match="announced 2 parcels, but 1 arrived"):
+        Reader({0: 1}).read(data([1]), end(2))
+
+
+def test_a_lost_part_of_a_split_parcel_is_noticed() -> None:
+    header = Header(Kind.DATA, 1, 0, 0, 0, 0, MIN_TIME, ONE)
+    parts = list(split(header, encode_records([b"x" * 1000], None, None, None), 100))
+    for missing in (0, 5, len(parts) - 1):
+        kept = parts[:missing] + parts[missing + 1 :]
+        with pytest.raises(TidemillError, match=r"is missing|announced 1 parcels, but 0"):
+            Reader({0: 1}).read(*kept, end(1))
+
+
+def test_parcels_of_two_attempts_are_not_mixed() -> None:
+    with pytest.raises(TidemillError, match="two attempts were mixed"):
+        Reader({0: 1}).read(data([1]), data([2], seq=1, attempt=TWO), end(2))
+
+
+def test_an_unknown_channel_is_refused() -> None:
+    with pytest.raises(TidemillError, match="unknown channel"):
+        Reader({0: 1}).read(data([1], sender=4))
