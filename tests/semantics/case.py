@@ -15,9 +15,8 @@ class Case:
     """A program over bounded sources.
 
     ``expected`` is a multiset; with ``key`` the records of one key must also come in the order of ``expected``.
-    ``spark`` marks the subset that also runs on Spark. ``mode`` is the execution mode. ``epochs_matter`` marks programs
-    whose output may depend on where epochs end (watermarks follow batches): they are run for what they must give in
-    any case.
+    ``spark`` marks the subset that also runs on Spark. ``mode`` is the execution mode. What comes out must not depend
+    on where epochs end, on parallelism, or on which worker runs what.
     """
 
     id: str

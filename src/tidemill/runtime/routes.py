@@ -17,7 +17,6 @@ from tidemill.datastream.transformations import Partitioning, PartitionKind
 from tidemill.errors import GraphError, InvalidKeyError
 from tidemill.runtime.failures import user_error
 from tidemill.runtime.records import Batch
-from tidemill.state.canonical_key import canonical_keys
 from tidemill.state.key_groups import TargetCache
 
 #: What a route deals: target, values, timestamps, keys.
@@ -174,15 +173,16 @@ def is_field(selector: Any) -> bool:
 
 
 def key_extractor(operator: str, selector: Any) -> Callable[[list[Any]], list[Any]]:
-    """A function from a list of values to the list of their keys."""
+    """A function from a list of values to the list of their keys, as they are: the receiver makes them canonical."""
     if is_field(selector):
         bulk = selector.bulk
 
         def extract_fields(values: list[Any]) -> list[Any]:
             try:
-                return canonical_keys(bulk(values))
+                keys: list[Any] = bulk(values)
             except InvalidKeyError as error:
                 raise InvalidKeyError(f"key_by before {operator}: {error}") from None
+            return keys
 
         return extract_fields
 
@@ -193,7 +193,7 @@ def key_extractor(operator: str, selector: Any) -> Callable[[list[Any]], list[An
         except Exception as error:
             record = values[len(values) - length_hint(remaining) - 1]
             raise user_error(f"the key selector before {operator}", error, record=record) from error
-        return canonical_keys(keys)
+        return keys
 
     return extract
 

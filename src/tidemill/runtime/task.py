@@ -254,8 +254,8 @@ class EpochTask:
         extract = key_extractor(self._plan.head.name, chain.partitioning(edge).selector)
 
         def receive(batch: Batch) -> None:
-            # Keys that travelled are other objects now: a NaN must become the one again that states are found by.
-            batch.keys = extract(batch.values) if batch.keys is None else canonical_keys(batch.keys)
+            # Here and not at the sender: a NaN that was sent is another object than the one that arrives.
+            batch.keys = canonical_keys(extract(batch.values) if batch.keys is None else batch.keys)
             process(batch, index)
 
         return receive

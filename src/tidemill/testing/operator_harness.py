@@ -22,6 +22,7 @@ from tidemill.runtime.launch import prepare
 from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.routes import key_extractor
 from tidemill.state.backend import KeyedStateBackend
+from tidemill.state.canonical_key import canonical_keys
 from tidemill.state.merging import merge_sections
 from tidemill.state.state_file import decode_sections, encode_sections
 from tidemill.testing.program import apply_function, inputs_of
@@ -87,7 +88,7 @@ class OperatorHarness:
         if not 1 <= stream <= len(self._extractors):
             raise ValueError(f"the function has {len(self._extractors)} inputs, there is no stream {stream}")
         extract = self._extractors[stream - 1]
-        keys = None if extract is None else extract([value])
+        keys = None if extract is None else canonical_keys(extract([value]))
         if keys is not None:
             self._check_mine(keys[0])
         stamps = None if timestamp is None else [timestamp]

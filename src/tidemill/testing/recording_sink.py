@@ -12,7 +12,7 @@ from tidemill.datastream.sinks import Committed, Committer, Sink, SinkWriter
 
 
 class Recording:
-    """Committed records, by epoch and subtask; a commit that comes again must say the same and changes nothing."""
+    """Committed records, by epoch and subtask; a commit that comes again changes nothing."""
 
     def __init__(self) -> None:
         self._committed: dict[tuple[int, int], list[Any]] = {}

@@ -117,8 +117,7 @@ class KeyedOperator(Operator):
             raise self.failed(error, method="on_timer", key=keys.key) from error
         finally:
             context.current_timestamp = context.current_domain = None
-        # As in Flink, what comes from a processing-time timer has no event time.
-        self.output.emit_tagged(values, timestamps if domain is TimeDomain.EVENT_TIME else None)
+        self.output.emit_tagged(values, timestamps)
 
     def run(self, batch: Batch, call: Callable[[Any, Any], Iterable[Any] | None]) -> None:
         """Call the function for every record of a batch with its key set, then hand on what it yielded."""
