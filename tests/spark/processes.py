@@ -32,8 +32,8 @@ class Ended:
         return self.code == KILLED
 
 
-def start(program: str, *arguments: str, faults: Sequence[dict[str, Any]] = (), log: Path) -> subprocess.Popen[bytes]:
-    """Start a program of ``programs/`` with a fault plan; what it says goes to ``log``."""
+def child_environment() -> dict[str, str]:
+    """The environment of programs that import Tidemill, and these tests, from wherever they run."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
@@ -41,6 +41,12 @@ def start(program: str, *arguments: str, faults: Sequence[dict[str, Any]] = (), 
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     environment.pop("TIDEMILL_FAULTS", None)
+    return environment
+
+
+def start(program: str, *arguments: str, faults: Sequence[dict[str, Any]] = (), log: Path) -> subprocess.Popen[bytes]:
+    """Start a program of ``programs/`` with a fault plan; what it says goes to ``log``."""
+    environment = child_environment()
     if faults:
         environment["TIDEMILL_FAULTS"] = json.dumps(list(faults))
     with log.open("wb") as output:

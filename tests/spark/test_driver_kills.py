@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.spark.processes import fault
 from tests.spark.programs.keyed_job import EPOCHS, write_input
-from tests.spark.recovery import Run
+from tests.spark.recovery import Result, Run
 
 #: A chain of starts: each dies at its point, after as many passes of it as the number says. The first sink commit of a
 #: start is that of what its predecessor published and may not have committed.
@@ -39,28 +40,28 @@ FILES = 10
 
 
 @pytest.mark.timeout(900)
-def test_a_bounded_job_killed_at_every_point_of_its_driver_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    expected = Run(tmp_path / "expected").finish()
+def test_a_bounded_job_killed_at_every_point_of_its_driver_ends_as_if_nothing_had_happened(
+    tmp_path: Path, expected: Result
+) -> None:
     assert len(expected.files) > EPOCHS
     killed = Run(tmp_path / "killed")
     for point, skip in BOUNDED:
         ended = killed.start(fault(point, skip=skip))
         assert ended.killed, f"the driver did not come to {point}, it ended with {ended.code}: {ended.text[-3000:]}"
     result = killed.finish()
-    assert result.files == expected.files
-    assert result.state == expected.state
-    assert result.sources == expected.sources
+    assert result == expected
 
 
 @pytest.mark.timeout(900)
-def test_a_streaming_job_killed_between_the_three_logs_loses_and_repeats_nothing(tmp_path: Path) -> None:
+def test_a_streaming_job_killed_between_the_three_logs_loses_and_repeats_nothing(
+    tmp_path: Path, spark: SparkSession
+) -> None:
     source = tmp_path / "input"
     write_input(source, FILES)
-    expected = Run(tmp_path / "expected", source=source).finish()
+    expected = Run(tmp_path / "expected", source=source).finish_here()
     killed = Run(tmp_path / "killed", source=source)
     for point, skip in STREAMING:
         ended = killed.start(fault(point, skip=skip))
         assert ended.killed, f"the driver did not come to {point}, it ended with {ended.code}: {ended.text[-3000:]}"
     result = killed.finish()
-    assert result.lines == expected.lines
-    assert result.state == expected.state
+    assert result == expected

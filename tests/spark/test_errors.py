@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.spark.committed import committed_head, committed_state
 from tests.spark.jobs import collected, durable, environment
@@ -83,7 +85,7 @@ def test_a_failing_function_shows_its_own_traceback_first() -> None:
 
 def test_a_failure_comes_through_collect_after_what_was_committed() -> None:
     env = environment({"execution.epoch.max-records": "5"})
-    results = []
+    results: list[int] = []
     with (
         pytest.raises(UserCodeError, match="cannot digest") as caught,
         env.from_collection(list(range(20))).key_by(lambda n: 0).process(Add(poison=12)).execute_and_collect() as found,
@@ -111,6 +113,49 @@ def test_a_corrected_program_goes_on_from_what_was_committed(tmp_path: Path) -> 
     assert committed_head(tmp_path / "job").finished
     state = committed_state(tmp_path / "job")["sum", "sum"]
     assert state == {key: sum(n for n in range(1, 51) if n % 3 == key) for key in range(3)}
+
+
+class FailOnce(Add):
+    """Fails on its poison the first time any attempt meets it."""
+
+    def __init__(self, poison: int, token: Path) -> None:
+        super().__init__(poison)
+        self.token = str(token)
+
+    def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        if value == self.poison:
+            try:
+                Path(self.token).touch(exist_ok=False)
+            except FileExistsError:
+                self.poison = None
+        yield from super().process_element(value, ctx)
+
+
+RESTART = {
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "1",
+    "restart-strategy.fixed-delay.delay": "0s",
+}
+
+
+def test_a_restart_goes_on_from_the_last_epoch_and_repeats_no_output(tmp_path: Path) -> None:
+    env = environment({"execution.epoch.max-records": "10", **RESTART})
+    sums = env.from_collection(list(range(1, 51))).key_by(lambda n: n % 3).process(FailOnce(35, tmp_path / "token"))
+    expected = [sum(m for m in range(1, n + 1) if m % 3 == n % 3) for n in range(1, 51)]
+    assert sorted(collected(sums)) == sorted(expected)
+
+
+def test_a_restarted_stream_goes_on_from_the_last_batch(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for n in range(1, 7):
+        (tmp_path / "in" / f"{n}.txt").write_text(f"{n}\n")
+        os.utime(tmp_path / "in" / f"{n}.txt", (1e9 + n, 1e9 + n))  # Spark takes files by age
+    env = environment(RESTART)
+    lines = env.read_format("text", str(tmp_path / "in"), options={"maxFilesPerTrigger": "1"}, watch=True)
+    numbers = lines.map(lambda row: int(row.value)).key_by(lambda n: 0)
+    with numbers.process(FailOnce(4, tmp_path / "token")).execute_and_collect() as results:
+        assert sorted(next(results) for _ in range(6)) == sorted(sum(range(1, n + 1)) for n in range(1, 7))
+    assert not spark.streams.active
 
 
 def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
@@ -141,7 +186,7 @@ def last_manifest(job: Path) -> Path:
 
 
 def a_delta(job: Path) -> Path:
-    return sorted((job / "state").rglob("*.tms"))[0]
+    return min((job / "state").rglob("*.tms"))
 
 
 @pytest.mark.parametrize("choose", [last_manifest, a_delta])

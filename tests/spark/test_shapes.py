@@ -39,7 +39,7 @@ def test_diamond_with_different_parallelism_on_both_sides() -> None:
     left = numbers.map(lambda n: ("left", n % 5, n)).set_parallelism(3)
     right = numbers.key_by(lambda n: n % 4).map(lambda n: ("right", n % 5, n)).set_parallelism(1)
     joined = left.union(right).key_by(lambda row: row[1]).reduce(lambda a, b: ("both", a[1], a[2] + b[2]))
-    last = {}
+    last: dict[int, int] = {}
     for _, key, total in collected(joined.set_parallelism(2)):
         last[key] = max(total, last.get(key, 0))
     assert last == {key: 2 * sum(n for n in range(1, 101) if n % 5 == key) for key in range(5)}
@@ -121,7 +121,7 @@ def test_every_partitioning_delivers_each_record_once_and_broadcast_to_all() -> 
         assert sorted(collected(moved)) == list(range(1, 101)), name
     env = environment(SMALL)
     copies = env.from_sequence(1, 20).broadcast().map(lambda n: n).set_parallelism(3)
-    assert Counter(collected(copies)) == Counter({n: 3 for n in range(1, 21)})
+    assert Counter(collected(copies)) == Counter(dict.fromkeys(range(1, 21), 3))
 
 
 def test_a_level_wider_than_single_entries(tmp_path: Path) -> None:

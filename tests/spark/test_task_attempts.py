@@ -10,7 +10,6 @@ import json
 import re
 import socket
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,8 +20,9 @@ import pyspark
 import pytest
 
 from tests.spark.committed import committed_state, job_directory
-from tests.spark.processes import run
+from tests.spark.processes import child_environment, run
 from tests.spark.programs.random_job import EPOCH, NUMBERS
+from tests.spark.recovery import CLUSTER
 
 JOB_ID = "random"
 
@@ -45,6 +45,7 @@ def run_random_job(folder: Path, sabotage: list[dict[str, Any]], **options: str)
     ended = run("random_job.py", json.dumps(arguments), log=folder / "log")
     assert ended.code == 0, ended.text[-4000:]
     assert all(Path(entry["token"]).exists() for entry in sabotage), "not all of the sabotage took place"
+    assert all(Path(entry["token"] + "-again").exists() for entry in sabotage), "there was no second attempt"
     check_consistent(folder)
     found = re.search(r"^RUNS (.*)$", ended.text, re.MULTILINE)
     assert found is not None, ended.text[-2000:]
@@ -87,8 +88,7 @@ def test_an_executor_is_killed_with_the_shuffle_files_it_holds(tmp_path: Path) -
             {"number": EPOCH + 20, "action": "kill_executor"},
             {"number": 4 * EPOCH + 120, "action": "kill_executor"},
         ],
-        spark__master="local-cluster[2,1,1024]",
-        spark__executor__memory="512m",
+        **CLUSTER,
     )
     assert len(runs) == NUMBERS // EPOCH
 
@@ -102,16 +102,16 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
         port = probe.getsockname()[1]
     url = f"spark://127.0.0.1:{port}"
     commands = [["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
-    commands += [
-        ["worker.Worker", "--host", host, "--cores", "1", "--memory", "1g", "--webui-port", "0"]
-        + ["--work-dir", str(folder / f"work-{host}"), url]
-        for host in ("127.0.0.2", "127.0.0.3")
-    ]
+    for host in ("127.0.0.2", "127.0.0.3"):
+        size = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(folder / f"work-{host}")]
+        commands.append(["worker.Worker", "--host", host, *size, url])
+    environment = child_environment()
     with ExitStack() as stack:
         for index, (name, *arguments) in enumerate(commands):
             log = stack.enter_context((folder / f"cluster-{index}.log").open("wb"))
             process = subprocess.Popen(
                 [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
+                env={**environment, "SPARK_LOCAL_IP": arguments[1]},
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
@@ -122,8 +122,7 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_speculative_twin_overtakes_a_slow_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+def test_a_speculative_twin_overtakes_a_slow_task(tmp_path: Path) -> None:
     with standalone_cluster(tmp_path) as url:
         runs = run_random_job(
             tmp_path,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.processes import fault
-from tests.spark.recovery import Result, Run
+from tests.spark.recovery import CLUSTER, Result, Run
 from tidemill.faults import POINTS
 
 #: How often a worker passes a point before it is killed there; it passes most of them a few times per epoch.
@@ -29,11 +29,6 @@ def test_every_point_is_killed_in_some_process() -> None:
     assert {*WORKER_POINTS, *(point for point, _ in BOUNDED)} == set(POINTS)
 
 
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    return Run(tmp_path_factory.mktemp("expected")).finish()
-
-
 @pytest.mark.timeout(400)
 def test_python_workers_killed_at_every_point_change_nothing(tmp_path: Path, expected: Result) -> None:
     faults = [fault(point, tmp_path / point, skip=skip) for point, skip in WORKER_POINTS.items()]
@@ -47,7 +42,6 @@ def test_executors_killed_change_nothing(tmp_path: Path, expected: Result) -> No
     faults = [
         fault(point, tmp_path / point, action="kill_executor", skip=skip) for point, skip in EXECUTOR_POINTS.items()
     ]
-    cluster = Run(tmp_path / "run", spark__master="local-cluster[2,1,1024]", spark__executor__memory="512m")
-    result = cluster.finish(*faults)
+    result = Run(tmp_path / "run", **CLUSTER).finish(*faults)
     assert [point for point in EXECUTOR_POINTS if not (tmp_path / point).exists()] == []
     assert result == expected

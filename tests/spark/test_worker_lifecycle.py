@@ -147,6 +147,8 @@ def test_memory_stays_flat_over_many_epochs(spark: SparkSession, tmp_path: Path,
     after = resident(spark)
     client.cancel().result(60)
     for process, size in before.items():
-        assert after[process] < size * 1.1, f"{process}: {size >> 20} MB at {early}, {after[process] >> 20} MB at {late}"
+        assert after[process] < size * 1.1, (
+            f"{process}: {size >> 20} MB at {early}, {after[process] >> 20} MB at {late}"
+        )
     kept = sum(1 for path in tmp_path.rglob("*") if path.is_file())
     assert kept < 300, f"{kept} files after {late} epochs"

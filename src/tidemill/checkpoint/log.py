@@ -84,15 +84,21 @@ class ManifestLog:
             raise CorruptFileError(f"{error}. {self._offer(last)}") from error
 
     def operators_of(self, manifest: Manifest) -> dict[str, Any]:
-        """The description of the operators at ``manifest``, wherever in the log it is stored."""
+        """The description of the operators at ``manifest``, wherever in the log it is stored.
+
+        Raises :class:`CorruptFileError` if it is missing, and a plain :class:`CheckpointError` if that is because
+        another driver has gone on from ``manifest`` and cleaned up: trying again finds the new head.
+        """
         if manifest.operators_slot is None:
             return manifest.operators
         try:
             return self.read(manifest.operators_slot).operators
         except NotFoundError as error:
-            raise CorruptFileError(
-                f"{manifest_name(manifest.operators_slot)} is missing, but {manifest_name(manifest.slot)} refers to it"
-            ) from error
+            names = f"{manifest_name(manifest.operators_slot)} is missing, but {manifest_name(manifest.slot)} refers to"
+            last = self.last_slot() or 0
+            if last > manifest.slot:
+                raise CheckpointError(f"{names} it, which is no longer the head: slot {last} is") from error
+            raise CorruptFileError(f"{names} it") from error
 
     def open_lineage(self, from_slot: int | None = None, *, initial: Manifest | None = None) -> Opened:
         """Claim the job for this driver. Afterwards no other driver can publish, and :attr:`head` is enough to resume.
@@ -176,6 +182,19 @@ class ManifestLog:
             f"{head.lineage}, stops and did not commit epoch {manifest.epoch}"
         )
         raise FencedError(self._fenced)
+
+    def check_owner(self) -> None:
+        """Raise :class:`FencedError` if another lineage has taken over; nothing else can be said without it."""
+        head, last = self.head, self.last_slot()
+        if last is None or last <= head.slot:
+            return
+        winner = self.read(last)
+        if winner.lineage != head.lineage:
+            self._fenced = (
+                f"job {self._job_id} was taken over by lineage {winner.lineage} (slot {winner.slot}); this driver, "
+                f"lineage {head.lineage}, stops after epoch {head.epoch}"
+            )
+            raise FencedError(self._fenced)
 
     def _claim(self, slot: Slot, data: bytes) -> Manifest | None:
         """Create ``slot``; None if it is ours now, else the manifest that is there.

@@ -82,8 +82,12 @@ class Committer(abc.ABC):
     def commit(self, committed: Sequence[Committed]) -> None:
         """Commit; must be idempotent: after a crash the same committables come again."""
 
-    def discard(self, names_in_use: Sequence[bytes]) -> None:
-        """Remove leftovers of attempts that never committed; called once when a job opens a new lineage."""
+    def discard(self, names_in_use: Sequence[bytes], lineage: str) -> None:
+        """Remove leftovers of attempts that never committed; called when a job opens a lineage, and when it ends.
+
+        Only those of ``lineage`` and older ones: the driver that asks may have been taken over without knowing, and
+        what a newer lineage has prepared is still to be committed. Lineages sort by age, as texts.
+        """
 
     def close(self) -> None:
         """Release resources."""

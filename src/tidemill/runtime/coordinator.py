@@ -14,6 +14,7 @@ After a crash between 4 and 5 the next lineage finds the committables in its hea
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -144,7 +145,13 @@ class Coordinator:
         """Run and commit one epoch. Raises what a user function raised; the head is then what it was."""
         started = time.perf_counter()
         reach("offsets.logged")
-        context, verdict = self._run(inputs)
+        try:
+            context, verdict = self._run(inputs)
+        except TidemillError:
+            # Where another driver cleans up, our tasks fail for want of files: it must not look like our own failure.
+            with contextlib.suppress(CheckpointError):
+                self._log.check_owner()
+            raise
         ran = time.perf_counter()
         manifest = self._publish(context, verdict, inputs)  # 4
         published = time.perf_counter()
@@ -275,7 +282,7 @@ class Coordinator:
         head = self.head
         for uid, committer in self._committers.items():
             in_use = [data for entries in head.committables.get(uid, {}).values() for data in entries]
-            committer.discard(in_use)
+            committer.discard(in_use, self.lineage)
 
     def _check_restorable(self, found: Manifest) -> None:
         known = {op.uid: op for chain in self._plan.chains for op in chain.operators}

@@ -17,7 +17,7 @@ from tidemill.runtime.routes import Route
 #: Records of a first parcel; later ones follow the measured size of a record.
 _FIRST_COUNT = 2048
 #: A parcel never holds more records than this, however small they are.
-_MOST_COUNT = 65536
+_MOST_COUNT = 4096
 
 
 class Buffer:

@@ -168,6 +168,20 @@ class Snapshots:
     def _merge(self, manifests: ManifestLog, head: Manifest, plan: list[RunRef]) -> None:
         snapshot = snapshot_id(head.lineage, plan[-1].through, secrets.token_hex(4))
         self._in_progress.add(snapshot)
+        try:
+            result = self._make(snapshot, manifests, head, plan)
+        except Exception:
+            self._give_up(snapshot)
+            raise
+        reach("snapshot.published")
+        with self._lock:
+            self._done = (tuple(plan), result)
+
+    def _give_up(self, snapshot: str) -> None:
+        """Let the next sweep take what was written of a snapshot that failed."""
+        self._in_progress.discard(snapshot)
+
+    def _make(self, snapshot: str, manifests: ManifestLog, head: Manifest, plan: list[RunRef]) -> RunRef:
         wanted = set(plan)
         runs = [entry for entry in committed_pieces(self._storage, manifests, head) if entry[0] in wanted]
         slices = self._slices(snapshot, runs, head, keep_deletes=plan[0] != head.runs[0])
@@ -175,10 +189,7 @@ class Snapshots:
         small = sum(run.bytes for run in plan) <= _HERE_BYTES
         merged = [merge_slice(self._storage, part) for part in slices] if small else self._run(slices)
         pieces = tuple(piece for piece in merged if piece is not None)
-        result = write_snapshot_index(self._storage, SnapshotIndex(snapshot, plan[-1].through, pieces))
-        reach("snapshot.published")
-        with self._lock:
-            self._done = (tuple(plan), result)
+        return write_snapshot_index(self._storage, SnapshotIndex(snapshot, plan[-1].through, pieces))
 
     def _slices(
         self, snapshot: str, runs: list[tuple[RunRef, list[Piece]]], head: Manifest, *, keep_deletes: bool

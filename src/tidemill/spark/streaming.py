@@ -138,8 +138,12 @@ class _Batches:
 def inherit_location(old: Path, new: Path, head: Manifest) -> None:
     """Build a lineage's Spark checkpoint location from its predecessor's, up to the committed batch.
 
-    Offsets after that batch belong to epochs that were never committed: Spark chooses them anew. No commit is forged:
+    Of a batch that was begun but not committed the offsets are taken over, so that it is cut where it was cut before:
+    were they chosen anew, a job that fails again and again would get a larger batch each time. No commit is forged:
     where Spark had not logged the batch's commit it replays it, and the batch is skipped by its manifest.
+
+    Sources' own logs are copied last: they are then at least as new as the offsets that refer to them, also if the
+    predecessor still runs.
     """
     positions = head.spark or {}
     last = int(positions["batch_id"])
@@ -147,12 +151,12 @@ def inherit_location(old: Path, new: Path, head: Manifest) -> None:
     for name in ("metadata",):
         if (old / name).exists():
             shutil.copy2(old / name, new / name)
-    if (old / "sources").exists():
-        shutil.copytree(old / "sources", new / "sources", dirs_exist_ok=True)
-    for log in ("offsets", "commits"):
+    for log, through in (("offsets", last + 1), ("commits", last)):
         (new / log).mkdir(exist_ok=True)
         for entry in (old / log).glob("[0-9]*"):
-            if int(entry.name) <= last:
+            if int(entry.name) <= through:
                 shutil.copy2(entry, new / log / entry.name)
     # The manifest's own copy is what counts, whatever Spark kept.
     (new / "offsets" / str(last)).write_text(positions["offsets"], encoding="utf-8")
+    if (old / "sources").exists():
+        shutil.copytree(old / "sources", new / "sources", dirs_exist_ok=True)

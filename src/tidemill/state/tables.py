@@ -271,13 +271,18 @@ class ListTable(Table):
 
 
 class MapChange:
-    """What an epoch did to one map: entries put or deleted, after clearing it first if ``cleared``."""
+    """What an epoch did to one map: entries put or deleted, after clearing it first if ``cleared``.
 
-    __slots__ = ("cleared", "entries")
+    Where several epochs are replayed as one, ``moved`` are the user keys that one deleted and a later one put again:
+    they are no longer where the base has them, but behind all that was there.
+    """
+
+    __slots__ = ("cleared", "entries", "moved")
 
     def __init__(self, cleared: bool) -> None:
         self.cleared = cleared
         self.entries: dict[Any, Any] = {}
+        self.moved: dict[Any, None] | None = None
 
 
 class MapTable(Table):
@@ -293,6 +298,11 @@ class MapTable(Table):
                 rows.ops.append(CLEAR)
                 rows.user_keys.append(None)
                 rows.values.append(None)
+            if change.moved:
+                count += len(change.moved)
+                rows.ops += [DELETE] * len(change.moved)
+                rows.user_keys.extend(change.moved)
+                rows.values += [None] * len(change.moved)
             rows.ops += [DELETE if value is DELETED else PUT for value in change.entries.values()]
             rows.user_keys.extend(change.entries)
             rows.values += [None if value is DELETED else value for value in change.entries.values()]
@@ -313,6 +323,8 @@ class MapTable(Table):
             entries = base.get(key)
             if entries is None or change.cleared:
                 entries = base[key] = {}
+            for user_key in change.moved or ():
+                entries.pop(user_key, None)
             for user_key, value in change.entries.items():
                 if value is DELETED:
                     entries.pop(user_key, None)
@@ -336,8 +348,14 @@ class MapTable(Table):
                 change = overlay.get(key)
                 if change is None or op == CLEAR:
                     change = overlay[key] = MapChange(cleared=op == CLEAR)
-                if op != CLEAR:
-                    change.entries[user_key] = value if op == PUT else DELETED
+                if op == DELETE:
+                    change.entries[user_key] = DELETED
+                elif op != CLEAR:
+                    if change.entries.get(user_key) is DELETED:
+                        del change.entries[user_key]
+                        change.moved = change.moved or {}
+                        change.moved[user_key] = None
+                    change.entries[user_key] = value
 
 
 def by_namespace(rows: Rows) -> Iterator[tuple[Any, Rows]]:

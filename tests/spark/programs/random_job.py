@@ -7,7 +7,8 @@ Whatever happens, what the sink got must be what the state says. One argument, a
 Where the keyed step meets a record with a ``number`` of the list it does the ``action``, once over all attempts:
 ``kill_worker``; ``lose_shuffle`` deletes all shuffle files after the other subtask had time to finish, then kills the
 worker, so that the retry finds nothing to read; ``kill_executor`` ends the JVM with all it holds; ``dawdle`` takes so
-long that Spark starts a second attempt of the task. Prints the number of runs of each epoch as JSON.
+long that Spark starts a second attempt of the task. A token ending in ``-again`` tells of a later attempt. The program
+prints the number of runs of each epoch as JSON.
 """
 
 from __future__ import annotations
@@ -53,8 +54,12 @@ class Sum(KeyedProcessFunction):
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
         key, amount, number = value
-        if number in self.sabotage and first_time(self.sabotage[number]["token"]):
-            act(self.sabotage[number])
+        if number in self.sabotage:
+            entry = self.sabotage[number]
+            if first_time(entry["token"]):
+                act(entry)
+            else:
+                Path(entry["token"] + "-again").touch()
         self.total.update((self.total.value() or 0) + amount)
         yield f"{key} {amount} {number}"
 
@@ -69,7 +74,7 @@ def first_time(token: str) -> bool:
 
 def act(entry: dict[str, Any]) -> None:
     if entry["action"] == "dawdle":
-        time.sleep(entry.get("seconds", 20))
+        time.sleep(120)
         return
     if entry["action"] != "kill_worker":
         time.sleep(1.5)

@@ -262,9 +262,18 @@ class TestFiles:
         other.write_text("another job's")
         committer = sink.create_committer()
         committer.open(CommitterContext("job", "sink"))
-        committer.discard(pending[0].committables)
+        committer.discard(pending[0].committables, "lineage")
         assert len(files_below(tmp_path)) == 2
         assert other.exists()
+        committer.commit(pending)
+        assert list(visible(tmp_path).values()) == ["a\n"]
+
+    def test_what_a_newer_lineage_has_prepared_is_not_discarded(self, tmp_path: Path) -> None:
+        sink = self.sink(tmp_path)
+        pending = run_epoch(sink, 2, "a")
+        committer = sink.create_committer()
+        committer.open(CommitterContext("job", "sink"))
+        committer.discard((), "lineag")  # an older one, whose driver was taken over just after it had claimed the job
         committer.commit(pending)
         assert list(visible(tmp_path).values()) == ["a\n"]
 

@@ -142,3 +142,20 @@ def test_the_same_runs_give_the_same_bytes() -> None:
     file = commit(states.backend)
     assert file is not None
     assert merged([file, file], keep_deletes=False) == merged([file, file], keep_deletes=False)
+
+
+def test_a_map_entry_that_was_deleted_and_put_again_comes_last_after_a_merge_too() -> None:
+    states = States(make_backend())
+    files = []
+    for steps in ([("map", 1), ("map", 2), ("map", 3)], [("unmap", 1)], [("map", 4), ("map", 1)], [("unmap", 2)]):
+        for what, number in steps:
+            play(states, what, "a", None, number)
+        files.append(commit(states.backend) or b"")
+    expected = list(states.at("a", None).map)
+    assert expected == [3, 4, 1]
+    for runs in (
+        merged(files, keep_deletes=False),
+        [files[0], *merged(files[1:], keep_deletes=True)],
+        [files[0], *merged([*merged(files[1:3], keep_deletes=True), files[3]], keep_deletes=True)],
+    ):
+        assert list(States(restore(make_backend(), runs)).at("a", None).map) == expected

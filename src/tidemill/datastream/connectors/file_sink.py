@@ -1,7 +1,7 @@
 """Files as an exactly-once sink: a reader sees only what is committed.
 
-1. A writer writes the records of an epoch to hidden files ``.<name>-<attempt>.inprogress`` in the directory they will
-   appear in, and makes them durable at the barrier.
+1. A writer writes the records of an epoch to hidden files ``.<name>~<lineage>~<attempt>.inprogress`` in the directory
+   they will appear in, and makes them durable at the barrier.
 2. The committable names the hidden and the final file, relative to the sink's directory.
 3. After the manifest is durable the committer renames. A rename is atomic; a file that is there under its final name
    and gone under its hidden one was committed before.
@@ -220,7 +220,7 @@ class _FileWriter(SinkWriter):
         stem = f"{names.part_prefix}-{sink_id(context.job_id, context.operator_uid)}-{context.subtask}-{context.epoch}"
         if number:
             stem += f"-{number}"
-        hidden = f".{stem}{names.part_suffix}-{context.attempt}{_IN_PROGRESS}"
+        hidden = f".{stem}{names.part_suffix}~{context.lineage}~{context.attempt}{_IN_PROGRESS}"
         file = _OpenFile(directory, hidden, stem + names.part_suffix)
         self._open[bucket] = file
         return file
@@ -261,12 +261,12 @@ class _FileCommitter(Committer):
         for directory in touched:
             _sync_directory(directory)
 
-    def discard(self, names_in_use: Sequence[bytes]) -> None:
+    def discard(self, names_in_use: Sequence[bytes], lineage: str) -> None:
         if self._id is None or not self._base.is_dir():
             return  # without knowing the job, another job's files could be hit
         keep = {self._paths(name)[0] for name in names_in_use}
-        for leftover in self._base.rglob(f".{self._prefix}-{self._id}-*{_IN_PROGRESS}"):
-            if leftover not in keep:
+        for leftover in self._base.rglob(f".{self._prefix}-{self._id}-*~*~*{_IN_PROGRESS}"):
+            if leftover not in keep and leftover.name.split("~")[-2] <= lineage:
                 leftover.unlink(missing_ok=True)
 
     def _paths(self, committable: bytes) -> tuple[Path, Path]:

@@ -1,0 +1,104 @@
+"""A storage whose calls can fail, before or after they took effect, as a remote store's do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from tidemill.checkpoint.storage_api import Names, Storage
+
+T = TypeVar("T")
+
+#: The calls that a :class:`FaultyStorage` asks about, by name.
+CALLS: Final = ("create", "write", "read", "list", "exists", "delete")
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What happens around one call.
+
+    ``before`` runs first; if it raises, the call has no effect. ``after`` runs once the call took effect; if it raises,
+    the caller cannot know that it did. ``leave_out`` shortens a call on many names: a list lacks every so-many-th name,
+    beginning with the last; a delete does not get to them, and then runs ``after``.
+    """
+
+    before: Callable[[], None] | None = None
+    after: Callable[[], None] | None = None
+    leave_out: int = 0
+
+
+#: Says what happens around a call on a name (of a delete: on the first name).
+Oracle = Callable[[str, str], Fate | None]
+
+
+class FaultyStorage(Storage):
+    """Passes all calls on to ``inner``, and does to each what ``oracle`` says.
+
+    >>> from tidemill.checkpoint.storage import MemoryStorage
+    >>> from tidemill.errors import CheckpointError
+    >>> def timeout():
+    ...     raise CheckpointError("timeout")
+    >>> storage = FaultyStorage(MemoryStorage(), lambda call, name: Fate(after=timeout) if call == "create" else None)
+    >>> try:
+    ...     storage.create("a", b"1")
+    ... except CheckpointError as error:
+    ...     print(error, storage.exists("a"))
+    timeout True
+    """
+
+    def __init__(self, inner: Storage, oracle: Oracle) -> None:
+        self._inner = inner
+        self._oracle = oracle
+
+    def create(self, name: str, data: bytes) -> None:
+        self._call("create", name, lambda: self._inner.create(name, data))
+
+    def write(self, name: str, data: bytes) -> None:
+        self._call("write", name, lambda: self._inner.write(name, data))
+
+    def read(self, name: str) -> bytes:
+        return self._call("read", name, lambda: self._inner.read(name))
+
+    def read_range(self, name: str, offset: int, length: int) -> bytes:
+        return self._call("read", name, lambda: self._inner.read_range(name, offset, length))
+
+    def exists(self, name: str) -> bool:
+        return self._call("exists", name, lambda: self._inner.exists(name))
+
+    def size(self, name: str) -> int:
+        return self._call("exists", name, lambda: self._inner.size(name))
+
+    def list(self, prefix: str = "") -> Names:
+        fate = self._fate("list", prefix)
+        found = self._inner.list(prefix)
+        if fate.leave_out:
+            del found[-1 :: -fate.leave_out]
+        if fate.after is not None:
+            fate.after()
+        return found
+
+    def delete(self, names: Iterable[str]) -> None:
+        wanted = [*names]
+        fate = self._fate("delete", wanted[0] if wanted else "")
+        if fate.leave_out:
+            del wanted[-1 :: -fate.leave_out]
+        self._inner.delete(wanted)
+        if fate.after is not None:
+            fate.after()
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def _fate(self, call: str, name: str) -> Fate:
+        fate = self._oracle(call, name) or Fate()
+        if fate.before is not None:
+            fate.before()
+        return fate
+
+    def _call(self, call: str, name: str, act: Callable[[], T]) -> T:
+        fate = self._fate(call, name)
+        result = act()
+        if fate.after is not None:
+            fate.after()
+        return result

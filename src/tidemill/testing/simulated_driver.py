@@ -1,0 +1,172 @@
+"""A driver of a simulated job: the production coordinator over a simulated cluster, epoch by epoch."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from dataclasses import dataclass
+
+from tidemill.common.configuration import Configuration
+from tidemill.config import ExecutionOptions, PipelineOptions
+from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
+from tidemill.runtime.coordinator import Coordinator
+from tidemill.runtime.launch import Launch, prepare
+from tidemill.runtime.snapshots import Snapshots
+from tidemill.runtime.split_input import SplitInput
+from tidemill.runtime.warm import WarmChains
+from tidemill.testing.engine import Placement
+from tidemill.testing.simulated_cluster import SimulatedCluster
+from tidemill.testing.simulated_jobs import SHAPES, WATERMARKS, Input, InputSource, Second
+from tidemill.testing.simulated_output import SystemSink
+from tidemill.testing.simulated_world import World
+from tidemill.testing.trouble import EPOCH
+
+JOB_ID = "simulation"
+#: Milliseconds of processing time from one epoch to the next.
+_TICK = 1000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is drawn from the seed besides shape, input and faults."""
+
+    parallelism: int
+    max_parallelism: int
+    workers: int
+    placement: str
+    parcel_size: int
+    inline_limit: int
+    fan_in: int
+    smallest_tier: int
+    slice_bytes: int
+    budget: int
+    drops: bool
+    collects: bool
+
+
+class RestartError(Exception):
+    """The job is to be started again, with another parallelism."""
+
+    def __init__(self, parallelism: int) -> None:
+        super().__init__(f"with parallelism {parallelism}")
+        self.parallelism = parallelism
+
+
+def placement_of(settings: Settings) -> Placement:
+    """Where subtasks run: always in the same place, everywhere in turn, or anywhere."""
+    workers = settings.workers
+    if settings.placement == "sticky":
+        return lambda epoch, level, partition: partition % workers
+    if settings.placement == "moving":
+        return lambda epoch, level, partition: (epoch + level + partition) % workers
+    return lambda epoch, level, partition: random.Random(f"{epoch} {level} {partition}").randrange(workers)
+
+
+def compile_program(world: World, shape: str, inputs: dict[str, Input], settings: Settings, parallelism: int) -> Launch:
+    """The program of a shape, reading the inputs and writing into the world."""
+    configuration = Configuration()
+    configuration.set(ExecutionOptions.TARGET, "local")
+    configuration.set(ExecutionOptions.JOB_ID, JOB_ID)
+    configuration.set(PipelineOptions.PARALLELISM, parallelism)
+    configuration.set(PipelineOptions.MAX_PARALLELISM, settings.max_parallelism)
+    env = StreamExecutionEnvironment(configuration)
+    watermarks = WATERMARKS.with_timestamp_assigner(Second())
+    streams = {
+        name: env.from_source(InputSource(given, given.parallelism, given.batch), watermarks, name).uid(f"input-{name}")
+        for name, given in inputs.items()
+    }
+    for name, stream in SHAPES[shape].build(streams).items():
+        stream.sink_to(SystemSink(world.output.name)).uid(f"sink-{name}")
+        if settings.collects and name == "main":
+            stream.sink_to(world.collected).uid("collected")
+    return prepare(env._program("simulation"), parallelism)
+
+
+class Driver:
+    """One process that runs the job, until something ends it."""
+
+    def __init__(
+        self,
+        world: World,
+        shape: str,
+        inputs: dict[str, Input],
+        settings: Settings,
+        parallelism: int,
+        workers: list[WarmChains] | None = None,
+    ) -> None:
+        """``workers`` are those of an earlier attempt in the same process, with what they still hold."""
+        # configuration
+        self._world = world
+        self._settings = settings
+        self._parallelism = parallelism
+        # transient
+        launch = self._launch = compile_program(world, shape, inputs, settings, parallelism)
+        bundle = dataclasses.replace(
+            launch.bundle(world.storage), parcel_size=settings.parcel_size, inline_limit=settings.inline_limit
+        )
+        self.cluster = SimulatedCluster(
+            bundle,
+            placement_of(settings),
+            workers or [WarmChains(settings.budget) for _ in range(settings.workers)],
+            world.meet,
+            world.tell,
+            world.enter,
+            random.Random(world.dice.random()),
+            budget=settings.budget,
+            drops=settings.drops,
+        )
+        self.snapshots = Snapshots(
+            world.storage, background=False, fan_in=settings.fan_in, inline_limit=settings.inline_limit
+        )
+        self.coordinator = Coordinator(
+            bundle,
+            self.cluster,
+            parallelism,
+            launch.committers(),
+            clock=lambda: _TICK * (self.coordinator.head.epoch + 1),
+            snapshots=self.snapshots,
+        )
+        self.sinks = tuple(name.removeprefix("sink-") for name in launch.committers() if name.startswith("sink-"))
+        self._sources: SplitInput | None = None
+        self._finished = False
+
+    def run(self, epochs: int | None = None) -> None:
+        """Run epochs, at most so many, until the input is used up."""
+        sources = self._sources or self._open()
+        while epochs is None or epochs > 0:
+            if self._finished or (not sources.finished and not sources.available()):
+                return
+            self._between_epochs()
+            inputs = sources.next_input()
+            manifest = self.coordinator.run_epoch(inputs)
+            self._finished = manifest.finished
+            self._world.tell(
+                f"epoch {manifest.epoch} is done: slot {manifest.slot} of {manifest.lineage}, run {manifest.run}, "
+                f"{len(manifest.pieces)} pieces, {len(manifest.runs)} runs"
+            )
+            if epochs is not None:
+                epochs -= 1
+
+    def _open(self) -> SplitInput:
+        restored = self.coordinator.open()
+        head = self.coordinator.head
+        self._finished = head.finished
+        self._sources = SplitInput(
+            self._launch.plan, self._launch.split_sources(), head.sources, self._parallelism, 1_000_000
+        )
+        self._world.tell(
+            f"a driver took over: lineage {self.coordinator.lineage}, from epoch {head.epoch}, "
+            f"parallelism {self._parallelism}" + ("" if restored is not None else ", a new job")
+        )
+        return self._sources
+
+    def _between_epochs(self) -> None:
+        trouble = self._world.meet(EPOCH)
+        if trouble is None:
+            return
+        if trouble.what == "worker lost":
+            self.cluster.kill_worker(trouble.choice % self._settings.workers)
+            return
+        self.coordinator.close()
+        widest = min(6, self._settings.max_parallelism)
+        raise RestartError(1 + trouble.choice % widest if trouble.what == "rescale" else self._parallelism)

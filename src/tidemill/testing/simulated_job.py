@@ -1,0 +1,193 @@
+"""A simulated job with all its drivers: the one that runs, those that stand still, those that think they still own it.
+
+One driver runs at a time. One that stands still gives way to another, which takes the job over; it goes on after the
+other one has run some epochs, or in the middle of one. For that the two have threads of their own, which take turns and
+never run together: the order of events is the plan's alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+
+from tidemill.errors import CheckpointOwnershipError, CorruptFileError, FencedError, TidemillError
+from tidemill.runtime.warm import WarmChains
+from tidemill.testing.simulated_checks import check_swept
+from tidemill.testing.simulated_driver import Driver, RestartError, Settings
+from tidemill.testing.simulated_jobs import Input
+from tidemill.testing.simulated_world import KilledError, World
+
+
+class _Turn:
+    """A piece of work in a thread of its own; it and the one that waits for it never run together."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._mine = threading.Semaphore(0)
+        self._theirs = threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._main, name="simulated-driver")
+        self.error: BaseException | None = None
+        self.done = False
+
+    def go_on(self) -> None:
+        """Let it run until it yields or is done; raises what it ended with."""
+        if not self._thread.ident:
+            self._thread.start()
+        else:
+            self._mine.release()
+        self._theirs.acquire()
+        if self.done:
+            self._thread.join()
+            if self.error is not None:
+                raise self.error
+
+    def give_way(self) -> None:
+        """Called from within: let the other one run until it calls :meth:`go_on`."""
+        self._theirs.release()
+        self._mine.acquire()
+
+    def _main(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:
+            self.error = error
+        self.done = True
+        self._theirs.release()
+
+
+class SimulatedJob:
+    """Runs a job to its end, whatever happens to its drivers."""
+
+    def __init__(self, world: World, shape: str, inputs: dict[str, Input], settings: Settings, faults: int) -> None:
+        # configuration
+        self._world = world
+        self._shape = shape
+        self._inputs = inputs
+        self._settings = settings
+        # transient
+        self._parallelism = settings.parallelism
+        self._waiting: list[Driver] = []
+        self._in_the_middle: list[_Turn] = []
+        self._kept: list[WarmChains] | None = None
+        self._last: Driver | None = None
+        # Each fault ends at most the driver it hits and those that had to give way; two more are for the sweep.
+        self._starts_left = 4 + 3 * faults
+        self.sinks: tuple[str, ...] = ()
+        world.on_pause = self._give_way
+
+    def finish(self) -> None:
+        """Run the job to its end; every driver that still waits finds out that it is over."""
+        self._last = self._run(None)
+        while self._waiting:
+            zombie = self._waiting.pop()
+            if zombie is not self._last:
+                with contextlib.suppress(TidemillError, KilledError):
+                    zombie.run()
+                self._last = self._run(None)
+
+    def sweep(self) -> Iterator[str]:
+        """Delete what is not needed, as the last driver and then as one that comes after it; what is left over."""
+        self._world.troubles.pending.clear()
+        head = self._world.disk.head
+        for driver in (self._last, self._start()):
+            if driver is None or (driver is self._last and head and head.lineage != driver.coordinator.lineage):
+                continue
+            driver.run()
+            done = driver.snapshots._done
+            if driver.snapshots._cleaner is not None:
+                driver.snapshots._cleaner.collect()
+            yield from check_swept(self._world.disk, () if done is None else (done[1].snapshot or "",))
+        if left := self._world.output.left():
+            yield f"output was left over: {left}"
+
+    def _run(self, epochs: int | None) -> Driver:
+        """Run drivers one after the other until one of them comes to the end, or has run so many epochs."""
+        while True:
+            driver = self._waiting.pop() if self._waiting else self._start()
+            try:
+                driver.run(epochs)
+            except KilledError:
+                self._world.tell("the driver was killed")
+            except FencedError as error:
+                self._check_fenced(driver)
+                self._world.tell(f"the driver was fenced: {error}")
+                self._close(driver)
+            except RestartError as error:
+                self._parallelism = error.parallelism
+                self._world.tell(f"the job is started again {error}")
+            except (CheckpointOwnershipError, CorruptFileError):
+                raise
+            except TidemillError as error:
+                self._world.tell(f"the driver failed: {type(error).__name__}: {error}")
+                self._kept = self._close(driver)
+            else:
+                self._let_others_end()
+                return driver
+            self._let_others_end()
+
+    def _start(self) -> Driver:
+        self._starts_left -= 1
+        if self._starts_left < 0:
+            raise AssertionError("the job was started more often than its faults explain")
+        kept, self._kept = self._kept, None
+        driver = Driver(self._world, self._shape, self._inputs, self._settings, self._parallelism, kept)
+        self.sinks = driver.sinks
+        return driver
+
+    def _close(self, driver: Driver) -> list[WarmChains] | None:
+        try:
+            driver.coordinator.close()
+        except KilledError:
+            self._world.tell("the driver was killed while it was put away")
+            return None
+        return driver.cluster.workers
+
+    def _give_way(self, choice: int) -> None:
+        """A driver stands still: another one takes over and runs ``choice % 4`` epochs, or up to the middle of one."""
+        self._world.tell("  a driver stands still; another one takes over")
+        waiting, self._waiting = self._waiting, []
+
+        def work() -> None:
+            survivor = self._run(choice % 4)
+            self._waiting.append(survivor)
+
+        turn = _Turn(work)
+        steps = 2 * (choice - 3) ** 2 if choice > 3 else 0
+        if steps:
+            self._stop_after(steps, turn)
+        turn.go_on()
+        if not turn.done:
+            self._world.tell("  the other one stands still now")
+            self._in_the_middle.append(turn)
+        self._waiting = [*waiting, *self._waiting]
+
+    def _stop_after(self, steps: int, turn: _Turn) -> None:
+        """Let the driver of a turn give way again after it has passed so many points and calls."""
+        before = self._world.on_step
+        left = steps
+
+        def step() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                self._world.on_step = before
+                worker = self._world.enter(None)
+                turn.give_way()
+                self._world.enter(worker)
+                self._world.tell("  the other one goes on")
+
+        self._world.on_step = step
+
+    def _let_others_end(self) -> None:
+        """Those that stand still in the middle of something go on, now that the driver above them has ended."""
+        while self._in_the_middle:
+            turn = self._in_the_middle.pop()
+            turn.go_on()
+            if not turn.done:
+                self._in_the_middle.append(turn)
+
+    def _check_fenced(self, driver: Driver) -> None:
+        lineage, head = driver.coordinator.lineage, self._world.disk.head
+        if lineage and head is not None and head.lineage == lineage:
+            self._world.violations.append(f"lineage {lineage} was fenced, but nobody took over from it")

@@ -1,0 +1,291 @@
+"""Bugs of the protocol, put in on purpose: the simulation must find each of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from tidemill.checkpoint import cleanup, log, protocol, restore
+from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.model import Ack, Manifest
+from tidemill.checkpoint.protocol import Publish
+from tidemill.checkpoint.storage_api import AlreadyExistsError
+from tidemill.errors import CheckpointError
+from tidemill.runtime import coordinator, parcels, snapshots, warm
+from tidemill.runtime.chain import Chain
+from tidemill.runtime.coordinator import Coordinator
+from tidemill.runtime.records import MIN_TIME
+from tidemill.runtime.snapshots import Snapshots
+from tidemill.runtime.task import EpochTask
+from tidemill.runtime.warm import WarmChains
+from tidemill.state.tables import MapTable, Rows
+from tidemill.state.timers import TimerQueue
+from tidemill.testing.simulated_output import OutputSystem
+
+Patch = pytest.MonkeyPatch
+Bug = Callable[[Patch], None]
+
+
+def publish_without_judging(patch: Patch) -> None:
+    def judge(expected: Any, edges: Any, acks: Iterable[Ack], *, epoch: Any, run: int) -> Publish:
+        by_subtask = {(ack.subtask.chain, ack.subtask.subtask): ack for ack in acks}
+        return Publish(epoch, run, dict(expected), tuple(by_subtask[subtask] for subtask in sorted(by_subtask)))
+
+    patch.setattr(coordinator, "judge", judge)
+
+
+def ignore_which_attempt_was_consumed(patch: Patch) -> None:
+    patch.setattr(protocol, "_inconsistent", lambda ack, senders, acks: None)
+
+
+def go_on_from_any_attempt(patch: Patch) -> None:
+    def take(self: WarmChains, job_id: str, plan: Any, subtask: int, context: Any) -> Chain | None:
+        found = self._chains.pop((job_id, plan.id, subtask), None)
+        if found is None or found.lineage != context.lineage or found.epoch >= context.epoch:
+            return None
+        found.chain.fold()
+        return found.chain
+
+    patch.setattr(WarmChains, "take", take)
+
+
+def go_on_after_a_takeover(patch: Patch) -> None:
+    def take(self: WarmChains, job_id: str, plan: Any, subtask: int, context: Any) -> Chain | None:
+        found = self._chains.pop((job_id, plan.id, subtask), None)
+        if found is None or found.chain.parallelism != context.parallelism[plan.id]:
+            return None
+        named = context.attempts.get(plan.id)
+        if named is not None and named[subtask] != found.attempt:
+            return None
+        found.chain.fold()
+        return found.chain
+
+    patch.setattr(WarmChains, "take", take)
+
+
+def forget_timers_in_deltas(patch: Patch) -> None:
+    patch.setattr(TimerQueue, "export_delta", lambda self: None)
+
+
+def forget_fired_timers_in_deltas(patch: Patch) -> None:
+    export = TimerQueue.export_delta
+
+    def without_deletes(self: TimerQueue) -> Rows | None:
+        rows = export(self)
+        if rows is None or not any(rows.ops):
+            return rows
+        kept = Rows()
+        for time, key, name, op in zip(rows.values, rows.keys, rows.namespaces, rows.ops, strict=True):
+            if op == 0:
+                self._append(kept, (time, key, name), op)
+        return kept if kept.keys else None
+
+    patch.setattr(TimerQueue, "export_delta", without_deletes)
+
+
+def forget_to_fold(patch: Patch) -> None:
+    patch.setattr(Chain, "fold", lambda self: [backend.discard() for backend in self.backends])
+
+
+def commit_sinks_before_the_manifest(patch: Patch) -> None:
+    publish = ManifestLog.publish
+
+    def run(self: Coordinator, context: Any, verdict: Any, inputs: Any) -> Manifest:
+        with pytest.MonkeyPatch.context() as inner:
+
+            def commit_first(log_: ManifestLog, manifest: Manifest) -> None:
+                self._commit(manifest)
+                publish(log_, manifest)
+
+            inner.setattr(ManifestLog, "publish", commit_first)
+            return original(self, context, verdict, inputs)
+
+    original = Coordinator._publish
+    patch.setattr(Coordinator, "_publish", run)
+
+
+def name_attempts_by_their_task(patch: Patch) -> None:
+    init = EpochTask.__init__
+
+    def named(self: EpochTask, bundle: Any, context: Any, level: int, partition: int, chains: WarmChains) -> None:
+        init(self, bundle, context, level, partition, chains)
+        self._attempt = uuid.uuid5(uuid.NAMESPACE_OID, f"{context.lineage} {context.epoch} {level} {partition}")
+
+    patch.setattr(EpochTask, "__init__", named)
+
+
+def delete_files_of_snapshots(patch: Patch) -> None:
+    referenced = cleanup.names_referenced
+
+    def too_few(manifest: Manifest, load: Any, load_snapshot: Any) -> frozenset[str]:
+        names = referenced(manifest, load, load_snapshot)
+        return frozenset(name for name in names if not name.startswith("snapshots/"))
+
+    patch.setattr(cleanup, "names_referenced", too_few)
+
+
+def delete_older_runs(patch: Patch) -> None:
+    referenced = cleanup.names_referenced
+
+    def too_few(manifest: Manifest, load: Any, load_snapshot: Any) -> frozenset[str]:
+        return referenced(dataclasses.replace(manifest, runs=manifest.runs[1:]), load, load_snapshot)
+
+    patch.setattr(cleanup, "names_referenced", too_few)
+
+
+def delete_takeover_records(patch: Patch) -> None:
+    patch.setattr(cleanup.Cleaner, "_is_fence", lambda self, slot: False)
+
+
+def overwrite_a_slot(patch: Patch) -> None:
+    def claim(self: ManifestLog, slot: Any, data: bytes) -> None:
+        name = log.manifest_name(slot)
+        self._storage.delete([name])
+        self._storage.create(name, data)
+
+    patch.setattr(ManifestLog, "_claim", claim)
+
+
+def take_an_unknown_outcome_for_success(patch: Patch) -> None:
+    def claim(self: ManifestLog, slot: Any, data: bytes) -> Manifest | None:
+        try:
+            self._storage.create(log.manifest_name(slot), data)
+        except AlreadyExistsError:
+            return self.read(slot)
+        except CheckpointError:
+            return None
+        return None
+
+    patch.setattr(ManifestLog, "_claim", claim)
+
+
+def take_any_manifest_for_ours(patch: Patch) -> None:
+    claim = ManifestLog._claim
+
+    def ours(self: ManifestLog, slot: Any, data: bytes) -> None:
+        claim(self, slot, data)
+
+    patch.setattr(ManifestLog, "_claim", ours)
+
+
+def forget_what_a_former_driver_left_to_commit(patch: Patch) -> None:
+    takeover = ManifestLog._takeover
+
+    def without(self: ManifestLog, basis: Manifest | None, slot: Any, lineage: Any) -> Manifest:
+        return dataclasses.replace(takeover(self, basis, slot, lineage), committables={})
+
+    patch.setattr(ManifestLog, "_takeover", without)
+
+
+def discard_what_a_newer_lineage_prepared(patch: Patch) -> None:
+    discard = OutputSystem.discard
+    patch.setattr(OutputSystem, "discard", lambda self, sink, in_use, lineage: discard(self, sink, in_use, "~"))
+
+
+def forget_clocks_on_a_cold_start(patch: Patch) -> None:
+    restore_watermarks = Chain.restore_watermarks
+    patch.setattr(
+        Chain,
+        "restore_watermarks",
+        lambda self, watermark, marks: (
+            restore_watermarks(self, watermark, marks)
+            if self.head.current_watermark > MIN_TIME
+            else restore_watermarks(self, MIN_TIME, {})
+        ),
+    )
+
+
+def drop_tombstones_in_every_merge(patch: Patch) -> None:
+    merge = snapshots.merge_sections
+    patch.setattr(snapshots, "merge_sections", lambda sections, limits, keep: merge(sections, limits, False))
+
+
+def merge_the_newest_first(patch: Patch) -> None:
+    merge = snapshots.merge_sections
+    patch.setattr(
+        snapshots, "merge_sections", lambda sections, limits, keep: merge(list(sections)[::-1], limits, keep)
+    )
+
+
+def load_the_newest_run_only(patch: Patch) -> None:
+    pieces = restore.committed_pieces
+    patch.setattr(warm, "committed_pieces", lambda *args: pieces(*args)[-1:])
+
+
+def load_the_first_key_group_only(patch: Patch) -> None:
+    pieces_for = restore.pieces_for
+    patch.setattr(
+        warm,
+        "pieces_for",
+        lambda storage, runs, operators, first, last: pieces_for(storage, runs, operators, first, first),
+    )
+
+
+def store_the_position_before_the_epoch(patch: Patch) -> None:
+    build = coordinator.build_manifest
+
+    def late(head: Manifest, publish: Publish, **options: Any) -> Manifest:
+        return build(head, publish, **{**options, "sources": head.sources or options["sources"]})
+
+    patch.setattr(coordinator, "build_manifest", late)
+
+
+def read_parcels_as_they_come(patch: Patch) -> None:
+    def settle(tied: list[Any]) -> Any:
+        for header, parcel in tied:
+            yield header, memoryview(parcel)[parcels.HEADER_SIZE :]
+
+    patch.setattr(parcels, "_settle", settle)
+
+
+def keep_no_order_of_maps_in_merges(patch: Patch) -> None:
+    replay = MapTable.replay
+
+    def forgetful(self: MapTable, rows: Rows) -> None:
+        replay(self, rows)
+        for layer in self._touched.values():
+            for change in layer.overlay.values():
+                change.moved = None
+
+    patch.setattr(MapTable, "replay", forgetful)
+
+
+def leave_failed_merges_behind(patch: Patch) -> None:
+    patch.setattr(Snapshots, "_give_up", lambda self, snapshot: None)
+
+
+BUGS: dict[str, Bug] = {
+    bug.__name__: bug
+    for bug in (
+        publish_without_judging,
+        ignore_which_attempt_was_consumed,
+        go_on_from_any_attempt,
+        go_on_after_a_takeover,
+        forget_timers_in_deltas,
+        forget_fired_timers_in_deltas,
+        forget_to_fold,
+        commit_sinks_before_the_manifest,
+        name_attempts_by_their_task,
+        delete_files_of_snapshots,
+        delete_older_runs,
+        delete_takeover_records,
+        overwrite_a_slot,
+        take_an_unknown_outcome_for_success,
+        take_any_manifest_for_ours,
+        forget_what_a_former_driver_left_to_commit,
+        discard_what_a_newer_lineage_prepared,
+        forget_clocks_on_a_cold_start,
+        drop_tombstones_in_every_merge,
+        merge_the_newest_first,
+        load_the_newest_run_only,
+        load_the_first_key_group_only,
+        store_the_position_before_the_epoch,
+        read_parcels_as_they_come,
+        keep_no_order_of_maps_in_merges,
+        leave_failed_merges_behind,
+    )
+}
