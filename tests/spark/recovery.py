@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ from tests.spark.programs import keyed_job
 JOB_ID = "keyed"
 #: Two executors with a core each. What a killed one held is not asked for again for 15 seconds, as is Spark's default.
 CLUSTER = {
-    "spark__master": "local-cluster[2,1,1024]",
-    "spark__executor__memory": "512m",
-    "spark__shuffle__io__maxRetries": "1",
-    "spark__shuffle__io__retryWait": "100ms",
+    "spark.master": "local-cluster[2,1,1024]",
+    "spark.executor.memory": "512m",
+    "spark.shuffle.io.maxRetries": "1",
+    "spark.shuffle.io.retryWait": "100ms",
 }
 
 
@@ -33,7 +34,7 @@ class Result:
 class Run:
     """One run of ``keyed_job.py`` in a folder of its own: its input, its output and what it commits."""
 
-    def __init__(self, folder: Path, *, source: Path | None = None, **options: str) -> None:
+    def __init__(self, folder: Path, *, source: Path | None = None, options: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self._starts = 0
         self._arguments = {
@@ -41,7 +42,7 @@ class Run:
             "output": str(folder / "output"),
             "job_id": JOB_ID,
             "input": None if source is None else str(source),
-            "options": {key.replace("__", "."): value for key, value in options.items()},
+            "options": dict(options or {}),
         }
         folder.mkdir(parents=True, exist_ok=True)
 

@@ -11,7 +11,7 @@ import re
 import socket
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from tests.spark.recovery import CLUSTER
 JOB_ID = "random"
 
 
-def run_random_job(folder: Path, sabotage: list[dict[str, Any]], **options: str) -> list[int]:
+def run_random_job(folder: Path, sabotage: list[dict[str, Any]], options: Mapping[str, str] | None = None) -> list[int]:
     """Run the random job, check what must hold whatever happened, and return the runs of each epoch."""
     for index, entry in enumerate(sabotage):
         entry["token"] = str(folder / f"token-{index}")
@@ -39,7 +39,7 @@ def run_random_job(folder: Path, sabotage: list[dict[str, Any]], **options: str)
         "sabotage": sabotage,
         "options": {
             "spark.local.dir": str(folder / "local"),
-            **{key.replace("__", "."): value for key, value in options.items()},
+            **(options or {}),
         },
     }
     ended = run("random_job.py", json.dumps(arguments), log=folder / "log")
@@ -88,7 +88,7 @@ def test_an_executor_is_killed_with_the_shuffle_files_it_holds(tmp_path: Path) -
             {"number": EPOCH + 20, "action": "kill_executor"},
             {"number": 4 * EPOCH + 120, "action": "kill_executor"},
         ],
-        **CLUSTER,
+        CLUSTER,
     )
     assert len(runs) == NUMBERS // EPOCH
 
@@ -130,13 +130,15 @@ def test_a_speculative_twin_overtakes_a_slow_task(tmp_path: Path) -> None:
                 {"number": EPOCH + 20, "action": "dawdle"},
                 {"number": 4 * EPOCH + 120, "action": "dawdle"},
             ],
-            spark__master=url,
-            spark__driver__host="127.0.0.1",
-            spark__executor__memory="512m",
-            spark__executor__cores="1",
-            spark__speculation="true",
-            spark__speculation__interval="100ms",
-            spark__speculation__multiplier="1.1",
-            spark__speculation__quantile="0.5",
+            {
+                "spark.master": url,
+                "spark.driver.host": "127.0.0.1",
+                "spark.executor.memory": "512m",
+                "spark.executor.cores": "1",
+                "spark.speculation": "true",
+                "spark.speculation.interval": "100ms",
+                "spark.speculation.multiplier": "1.1",
+                "spark.speculation.quantile": "0.5",
+            },
         )
     assert len(runs) == NUMBERS // EPOCH

@@ -42,6 +42,6 @@ def test_executors_killed_change_nothing(tmp_path: Path, expected: Result) -> No
     faults = [
         fault(point, tmp_path / point, action="kill_executor", skip=skip) for point, skip in EXECUTOR_POINTS.items()
     ]
-    result = Run(tmp_path / "run", **CLUSTER).finish(*faults)
+    result = Run(tmp_path / "run", options=CLUSTER).finish(*faults)
     assert [point for point in EXECUTOR_POINTS if not (tmp_path / point).exists()] == []
     assert result == expected

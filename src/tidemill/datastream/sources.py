@@ -79,8 +79,13 @@ class SplitSource(Source):
         """An enumerator that begins at a stored position, or at the start."""
 
     @abc.abstractmethod
-    def read(self, split: Split) -> Iterator[RecordBatch]:
-        """Read one split on a worker; the same split always yields the same records if the source is replayable."""
+    def read(self, split: Split) -> Iterator[Any]:
+        """Read one split on a worker: yields :class:`RecordBatch`, or Arrow record batches.
+
+        The same split always yields the same records if the source is replayable. Arrow batches stay columns as long
+        as nobody needs Python objects; the attribute ``type_info`` says what their rows become (tuples, rows or, of a
+        single column, its values).
+        """
 
     #: None: runs with the environment's parallelism; a number fixes it (1 for a collection, as in Flink).
     parallelism: int | None = None

@@ -9,21 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
+
 from tidemill.errors import SerializationError
+from tidemill.runtime.columns import ColumnBatch, Shape, encode_columns
 from tidemill.runtime.parcels import Header, Kind, encode_records, split
 from tidemill.runtime.records import Batch
 from tidemill.runtime.routes import Route
 
 #: Records of a first parcel; later ones follow the measured size of a record.
 _FIRST_COUNT = 2048
-#: A parcel never holds more records than this, however small they are.
+#: A parcel never holds more records than this, however small they are: as objects they must fit the receiver's cache.
 _MOST_COUNT = 4096
+#: The same for rows that are still columns.
+_MOST_ROWS = 16384
 
 
 class Buffer:
     """Records waiting to be packed for one target."""
 
-    __slots__ = ("keys", "marks", "seq", "start", "timestamps", "values")
+    __slots__ = ("columns", "key_column", "keys", "marks", "rows", "seq", "shape", "start", "timestamps", "values")
 
     def __init__(self, watermark: int) -> None:
         self.seq = 0
@@ -34,6 +39,10 @@ class Buffer:
         self.timestamps: list[int] | None = None
         self.keys: list[Any] = []
         self.marks: list[tuple[int, int]] = []
+        self.columns: list[pa.RecordBatch] = []
+        self.rows = 0
+        self.shape = Shape.TUPLE
+        self.key_column = 0
         self.start = watermark
 
     def add(self, values: list[Any], timestamps: list[int] | None, keys: list[Any] | None) -> None:
@@ -95,16 +104,36 @@ class EdgeSender:
 
     def send(self, batch: Batch) -> None:
         """Take one batch; parcels that became full are shipped."""
+        if isinstance(batch, ColumnBatch):
+            dealt = self._route.deal_columns(batch)
+            if dealt is not None:
+                for target, rows, key in dealt:
+                    self._send_columns(target, rows, batch.shape, key)
+                return
         for target, values, timestamps, keys in self._route.deal(batch):
             buffer = self._buffers[target]
+            if buffer.rows:
+                self._flush(target)
             buffer.add(values, timestamps, keys)
             if len(buffer.values) >= self._limit:
                 self._flush(target)
 
+    def _send_columns(self, target: int, rows: pa.RecordBatch, shape: Shape, key: int) -> None:
+        buffer = self._buffers[target]
+        if buffer.values:
+            self._flush(target)
+        buffer.columns.append(rows)
+        buffer.rows += rows.num_rows
+        buffer.shape, buffer.key_column = shape, key
+        if buffer.rows >= _MOST_ROWS or sum(part.nbytes for part in buffer.columns) >= self._parcel_size:
+            self._flush(target)
+
     def watermark(self, watermark: int) -> None:
         """Time has moved on for everything sent from now on."""
         self._watermark = watermark
-        for buffer in self._buffers:
+        for target, buffer in enumerate(self._buffers):
+            if buffer.rows:
+                self._flush(target)
             if not buffer.values:
                 buffer.start = watermark
                 continue
@@ -117,7 +146,7 @@ class EdgeSender:
     def finish(self) -> None:
         """Ship what is left, then tell every target the final watermark and how many parcels it was sent."""
         for target, buffer in enumerate(self._buffers):
-            if buffer.values:
+            if buffer.values or buffer.rows:
                 self._flush(target)
         for target, partition in enumerate(self.partitions):
             sent = self._buffers[0 if self._broadcast else target].seq
@@ -128,17 +157,23 @@ class EdgeSender:
 
     def _flush(self, target: int) -> None:
         buffer = self._buffers[target]
-        try:
-            payload = encode_records(buffer.values, buffer.timestamps, buffer.keys or None, buffer.marks or None)
-        except SerializationError as error:
-            raise SerializationError(f"{self._origin} produced what cannot be sent: {error}") from error
-        self._limit = max(1, min(_MOST_COUNT, self._parcel_size * len(buffer.values) // max(1, len(payload))))
+        if buffer.rows:
+            kind, payload = Kind.COLUMNS, encode_columns(buffer.columns, buffer.shape, buffer.key_column)
+        else:
+            kind, payload = Kind.DATA, self._encode(buffer)
+            self._limit = max(1, min(_MOST_COUNT, self._parcel_size * len(buffer.values) // max(1, len(payload))))
         partitions = self.partitions if self._broadcast else [self.partitions[target]]
         for partition in partitions:
             header = Header(
-                Kind.DATA, self._level, self._edge, partition, self._sender, buffer.seq, buffer.start, self._attempt
+                kind, self._level, self._edge, partition, self._sender, buffer.seq, buffer.start, self._attempt
             )
             for parcel in split(header, payload, self._parcel_size):
                 self._ship(header, parcel)
         buffer.seq += 1
         buffer.reset(self._watermark)
+
+    def _encode(self, buffer: Buffer) -> bytes:
+        try:
+            return encode_records(buffer.values, buffer.timestamps, buffer.keys or None, buffer.marks or None)
+        except SerializationError as error:
+            raise SerializationError(f"{self._origin} produced what cannot be sent: {error}") from error

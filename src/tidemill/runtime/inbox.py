@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.errors import TidemillError
+from tidemill.runtime.columns import decode_columns
 from tidemill.runtime.parcels import Header, Kind, decode_records, in_order
 from tidemill.runtime.records import MIN_TIME, Batch
 
@@ -82,7 +83,12 @@ class Inbox:
                 continue
             self._received[channel] += 1
             self._advance(channel, header.watermark)
-            yield self._deliver(channel, *decode_records(payload))
+            if header.kind is Kind.COLUMNS:
+                for batch in decode_columns(payload):
+                    self._on_batch(channel.edge, batch)
+                    yield len(batch)
+            else:
+                yield self._deliver(channel, *decode_records(payload))
         self._check_complete()
 
     def _deliver(

@@ -56,6 +56,13 @@ class Output:
         for receive in self._main:
             receive(batch)
 
+    def emit_batch(self, batch: Batch) -> None:
+        """Hand on a whole batch as it is; for sources, whose records have the type they were declared with."""
+        if len(batch):
+            self.records += len(batch)
+            for receive in self._main:
+                receive(batch)
+
     def emit_tagged(self, values: list[Any], timestamps: list[int] | None) -> None:
         """Hand on what a process function yielded: plain values, and ``(tag, value)`` pairs for side outputs."""
         if OutputTag.in_use and values and _has_tags(values):

@@ -41,11 +41,16 @@ _LAST_ORDER: Final = 2**31 - 1
 
 
 class Kind(enum.IntEnum):
-    """DATA carries records; END closes a channel for the epoch; ACK is on its way to the driver."""
+    """DATA and COLUMNS carry records; END closes a channel for the epoch; ACK is on its way to the driver."""
 
     DATA = 0
-    END = 1
-    ACK = 2
+    COLUMNS = 1
+    END = 2
+    ACK = 3
+
+    @property
+    def carries_records(self) -> bool:
+        return self <= Kind.COLUMNS
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ def watermark_bucket(watermark: int, base: int) -> int:
 
 def order_of(header: Header, base: int) -> int:
     """The upper half of the sort key of a parcel, given the epoch's common watermark base."""
-    if header.kind is not Kind.DATA:
+    if not header.kind.carries_records:
         return _LAST_ORDER
     seq = min(header.seq, (1 << _SEQ_BITS) - 1)
     channel = header.sender & ((1 << _CHANNEL_BITS) - 1)
@@ -197,4 +202,5 @@ def _settle(tied: list[tuple[Header, bytes]]) -> Iterator[tuple[Header, bytes | 
 
 def _full_order(item: tuple[Header, bytes]) -> tuple[int, int, int, int, int, int]:
     header = item[0]
-    return (header.kind, header.watermark, header.edge, header.sender, header.seq, header.part)
+    last = 0 if header.kind.carries_records else header.kind
+    return (last, header.watermark, header.edge, header.sender, header.seq, header.part)

@@ -12,15 +12,20 @@ from itertools import compress
 from operator import length_hint
 from typing import Any
 
+import pyarrow as pa
+
 from tidemill.datastream.key_selectors import FieldSelector, PositionSelector
 from tidemill.datastream.transformations import Partitioning, PartitionKind
 from tidemill.errors import GraphError, InvalidKeyError
+from tidemill.runtime.columns import ColumnBatch, deal_columns, key_column
 from tidemill.runtime.failures import user_error
 from tidemill.runtime.records import Batch
 from tidemill.state.key_groups import TargetCache
 
 #: What a route deals: target, values, timestamps, keys.
 Deal = tuple[int, list[Any], list[int] | None, list[Any] | None]
+#: What it deals of columns: target, rows, the column that holds the keys.
+ColumnDeal = tuple[int, pa.RecordBatch, int]
 
 
 class Route:
@@ -33,6 +38,10 @@ class Route:
     def deal(self, batch: Batch) -> Iterator[Deal]:
         """The parts of a batch, by target."""
         raise NotImplementedError
+
+    def deal_columns(self, batch: ColumnBatch) -> Iterator[ColumnDeal] | None:
+        """The rows of a columnar batch by target, as columns; None if this route needs Python objects to decide."""
+        return None
 
 
 def route_for(
@@ -153,7 +162,14 @@ class KeyRoute(_PickedRoute):
         # What a user's function says may differ the next time: it is asked once.
         self._send_keys = not is_field(partitioning.selector)
         self._operator = operator
+        self._selector = partitioning.selector
         self._target_of = TargetCache(max_parallelism, targets)
+
+    def deal_columns(self, batch: ColumnBatch) -> Iterator[ColumnDeal] | None:
+        key = key_column(batch, self._selector)
+        if key is None:
+            return None
+        return ((target, rows, key) for target, rows in deal_columns(batch, key, self._count, self._target_of))
 
     def deal(self, batch: Batch) -> Iterator[Deal]:
         keys = self._extract(batch.values)

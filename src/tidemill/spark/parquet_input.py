@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidemill.common.typeinfo import TypeInformation
-from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
+from tidemill.datastream.sources import Position, Split, SplitEnumerator, SplitSource
 from tidemill.errors import CheckpointError
-from tidemill.runtime.operators.source import BATCH_SIZE, records_of
+from tidemill.runtime.operators.source import COLUMN_BATCH_SIZE
 from tidemill.spark.failures import translated
 
 #: Row groups small enough that an epoch of the default size holds several for each subtask.
@@ -53,13 +54,12 @@ class ParquetSource(SplitSource):
             ]
         return _RowGroups(groups, 0 if position is None else int(position))
 
-    def read(self, split: Split) -> Iterator[RecordBatch]:
-        """The records of some row groups."""
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """The records of some row groups, as columns."""
         groups: Sequence[RowGroup] = split.payload
         for group in groups:
             with pq.ParquetFile(group.file) as file:
-                for batch in file.iter_batches(batch_size=BATCH_SIZE, row_groups=[group.index]):
-                    yield RecordBatch(records_of(batch, self.type_info))
+                yield from file.iter_batches(batch_size=COLUMN_BATCH_SIZE, row_groups=[group.index])
 
 
 class _RowGroups(SplitEnumerator):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,8 +27,8 @@ from tidemill.testing.simulated_functions import (
     Everything,
     Match,
     RandomAmount,
-    Sums,
     Sort,
+    Sums,
     WindowSum,
 )
 

@@ -86,7 +86,7 @@ def draw(seed: int) -> Plan:
     )
     plan = Plan(seed, shape, inputs, settings)
     rescale = SHAPES[shape].robust and ends
-    return dataclasses.replace(plan, troubles=draw_troubles(dice, reference(plan).passed, rescale=rescale))
+    return dataclasses.replace(plan, troubles=draw_troubles(seed, dice, reference(plan).passed, rescale=rescale))
 
 
 def reference(plan: Plan) -> Result:

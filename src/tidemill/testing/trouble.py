@@ -26,6 +26,11 @@ WORKER_POINTS: Final = frozenset(
 TASK: Final = "task"
 EPOCH: Final = "epoch"
 
+_POINTS: Final = tuple(POINTS)
+_CALLS: Final = tuple(f"storage.{call}" for call in CALLS)
+#: Everywhere that something can go wrong.
+PLACES: Final = (*_POINTS, *_CALLS, TASK, EPOCH)
+
 _OF_CALLS: Final = ("kill before", "kill after", "error before", "error after", "pause before", "pause after")
 _OF_TASKS: Final = ("twin loses", "twin wins", "output lost", "executor lost")
 _OF_EPOCHS: Final = ("worker lost", "restart", "rescale")
@@ -71,18 +76,22 @@ class Troubles:
         return None
 
 
-def draw_troubles(dice: random.Random, passed: Mapping[str, int], *, rescale: bool) -> tuple[Trouble, ...]:
-    """Up to four faults; ``passed`` says how often a run without faults passes each place."""
-    points = [*POINTS]
-    calls = [f"storage.{call}" for call in CALLS]
+def draw_troubles(seed: int, dice: random.Random, passed: Mapping[str, int], *, rescale: bool) -> tuple[Trouble, ...]:
+    """Up to four faults; ``passed`` says how often a run without faults passes each place.
+
+    The first one goes through all kinds of faults at all places as seeds are counted up, so that few seeds meet all.
+    """
+    kinds = [(at, what) for at in PLACES for what in _kinds(at, rescale=rescale)]
     drawn = []
-    for _ in range(dice.choice((1, 1, 2, 2, 3, 4))):
-        family = dice.choice((points, points, calls, calls, (TASK,), (TASK,), (EPOCH,)))
-        at = dice.choice(family)
+    for number in range(dice.choice((1, 1, 2, 2, 3, 4))):
+        if number == 0:
+            at, what = kinds[seed % len(kinds)]
+        else:
+            at = dice.choice(dice.choice((_POINTS, _POINTS, _CALLS, _CALLS, (TASK,), (TASK,), (EPOCH,))))
+            what = dice.choice(_kinds(at, rescale=rescale))
         # At least a few: a run with faults cleans up, merges and stores more. And a little beyond the end.
         times = max(passed.get(at, 0), _FEW)
-        skip = dice.randrange(times + times // 4)
-        drawn.append(Trouble(at, skip, dice.choice(_kinds(at, rescale=rescale)), dice.randrange(12)))
+        drawn.append(Trouble(at, dice.randrange(times + times // 4), what, dice.randrange(12)))
     return tuple(drawn)
 
 
@@ -92,8 +101,7 @@ def _kinds(at: str, *, rescale: bool) -> tuple[str, ...]:
     if at == EPOCH:
         return _OF_EPOCHS if rescale else _OF_EPOCHS[:-1]
     if at in POINTS:
-        return ("kill", "kill", "error", "pause") if at in WORKER_POINTS else ("kill", "pause")
+        return ("kill", "pause", "error") if at in WORKER_POINTS else ("kill", "pause")
     if at == "storage.list":
         return (*_OF_CALLS, "leave out")
     return (*_OF_CALLS, "kill in the middle", "error in the middle") if at == "storage.delete" else _OF_CALLS
-

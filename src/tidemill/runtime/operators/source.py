@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 
-from tidemill.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
-from tidemill.common.types import Row
+from tidemill.common.watermark_strategy import NoWatermarksGenerator, WatermarkStrategy
 from tidemill.datastream.sources import RecordBatch, SplitSource
 from tidemill.datastream.specs import SourceSpec, TimestampsSpec
+from tidemill.runtime.columns import ColumnBatch, Shape
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.operators.stateless import TimestampsOperator
 from tidemill.runtime.records import Batch
 
 #: Records handed to the chain at once: large enough to make per-batch work small, small enough for the cache.
 BATCH_SIZE = 8192
+#: As long as records are columns a batch may be larger: the more rows, the less often each key is looked up.
+COLUMN_BATCH_SIZE = 32768
 
 
 class SourceOperator(Operator):
@@ -27,8 +28,9 @@ class SourceOperator(Operator):
         super().__init__(context)
         self._source = spec.source
         self._schema = schema
+        self._shape = Shape.of(getattr(spec.source, "type_info", None))
         self._timestamps = None
-        if spec.watermarks is not None:
+        if spec.watermarks is not None and not does_nothing(spec.watermarks):
             self._timestamps = TimestampsOperator(TimestampsSpec(spec.watermarks), context)
 
     def consume(self, inputs: Iterator[bytes | pa.RecordBatch]) -> Iterator[int]:
@@ -37,28 +39,33 @@ class SourceOperator(Operator):
         Yields the number of records after each batch, so that output can drain.
         """
         for item in inputs:
-            for batch in self._read(item):
-                for start in range(0, len(batch.values), BATCH_SIZE):
-                    values = batch.values[start : start + BATCH_SIZE]
-                    stamps = None if batch.timestamps is None else batch.timestamps[start : start + BATCH_SIZE]
-                    self._emit(values, stamps)
-                    yield len(values)
+            for read in self._read(item):
+                for batch in self._cut(read):
+                    self._emit(batch)
+                    yield len(batch)
 
-    def _emit(self, values: list[Any], stamps: list[int] | None) -> None:
+    def _cut(self, read: RecordBatch | pa.RecordBatch) -> Iterator[Batch]:
+        if isinstance(read, RecordBatch):
+            for start in range(0, len(read.values), BATCH_SIZE):
+                stamps = None if read.timestamps is None else read.timestamps[start : start + BATCH_SIZE]
+                yield Batch(read.values[start : start + BATCH_SIZE], stamps)
+        else:
+            for start in range(0, read.num_rows, COLUMN_BATCH_SIZE):
+                yield ColumnBatch(read.slice(start, COLUMN_BATCH_SIZE), self._shape)
+
+    def _emit(self, batch: Batch) -> None:
         if self._timestamps is None:
-            self.output.emit(values, stamps)
+            self.output.emit_batch(batch)
             return
         self._timestamps.current_watermark = self.current_watermark
-        self._timestamps.process(Batch(values, stamps), 0)
+        self._timestamps.process(batch, 0)
         self.current_watermark = self._timestamps.current_watermark
 
-    def _read(self, item: bytes | pa.RecordBatch) -> Iterator[RecordBatch]:
+    def _read(self, item: bytes | pa.RecordBatch) -> Iterator[RecordBatch | pa.RecordBatch]:
         try:
             if self._schema is not None:
-                arrow = item
-                if isinstance(item, bytes):
-                    arrow = pa.ipc.read_record_batch(pa.py_buffer(item), self._schema)
-                yield RecordBatch(records_of(arrow, getattr(self._source, "type_info", None)))
+                encoded = isinstance(item, bytes)
+                yield pa.ipc.read_record_batch(pa.py_buffer(item), self._schema) if encoded else item
             elif isinstance(self._source, SplitSource):
                 split = pickle.loads(item)
                 yield from self._source.read(split)
@@ -66,19 +73,7 @@ class SourceOperator(Operator):
             raise self.failed(error, method="read") from error
 
 
-def records_of(batch: pa.RecordBatch, type_info: TypeInformation | None) -> list[Any]:
-    """The rows of an Arrow batch as records: tuples or single values where the type says so, else :class:`Row`."""
-    columns: list[list[Any]] = [_values_of(column) for column in batch.columns]
-    if isinstance(type_info, TupleTypeInfo):
-        return list(zip(*columns, strict=True))
-    if type_info is None or isinstance(type_info, RowTypeInfo):
-        return Row.of_columns(tuple(batch.schema.names), columns)
-    return columns[0]
-
-
-def _values_of(column: pa.Array) -> list[Any]:
-    if pa.types.is_nested(column.type):  # Arrow's own form of a map is a list of pairs
-        nested: list[Any] = column.to_pylist(maps_as_pydicts="strict")
-        return nested
-    values: list[Any] = column.to_pylist()
-    return values
+def does_nothing(strategy: WatermarkStrategy) -> bool:
+    """Whether a strategy neither stamps records nor makes watermarks."""
+    made = strategy.create_watermark_generator()
+    return strategy.timestamp_assigner is None and type(made) is NoWatermarksGenerator

@@ -234,10 +234,22 @@ class TimestampsOperator(Operator):
 
     def process(self, batch: Batch, input_index: int) -> None:
         timestamps = self._stamp(batch)
-        values = batch.values
         if self._stands_still:
-            self.output.emit(values, timestamps)
+            self.output.emit(batch.values, timestamps)
             return
+        if self._generator.emits_on_event:
+            self._emit_one_by_one(batch.values, timestamps)
+        else:
+            self.output.emit(batch.values, timestamps)
+            self._generator.on_batch(batch.values, timestamps, self._marks)
+        try:
+            self._generator.on_periodic_emit(self._marks)
+        except Exception as error:
+            raise self.failed(error, method="on_periodic_emit") from error
+        self._advance()
+
+    def _emit_one_by_one(self, values: list[Any], timestamps: list[int]) -> None:
+        """For generators that may emit between any two records."""
         marks, on_event = self._marks, self._generator.on_event
         start = 0
         for position, (value, timestamp) in enumerate(zip(values, timestamps, strict=True)):
@@ -250,11 +262,6 @@ class TimestampsOperator(Operator):
                 start = position + 1
                 self._advance()
         self.output.emit(values[start:], timestamps[start:])
-        try:
-            self._generator.on_periodic_emit(marks)
-        except Exception as error:
-            raise self.failed(error, method="on_periodic_emit") from error
-        self._advance()
 
     def watermark(self, watermark: int) -> None:
         if watermark == MAX_TIME:
