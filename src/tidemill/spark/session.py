@@ -19,6 +19,9 @@ FAST_SETTINGS: Final[dict[str, str]] = {
     "spark.shuffle.reduceLocality.enabled": "false",
     "spark.locality.wait": "100ms",
     "spark.scheduler.mode": "FAIR",
+    # An executor that is gone does not come back: ask it for its shuffle files for half a second, not for fifteen.
+    "spark.shuffle.io.maxRetries": "3",
+    "spark.shuffle.io.retryWait": "150ms",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",

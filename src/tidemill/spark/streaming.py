@@ -17,7 +17,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.checkpoint.model import Manifest
-from tidemill.checkpoint.names import spark_location
+from tidemill.checkpoint.names import SPARK, spark_location
 from tidemill.checkpoint.protocol import should_skip
 from tidemill.common.configuration import Configuration
 from tidemill.config import ExecutionOptions
@@ -75,7 +75,9 @@ def run_streaming_job(inputs: StreamingInput, coordinator: Coordinator, director
     restored = coordinator.open()
     location = directory / spark_location(coordinator.lineage)
     if restored is not None and restored.spark is not None:
-        inherit_location(directory / spark_location(restored.spark["lineage"]), location, restored)
+        before = directory / spark_location(restored.spark["lineage"])
+        inherit_location(before, location, restored)
+        forget_locations(directory, {before, location})
     callback = _Batches(inputs, coordinator, location, stop)
     query = (
         inputs.frame.writeStream.foreachBatch(callback)
@@ -133,6 +135,16 @@ class _Batches:
 
     def close(self) -> None:
         self._splits.close()
+
+
+def forget_locations(directory: Path, needed: set[Path]) -> None:
+    """Remove the Spark checkpoint locations of lineages that no start can go back to.
+
+    The one the head manifest was committed in stays until an epoch of the new lineage is committed.
+    """
+    for location in (directory / SPARK).iterdir():
+        if location not in needed:
+            shutil.rmtree(location, ignore_errors=True)
 
 
 def inherit_location(old: Path, new: Path, head: Manifest) -> None:
