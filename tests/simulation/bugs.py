@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from tidemill.checkpoint import cleanup, log, protocol, restore
+from tidemill.checkpoint import cleanup, protocol, restore
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.model import Ack, Manifest
-from tidemill.checkpoint.protocol import Publish
+from tidemill.checkpoint.names import manifest_name
+from tidemill.checkpoint.protocol import Publish, build_manifest
+from tidemill.checkpoint.retention import names_referenced
 from tidemill.checkpoint.storage_api import AlreadyExistsError
 from tidemill.errors import CheckpointError
 from tidemill.runtime import coordinator, parcels, snapshots, warm
@@ -22,6 +24,7 @@ from tidemill.runtime.records import MIN_TIME
 from tidemill.runtime.snapshots import Snapshots
 from tidemill.runtime.task import EpochTask
 from tidemill.runtime.warm import WarmChains
+from tidemill.state.merging import merge_sections
 from tidemill.state.tables import MapTable, Rows
 from tidemill.state.timers import TimerQueue
 from tidemill.testing.simulated_output import OutputSystem
@@ -119,20 +122,16 @@ def name_attempts_by_their_task(patch: Patch) -> None:
 
 
 def delete_files_of_snapshots(patch: Patch) -> None:
-    referenced = cleanup.names_referenced
-
     def too_few(manifest: Manifest, load: Any, load_snapshot: Any) -> frozenset[str]:
-        names = referenced(manifest, load, load_snapshot)
+        names = names_referenced(manifest, load, load_snapshot)
         return frozenset(name for name in names if not name.startswith("snapshots/"))
 
     patch.setattr(cleanup, "names_referenced", too_few)
 
 
 def delete_older_runs(patch: Patch) -> None:
-    referenced = cleanup.names_referenced
-
     def too_few(manifest: Manifest, load: Any, load_snapshot: Any) -> frozenset[str]:
-        return referenced(dataclasses.replace(manifest, runs=manifest.runs[1:]), load, load_snapshot)
+        return names_referenced(dataclasses.replace(manifest, runs=manifest.runs[1:]), load, load_snapshot)
 
     patch.setattr(cleanup, "names_referenced", too_few)
 
@@ -143,7 +142,7 @@ def delete_takeover_records(patch: Patch) -> None:
 
 def overwrite_a_slot(patch: Patch) -> None:
     def claim(self: ManifestLog, slot: Any, data: bytes) -> None:
-        name = log.manifest_name(slot)
+        name = manifest_name(slot)
         self._storage.delete([name])
         self._storage.create(name, data)
 
@@ -153,7 +152,7 @@ def overwrite_a_slot(patch: Patch) -> None:
 def take_an_unknown_outcome_for_success(patch: Patch) -> None:
     def claim(self: ManifestLog, slot: Any, data: bytes) -> Manifest | None:
         try:
-            self._storage.create(log.manifest_name(slot), data)
+            self._storage.create(manifest_name(slot), data)
         except AlreadyExistsError:
             return self.read(slot)
         except CheckpointError:
@@ -200,14 +199,12 @@ def forget_clocks_on_a_cold_start(patch: Patch) -> None:
 
 
 def drop_tombstones_in_every_merge(patch: Patch) -> None:
-    merge = snapshots.merge_sections
-    patch.setattr(snapshots, "merge_sections", lambda sections, limits, keep: merge(sections, limits, False))
+    patch.setattr(snapshots, "merge_sections", lambda sections, limits, keep: merge_sections(sections, limits, False))
 
 
 def merge_the_newest_first(patch: Patch) -> None:
-    merge = snapshots.merge_sections
     patch.setattr(
-        snapshots, "merge_sections", lambda sections, limits, keep: merge(list(sections)[::-1], limits, keep)
+        snapshots, "merge_sections", lambda sections, limits, keep: merge_sections(list(sections)[::-1], limits, keep)
     )
 
 
@@ -226,10 +223,8 @@ def load_the_first_key_group_only(patch: Patch) -> None:
 
 
 def store_the_position_before_the_epoch(patch: Patch) -> None:
-    build = coordinator.build_manifest
-
     def late(head: Manifest, publish: Publish, **options: Any) -> Manifest:
-        return build(head, publish, **{**options, "sources": head.sources or options["sources"]})
+        return build_manifest(head, publish, **{**options, "sources": head.sources or options["sources"]})
 
     patch.setattr(coordinator, "build_manifest", late)
 

@@ -135,7 +135,7 @@ def test_every_option_that_does_something_is_described() -> None:
         (ExecutionOptions.RESUME_MODE, "latest"),
         (ExecutionOptions.EPOCH_MAX_RECORDS, 1_000_000),
         (ExecutionOptions.EPOCH_MIN_INTERVAL, timedelta(0)),
-        (ExecutionOptions.EPOCH_SNAPSHOT_INTERVAL, 32),
+        (ExecutionOptions.EPOCH_SNAPSHOT_INTERVAL, 16),
         (ExecutionOptions.EXCHANGE_PARCEL_SIZE, 1024 * 1024),
         (StateOptions.INLINE_DELTA_SIZE, 64 * 1024),
         (StateOptions.WORKER_CACHE_SIZE, 1024**3),

@@ -75,9 +75,9 @@ class ExecutionOptions:
     )
     EPOCH_SNAPSHOT_INTERVAL = option(
         "execution.epoch.snapshot-interval",
-        Int(1),
-        32,
-        "Tidemill's own: epochs after which the deltas of a subtask are merged into a snapshot.",
+        Int(2),
+        16,
+        "Tidemill's own: epochs after which their deltas are merged in the background.",
     )
     EXCHANGE_PARCEL_SIZE = option(
         "execution.exchange.parcel-size", MemorySize(), MB, "Tidemill's own: target size of one packet of records."

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 #: Bytes merged by one task: small enough to be done in well under a second.
 _SLICE_BYTES = 16 << 20
 #: Merges up to this size are done in the driver's background thread.
-_HERE_BYTES = 256 << 10
+_HERE_BYTES = 1 << 20
 #: A sweep for files nobody refers to runs after this many epochs at the latest.
 _SWEEP_EPOCHS = 32
 
@@ -88,7 +88,7 @@ class Snapshots:
         run: MergeRunner | None = None,
         *,
         background: bool = True,
-        fan_in: int = 8,
+        fan_in: int = 16,
         inline_limit: int = 64 << 10,
     ) -> None:
         # configuration

@@ -49,6 +49,8 @@ class StageBuilder:
         self._partitioners: dict[int, Any] = {}
         self._sets: dict[tuple[int, ...], Any] = {}
         self._shuffles: list[Any] = []
+        cleaner = context._jsc.sc().cleaner()
+        self._cleaner: Any = cleaner.get() if cleaner.isDefined() else None
 
     def apply(
         self, source: Any, width: int, first: int, name: tuple[Any, ...], make: Callable[[tuple[int, ...]], Any]
@@ -88,10 +90,9 @@ class StageBuilder:
 
     def _forget_shuffles(self) -> None:
         """Let Spark delete the shuffle files of a finished job now, not when the JVM happens to collect its garbage."""
-        cleaner = self._context._jsc.sc().cleaner()
         for shuffled in self._shuffles:
-            if cleaner.isDefined():
-                cleaner.get().doCleanupShuffle(shuffled.rdd().dependencies().apply(0).shuffleId(), False)
+            if self._cleaner is not None:
+                self._cleaner.doCleanupShuffle(shuffled.rdd().dependencies().apply(0).shuffleId(), False)
         self._shuffles.clear()
 
     def scatter(self, items: Sequence[bytes]) -> Any:

@@ -15,7 +15,7 @@ from tidemill.checkpoint.storage import Storage
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.common.restart_strategy import RestartStrategies
-from tidemill.config import PipelineOptions, StateOptions, StateRecoveryOptions
+from tidemill.config import ExecutionOptions, PipelineOptions, StateOptions, StateRecoveryOptions
 from tidemill.datastream.execution import JobProgram
 from tidemill.datastream.sources import DataFrameSource, FormatSource, Source
 from tidemill.datastream.specs import SourceSpec
@@ -104,7 +104,12 @@ class _SparkJob:
             engine,
             self._parallelism,
             launch.committers(),
-            snapshots=Snapshots(self._storage, engine.merge, inline_limit=self._get(StateOptions.INLINE_DELTA_SIZE)),
+            snapshots=Snapshots(
+                self._storage,
+                engine.merge,
+                fan_in=self._get(ExecutionOptions.EPOCH_SNAPSHOT_INTERVAL),
+                inline_limit=self._get(StateOptions.INLINE_DELTA_SIZE),
+            ),
             allow_non_restored_state=self._get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE),
             on_epoch=self._note,
         )

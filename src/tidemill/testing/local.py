@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.common.restart_strategy import RestartStrategies
-from tidemill.config import StateRecoveryOptions
+from tidemill.config import ExecutionOptions, StateRecoveryOptions
 from tidemill.datastream.execution import JobProgram
 from tidemill.datastream.sources import SplitSource
 from tidemill.errors import GraphError
@@ -48,7 +48,11 @@ class LocalExecutor:
                 LocalEngine(bundle, workers=DEFAULT_PARALLELISM),
                 DEFAULT_PARALLELISM,
                 launch.committers(),
-                snapshots=Snapshots(storage, background=False),
+                snapshots=Snapshots(
+                    storage,
+                    background=False,
+                    fan_in=self._configuration.get(ExecutionOptions.EPOCH_SNAPSHOT_INTERVAL),
+                ),
                 allow_non_restored_state=self._configuration.get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE),
                 on_epoch=note,
             )

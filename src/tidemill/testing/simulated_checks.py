@@ -130,7 +130,9 @@ def check_swept(disk: Disk, in_progress: Collection[str]) -> Iterator[str]:
     needed |= {manifest_name(slot) for slot, known in disk.manifests.items() if known.kind == "takeover"}
     needed.add(manifest_name(lineage_slot(head.lineage) or head.slot))
     for slot in kept_slots(head):
-        needed |= names_referenced(disk.manifests[slot], disk.manifests.__getitem__, lambda s: read_snapshot_index(disk, s))
+        needed |= names_referenced(
+            disk.manifests[slot], disk.manifests.__getitem__, lambda s: read_snapshot_index(disk, s)
+        )
     for prefix in (MANIFESTS, SNAPSHOTS, STATE):
         for name in disk.list(prefix):
             if name not in needed and parse_snapshot(name) not in in_progress:

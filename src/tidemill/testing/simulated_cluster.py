@@ -93,7 +93,8 @@ class SimulatedCluster(LocalEngine):
             if trouble.what == "twin wins":
                 self._made_by[task], self._files[task] = maker, parcels
         elif task[0] + 1 < self._layout.depth:
-            readers = min(trouble.choice, 1 + trouble.choice % max(1, self._layout.width(task[0] + 1) - 1))
+            some = 1 + trouble.choice % max(1, self._layout.width(task[0] + 1) - 1)
+            readers = 0 if trouble.choice % 7 == 0 else some
             self._doomed.append((task, readers, trouble.what == "executor lost"))
 
     def _lose(self, level: int, readers: int) -> None:

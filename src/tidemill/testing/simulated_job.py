@@ -22,38 +22,42 @@ from tidemill.testing.simulated_world import KilledError, World
 class _Turn:
     """A piece of work in a thread of its own; it and the one that waits for it never run together."""
 
-    def __init__(self, work: Callable[[], None]) -> None:
+    def __init__(self, work: Callable[[], None], steps: int) -> None:
+        """After ``steps`` calls of :meth:`step` it gives way once."""
         self._work = work
+        self._left = steps
         self._mine = threading.Semaphore(0)
         self._theirs = threading.Semaphore(0)
-        self._thread = threading.Thread(target=self._main, name="simulated-driver")
-        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._main, name="simulated-driver", daemon=True)
         self.done = False
 
     def go_on(self) -> None:
-        """Let it run until it yields or is done; raises what it ended with."""
-        if not self._thread.ident:
+        """Let it run until it gives way or is done."""
+        if self._thread.ident is None:
             self._thread.start()
         else:
             self._mine.release()
         self._theirs.acquire()
         if self.done:
             self._thread.join()
-            if self.error is not None:
-                raise self.error
 
-    def give_way(self) -> None:
-        """Called from within: let the other one run until it calls :meth:`go_on`."""
+    def step(self) -> bool:
+        """Called from anywhere at each step; gives way if it is this one's turn, and time. Whether it did."""
+        if self._left <= 0 or threading.current_thread() is not self._thread:
+            return False
+        self._left -= 1
+        if self._left:
+            return False
         self._theirs.release()
         self._mine.acquire()
+        return True
 
     def _main(self) -> None:
         try:
             self._work()
-        except BaseException as error:
-            self.error = error
-        self.done = True
-        self._theirs.release()
+        finally:
+            self.done = True
+            self._theirs.release()
 
 
 class SimulatedJob:
@@ -68,6 +72,7 @@ class SimulatedJob:
         # transient
         self._parallelism = settings.parallelism
         self._waiting: list[Driver] = []
+        self._turns: list[_Turn] = []
         self._in_the_middle: list[_Turn] = []
         self._kept: list[WarmChains] | None = None
         self._last: Driver | None = None
@@ -75,6 +80,7 @@ class SimulatedJob:
         self._starts_left = 4 + 3 * faults
         self.sinks: tuple[str, ...] = ()
         world.on_pause = self._give_way
+        world.on_step = self._step
 
     def finish(self) -> None:
         """Run the job to its end; every driver that still waits finds out that it is over."""
@@ -144,48 +150,37 @@ class SimulatedJob:
         return driver.cluster.workers
 
     def _give_way(self, choice: int) -> None:
-        """A driver stands still: another one takes over and runs ``choice % 4`` epochs, or up to the middle of one."""
+        """A driver stands still: another one takes over and runs up to three epochs, or up to the middle of one."""
         self._world.tell("  a driver stands still; another one takes over")
         waiting, self._waiting = self._waiting, []
 
         def work() -> None:
-            survivor = self._run(choice % 4)
-            self._waiting.append(survivor)
+            try:
+                survivor = self._run(choice // 2 % 4)
+                self._waiting.append(survivor)
+            except Exception as error:
+                self._world.violations.append(f"a driver ended with {type(error).__name__}: {error}")
 
-        turn = _Turn(work)
-        steps = 10 << (choice - 4) if choice > 3 else 0  # an epoch has about a hundred
-        if steps:
-            self._stop_after(steps, turn)
+        # An epoch has some dozens of steps.
+        turn = _Turn(work, steps=choice // 2 if choice % 2 else 0)
+        self._turns.append(turn)
         turn.go_on()
         if not turn.done:
             self._world.tell("  the other one stands still now")
             self._in_the_middle.append(turn)
         self._waiting = [*waiting, *self._waiting]
 
-    def _stop_after(self, steps: int, turn: _Turn) -> None:
-        """Let the driver of a turn give way again after it has passed so many points and calls."""
-        before = self._world.on_step
-        left = steps
-
-        def step() -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                self._world.on_step = before
-                worker = self._world.enter(None)
-                turn.give_way()
-                self._world.enter(worker)
+    def _step(self) -> None:
+        worker = self._world.enter(None)
+        for turn in self._turns:
+            if turn.step():
                 self._world.tell("  the other one goes on")
-
-        self._world.on_step = step
+        self._world.enter(worker)
 
     def _let_others_end(self) -> None:
         """Those that stand still in the middle of something go on, now that the driver above them has ended."""
         while self._in_the_middle:
-            turn = self._in_the_middle.pop()
-            turn.go_on()
-            if not turn.done:
-                self._in_the_middle.append(turn)
+            self._in_the_middle.pop().go_on()
 
     def _check_fenced(self, driver: Driver) -> None:
         lineage, head = driver.coordinator.lineage, self._world.disk.head

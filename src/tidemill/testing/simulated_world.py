@@ -86,7 +86,7 @@ class World:
         self.violations: list[str] = []
         #: Called where a driver stands still, with the trouble's choice.
         self.on_pause: Callable[[int], None] = lambda choice: None
-        #: Called at everything that is passed.
+        #: Called at every point that is passed.
         self.on_step: Callable[[], None] = lambda: None
         self._worker: int | None = None
 
@@ -129,7 +129,6 @@ class World:
             raise InjectedFaultError(str(trouble))
 
     def _fate(self, call: str, name: str) -> Fate | None:
-        self.on_step()
         trouble = self.troubles.meet(f"storage.{call}")
         if trouble is None:
             return None
@@ -150,4 +149,3 @@ class World:
             if manifest.epoch == epoch and manifest.kind == "epoch":
                 return manifest.committables.get(sink, {}).get(subtask)
         return None
-

@@ -1,9 +1,9 @@
 """Deterministic simulation of whole jobs with faults: one integer, one run, the same every time.
 
 From a seed come a program, its input cut into epochs, settings and faults. The job then runs on the production code
-(coordinator, tasks, exchange, log, snapshots, retention) in one thread, over an in-memory storage that fails as it is
-told to; drivers and workers die, stand still and come back. Afterwards the invariants of ``simulated_checks`` must hold:
-above all, output and state are those of the same job without faults.
+(coordinator, tasks, exchange, log, snapshots, retention), one thing at a time, over an in-memory storage that fails as
+it is told to; drivers and workers die, stand still and come back. Afterwards the invariants of ``simulated_checks``
+must hold: above all, output and state are those of the same job without faults.
 
 >>> simulate(draw(1)).violations
 []
@@ -69,7 +69,9 @@ def draw(seed: int) -> Plan:
     # Only random programs show that two attempts of a task were mixed: they come more often.
     shape = dice.choice([name for name, shape in sorted(SHAPES.items()) for _ in range(3 if shape.random else 1)])
     epochs, ends = dice.randint(2, 7), dice.random() < 0.6
-    inputs = {name: draw_input(dice, number, epochs, ends=ends) for number, name in enumerate("ab"[: SHAPES[shape].sources])}
+    inputs = {
+        name: draw_input(dice, number, epochs, ends=ends) for number, name in enumerate("ab"[: SHAPES[shape].sources])
+    }
     settings = Settings(
         parallelism=dice.choice((1, 2, 2, 3)),
         max_parallelism=dice.choice((4, 16, 128)),
@@ -178,9 +180,16 @@ def _deterministic(plan: Plan) -> Iterator[None]:
     dice = random.Random(f"names {plan.seed}")
     DICE.seed(plan.seed)
     settings = plan.settings
+
+    def new_uuid() -> uuid.UUID:
+        return uuid.UUID(int=dice.getrandbits(128), version=4)
+
+    def new_token(count: int = 16) -> str:
+        return f"{dice.getrandbits(8 * count):0{2 * count}x}"
+
     with (
-        mock.patch.object(uuid, "uuid4", lambda: uuid.UUID(int=dice.getrandbits(128), version=4)),
-        mock.patch.object(secrets, "token_hex", lambda count=16: f"{dice.getrandbits(8 * count):0{2 * count}x}"),
+        mock.patch.object(uuid, "uuid4", new_uuid),
+        mock.patch.object(secrets, "token_hex", new_token),
         mock.patch.object(compaction, "SMALLEST_TIER", settings.smallest_tier),
         mock.patch.object(snapshots, "_SLICE_BYTES", settings.slice_bytes),
         mock.patch.object(snapshots, "_HERE_BYTES", settings.slice_bytes),
@@ -191,4 +200,3 @@ def _deterministic(plan: Plan) -> Iterator[None]:
             yield
         finally:
             logging.getLogger("tidemill").setLevel(level)
-

@@ -43,8 +43,8 @@ class Trouble:
     """One fault: the ``skip + 1``-th time that ``at`` is passed, ``what`` happens.
 
     ``at`` is a point of :data:`tidemill.faults.POINTS`, a call of the storage (``storage.create``), ``task`` or
-    ``epoch``. A pause is a driver that stands still while another one takes over and runs ``choice`` epochs, and then
-    goes on. ``choice`` otherwise says which worker, how many, or who.
+    ``epoch``. A pause is a driver that stands still while another one takes over, and then goes on. ``choice`` says how
+    long, which worker, how many, or who.
     """
 
     at: str
@@ -91,7 +91,7 @@ def draw_troubles(seed: int, dice: random.Random, passed: Mapping[str, int], *, 
             what = dice.choice(_kinds(at, rescale=rescale))
         # At least a few: a run with faults cleans up, merges and stores more. And a little beyond the end.
         times = max(passed.get(at, 0), _FEW)
-        drawn.append(Trouble(at, dice.randrange(times + times // 4), what, dice.randrange(12)))
+        drawn.append(Trouble(at, dice.randrange(times + times // 4), what, dice.randrange(120)))
     return tuple(drawn)
 
 

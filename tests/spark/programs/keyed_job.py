@@ -89,6 +89,7 @@ class Totals(KeyedProcessFunction):
 
 def environment(checkpoints: str, job_id: str, options: dict[str, str]) -> StreamExecutionEnvironment:
     configuration = Configuration()
+    configuration.set_string("execution.epoch.snapshot-interval", "8")
     settings = {
         "execution.checkpointing.dir": checkpoints,
         "execution.job-id": job_id,

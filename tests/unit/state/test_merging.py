@@ -8,8 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.state.backends import MAX_PARALLELISM, States, commit, make_backend, restore
-from tidemill.state.merging import merge_sections
+from tidemill.common.typeinfo import Types
+from tidemill.state.column_codecs import codec_for
+from tidemill.state.key_groups import GroupCache
+from tidemill.state.merging import merge_columns, merge_sections
+from tidemill.state.sections import StateShape, read_rows, write_rows
 from tidemill.state.state_file import Section, decode_sections, encode_sections
+from tidemill.state.tables import DELETE, PUT, Rows, ValueTable
 
 LIMITS = {"op": MAX_PARALLELISM, "other": MAX_PARALLELISM}
 
@@ -159,3 +164,50 @@ def test_a_map_entry_that_was_deleted_and_put_again_comes_last_after_a_merge_too
         [files[0], *merged([*merged(files[1:3], keep_deletes=True), files[3]], keep_deletes=True)],
     ):
         assert list(States(restore(make_backend(), runs)).at("a", None).map) == expected
+
+
+def value_section(rows: list[tuple[int, int | None]]) -> Section:
+    """A section of one value state: (key, value), None deletes."""
+    changes = dict(rows)
+    exported = Rows(
+        keys=list(changes),
+        ops=[DELETE if value is None else PUT for value in changes.values()],
+        values=list(changes.values()),
+    )
+    shape = StateShape("value", codec_for(Types.LONG()), codec_for(Types.LONG()))
+    return write_rows("op", "n", shape, exported, GroupCache(MAX_PARALLELISM), "op")
+
+
+CHANGES = st.lists(st.tuples(st.integers(0, 12), st.none() | st.integers(0, 3)), min_size=1, max_size=12)
+
+
+@settings(deadline=None)
+@given(st.lists(CHANGES, min_size=1, max_size=6), st.booleans())
+def test_merging_columns_is_merging_objects(runs: list[list[tuple[int, int | None]]], keep_deletes: bool) -> None:
+    parts = [value_section(rows) for rows in runs]
+    columns = merge_columns(parts, keep_deletes)
+    assert columns is not None
+    table = ValueTable()
+    for part in parts:
+        table.replay(read_rows(part))
+    if keep_deletes:
+        expected = table.export_delta() or Rows()
+    else:
+        table.fold()
+        expected = table.export_all() or Rows()
+    found = read_rows(Section("op", "n", "value", {}, columns)) if columns.num_rows else Rows()
+    assert found.keys == expected.keys
+    assert found.values == expected.values
+    assert (found.ops or [PUT] * len(found.keys)) == (expected.ops or [PUT] * len(expected.keys))
+
+
+def test_what_arrow_cannot_group_is_merged_as_objects() -> None:
+    shape = StateShape("value", codec_for(None), codec_for(Types.LONG()))
+    groups = GroupCache(MAX_PARALLELISM)
+    floats = write_rows("op", "n", shape, Rows(keys=[1.5, float("nan")], values=[1, 2]), groups, "op")
+    texts = write_rows("op", "n", shape, Rows(keys=["a", "b"], values=[1, 2]), groups, "op")
+    named = write_rows("op", "n", shape, Rows(keys=["a"], namespaces=["w"], values=[1]), groups, "op")
+    assert merge_columns([floats], keep_deletes=False) is None
+    assert merge_columns([texts, floats], keep_deletes=False) is None
+    assert merge_columns([texts, named], keep_deletes=False) is None
+    assert merge_columns([texts, texts], keep_deletes=False) is not None
