@@ -11,10 +11,20 @@ from tidemill.testing import simulation
 from tidemill.testing.simulation import Result, draw, report, shrink, simulate
 
 SEEDS = 400
+#: Seeds to try first, so that the search is short; any other may find the bug too.
+LIKELY = {
+    "delete_takeover_records": 47,
+    "forget_what_a_former_driver_left_to_commit": 31,
+    "ignore_which_attempt_was_consumed": 45,
+    "keep_no_order_of_maps_in_merges": 164,
+    "leave_failed_merges_behind": 169,
+    "publish_without_judging": 45,
+    "take_an_unknown_outcome_for_success": 45,
+}
 
 
-def first_failure() -> Result | None:
-    for seed in range(SEEDS):
+def first_failure(bug: str) -> Result | None:
+    for seed in (LIKELY.get(bug, 0), *range(SEEDS)):
         result = simulate(draw(seed))
         if result.violations:
             return result
@@ -29,12 +39,13 @@ def no_reference_from_before(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BUGS[bug](monkeypatch)
-    assert first_failure() is not None
+    assert first_failure(bug) is not None
 
 
 def test_a_failure_is_told_with_as_few_faults_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    BUGS["forget_what_a_former_driver_left_to_commit"](monkeypatch)
-    failure = first_failure()
+    bug = "forget_what_a_former_driver_left_to_commit"
+    BUGS[bug](monkeypatch)
+    failure = first_failure(bug)
     assert failure is not None
     more = dataclasses.replace(failure.plan, troubles=(*failure.plan.troubles, *failure.plan.troubles[:1]))
     smallest = shrink(simulate(more))

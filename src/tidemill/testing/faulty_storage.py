@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from tidemill.checkpoint.storage_api import Names, Storage
 
 T = TypeVar("T")
-
-#: The calls that a :class:`FaultyStorage` asks about, by name.
-CALLS: Final = ("create", "write", "read", "list", "exists", "delete")
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class Fate:
     leave_out: int = 0
 
 
-#: Says what happens around a call on a name (of a delete: on the first name).
+#: Says what happens around a call (create, write, read, list, exists or delete) on a name (of a delete: on the first).
 Oracle = Callable[[str, str], Fate | None]
 
 

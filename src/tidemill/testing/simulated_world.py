@@ -129,7 +129,9 @@ class World:
             raise InjectedFaultError(str(trouble))
 
     def _fate(self, call: str, name: str) -> Fate | None:
-        trouble = self.troubles.meet(f"storage.{call}")
+        trouble = self.troubles.meet(
+            f"storage.{call} {name.partition('/')[0]}" if call == "write" else f"storage.{call}"
+        )
         if trouble is None:
             return None
         action, _, when = trouble.what.partition(" ")

@@ -147,9 +147,9 @@ def run(plan: Plan) -> Result:
 
 def shrink(result: Result) -> Result:
     """A plan with as few of the faults as it takes for some invariant to be broken."""
-    for trouble in result.plan.troubles:
-        fewer = tuple(other for other in result.plan.troubles if other is not trouble)
-        again = simulate(dataclasses.replace(result.plan, troubles=fewer))
+    troubles = result.plan.troubles
+    for number in range(len(troubles)):
+        again = simulate(dataclasses.replace(result.plan, troubles=(*troubles[:number], *troubles[number + 1 :])))
         if again.violations:
             return shrink(again)
     return result

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidemill.faults import POINTS
-from tidemill.testing.faulty_storage import CALLS
 
 #: The points that a worker passes; all others are the driver's.
 WORKER_POINTS: Final = frozenset(
@@ -27,7 +26,15 @@ TASK: Final = "task"
 EPOCH: Final = "epoch"
 
 _POINTS: Final = tuple(POINTS)
-_CALLS: Final = tuple(f"storage.{call}" for call in CALLS)
+_CALLS: Final = (
+    "storage.create",
+    "storage.write state",
+    "storage.write snapshots",
+    "storage.read",
+    "storage.list",
+    "storage.exists",
+    "storage.delete",
+)
 #: Everywhere that something can go wrong.
 PLACES: Final = (*_POINTS, *_CALLS, TASK, EPOCH)
 
@@ -42,9 +49,9 @@ _FEW: Final = 3
 class Trouble:
     """One fault: the ``skip + 1``-th time that ``at`` is passed, ``what`` happens.
 
-    ``at`` is a point of :data:`tidemill.faults.POINTS`, a call of the storage (``storage.create``), ``task`` or
-    ``epoch``. A pause is a driver that stands still while another one takes over, and then goes on. ``choice`` says how
-    long, which worker, how many, or who.
+    ``at`` is a point of :data:`tidemill.faults.POINTS`, a call of the storage (``storage.create``; writes with the kind
+    of file), ``task`` or ``epoch``. A pause is a driver that stands still while another one takes over, and then goes
+    on. ``choice`` says how long, which worker, how many, or who.
     """
 
     at: str

@@ -371,3 +371,24 @@ def test_what_is_in_the_slot_is_what_was_published() -> None:
     data = storage.read(manifest_name(2))
     assert decode_manifest(data, "m") == log.head
     assert encode_manifest(log.head) == data
+
+
+def test_a_driver_finds_out_that_it_was_taken_over_without_publishing() -> None:
+    storage = MemoryStorage()
+    zombie = opened(storage, epochs=2)
+    zombie.check_owner()
+    successor = opened(storage)
+    with pytest.raises(FencedError, match=f"taken over by lineage {successor.head.lineage}"):
+        zombie.check_owner()
+    successor.check_owner()
+
+
+def test_a_description_that_another_driver_cleaned_up_is_not_taken_for_damage() -> None:
+    storage = MemoryStorage()
+    log = opened(storage, epochs=2)
+    found = log.head
+    opened(storage, epochs=1)
+    storage.delete([manifest_name(found.operators_slot or 0)])
+    with pytest.raises(CheckpointError, match="is no longer the head: slot 5 is") as caught:
+        log.operators_of(found)
+    assert not isinstance(caught.value, CorruptFileError)

@@ -201,6 +201,15 @@ def test_a_driver_that_was_taken_over_stops() -> None:
     assert successor.coordinator.head.epoch == 2
 
 
+def test_a_driver_that_was_taken_over_does_not_take_it_for_a_failure_of_its_own() -> None:
+    job = Job()
+    job.epoch()
+    Job(job.storage)
+    job.engine.tamper = lambda run, acks: [Failure("CorruptFileError", "a file is gone", "x", 0), *acks]
+    with pytest.raises(FencedError, match="was taken over by lineage"):
+        job.epoch()
+
+
 def test_a_timer_is_due_when_its_time_has_come() -> None:
     job = Job()
     job.epoch()
