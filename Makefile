@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 # Suites in the order they run, in one process: what fails quickest comes first, everything from tests/spark on shares one Spark session.
-FAST_SUITES := tests/unit tests/contract tests/simulation
+FAST_SUITES := tests/unit tests/semantics tests/contract tests/simulation
 ALL_SUITES  := $(FAST_SUITES) tests/spark tests/integration tests/docs
 
 # Folders which hold Python files (mypy refuses one that holds none).

@@ -120,7 +120,7 @@ class Benchmark:
                 f"{one.records_per_second:,.0f}" if one.records_per_second else "",
                 f"{one.seconds_per_epoch:.3f}",
                 ratio(one, base),
-                ", ".join(f"{k} {v:,}" for k, v in one.details.items() if k in ("bytes written", "delta_bytes")),
+                shown(one.details),
             )
         return table
 
@@ -133,6 +133,14 @@ class Benchmark:
             "records per epoch": self.per_epoch,
             "measurements": [one.as_json() for one in self.results],
         }
+
+
+def shown(details: dict[str, Any]) -> str:
+    """The details worth a place in the table: what an epoch writes, and the memory of all Python workers together."""
+    parts = [f"{details[name]:,} bytes/epoch" for name in ("bytes written", "delta_bytes") if name in details]
+    if "peak memory, MB" in details:
+        parts.append(f"workers {details['peak memory, MB']['python workers']:,} MB")
+    return ", ".join(parts)
 
 
 def ratio(one: Measurement, base: Measurement | None) -> str:
