@@ -74,9 +74,9 @@ def user_error(
     return kind(message)
 
 
-def failure_of(error: TidemillError, chain: str, subtask: int) -> Failure:
-    """The report of an error that is the program's own."""
-    return Failure(type(error).__name__, str(error), chain, subtask)
+def failure_of(error: TidemillError, chain: str, subtask: int, *, primary: bool = True) -> Failure:
+    """The report of an error that is the program's own, or (not ``primary``) the consequence of another one."""
+    return Failure(type(error).__name__, str(error), chain, subtask, primary)
 
 
 def _short(value: Any) -> str:

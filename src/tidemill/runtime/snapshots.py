@@ -7,26 +7,26 @@ manifest names it; until then it is garbage that the next sweep may take if its 
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemill.checkpoint.cleanup import Cleaner
 from tidemill.checkpoint.compaction import apply_compaction, plan_compaction
 from tidemill.checkpoint.log import ManifestLog
-from tidemill.checkpoint.model import Manifest, Piece, RunRef, SectionInfo
+from tidemill.checkpoint.model import Manifest, Piece, RunRef
 from tidemill.checkpoint.names import snapshot_file_name, snapshot_id
 from tidemill.checkpoint.restore import PieceReader, committed_pieces, pieces_for
 from tidemill.checkpoint.snapshot_index import SnapshotIndex, write_snapshot_index
 from tidemill.checkpoint.storage import Storage
 from tidemill.errors import FencedError, TidemillError
 from tidemill.faults import reach
+from tidemill.runtime.pieces import store_sections
 from tidemill.state.merging import merge_sections
-from tidemill.state.state_file import Section, decode_sections, encode_sections
+from tidemill.state.state_file import Section, decode_sections
 
 log = logging.getLogger(__name__)
 
@@ -60,16 +60,14 @@ def merge_slice(storage: Storage, part: Slice) -> Piece | None:
         for operator, (first, last) in part.ranges.items():
             sections.extend(decode_sections(data, name, {operator}, first, last))
     merged = merge_sections(sections, part.max_parallelism, part.keep_deletes)
-    if not merged:
-        return None
-    data, index = encode_sections(merged)
-    infos = tuple(SectionInfo(e.operator, e.state, e.first_group, e.last_group, e.rows) for e in index)
-    digest = hashlib.sha256(data).hexdigest()
-    if len(data) <= part.inline_limit:
-        return Piece(part.number, "", len(data), digest, infos, data=data)
-    name = snapshot_file_name(part.snapshot, part.number)
-    storage.write(name, data)
-    return Piece(part.number, "", len(data), digest, infos, file=name)
+    return store_sections(
+        storage,
+        merged,
+        subtask=part.number,
+        chain="",
+        name=snapshot_file_name(part.snapshot, part.number),
+        inline_limit=part.inline_limit,
+    )
 
 
 #: Runs the slices of a merge somewhere; returns their pieces in order.
@@ -93,7 +91,7 @@ class Snapshots:
     ) -> None:
         # configuration
         self._storage = storage
-        self._run = run or (lambda slices: [merge_slice(storage, part) for part in slices])
+        self._run = run or self._run_here
         self._fan_in = fan_in
         self._inline_limit = inline_limit
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="tidemill-snapshot") if background else None
@@ -182,14 +180,16 @@ class Snapshots:
         self._in_progress.discard(snapshot)
 
     def _make(self, snapshot: str, manifests: ManifestLog, head: Manifest, plan: list[RunRef]) -> RunRef:
-        wanted = set(plan)
-        runs = [entry for entry in committed_pieces(self._storage, manifests, head) if entry[0] in wanted]
+        runs = committed_pieces(self._storage, manifests, replace(head, runs=tuple(plan)))
         slices = self._slices(snapshot, runs, head, keep_deletes=plan[0] != head.runs[0])
         # A merge of a few kilobytes is done sooner than it is sent anywhere.
         small = sum(run.bytes for run in plan) <= _HERE_BYTES
-        merged = [merge_slice(self._storage, part) for part in slices] if small else self._run(slices)
+        merged = self._run_here(slices) if small else self._run(slices)
         pieces = tuple(piece for piece in merged if piece is not None)
         return write_snapshot_index(self._storage, SnapshotIndex(snapshot, plan[-1].through, pieces))
+
+    def _run_here(self, slices: Sequence[Slice]) -> list[Piece | None]:
+        return [merge_slice(self._storage, part) for part in slices]
 
     def _slices(
         self, snapshot: str, runs: list[tuple[RunRef, list[Piece]]], head: Manifest, *, keep_deletes: bool

@@ -19,7 +19,6 @@ retry.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import pickle
 import uuid
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.checkpoint.model import Ack, Attempt, Epoch, Piece, SectionInfo, SubtaskId
+from tidemill.checkpoint.model import Ack, Attempt, Epoch, Piece, SubtaskId
 from tidemill.checkpoint.names import delta_name
 from tidemill.checkpoint.storage import Storage
 from tidemill.datastream.transformations import PartitionKind
@@ -42,11 +41,12 @@ from tidemill.runtime.failures import Failure, failure_of
 from tidemill.runtime.inbox import Inbox, IncompleteInputError
 from tidemill.runtime.operators.source import SourceOperator
 from tidemill.runtime.parcels import HEADER_SIZE, Header, Kind, order_of
+from tidemill.runtime.pieces import store_sections
 from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.routes import key_extractor, route_for
 from tidemill.runtime.warm import WarmChains
 from tidemill.state.canonical_key import canonical_keys
-from tidemill.state.state_file import Section, encode_sections
+from tidemill.state.state_file import Section
 
 #: The level an ack is addressed to: none, it goes through all of them to the driver.
 DRIVER_LEVEL = 0xFFFF
@@ -165,18 +165,15 @@ class EpochTask:
             if chain is not None and not done:
                 with contextlib.suppress(Exception):  # the first error is the one to report
                     chain.close()
-        # What others sent through us must arrive even if we failed.
-        for parcel in inputs:
-            header = Header.unpack(parcel) if self._level else None
-            if header is not None and header.level != self._level:
-                self._outbox.pass_on(header, parcel)
+        if self._level:
+            # What others sent through us must arrive even if we failed; what was meant for us is of no use any more.
+            for _ in self._mine(inputs):
+                pass
         yield from self._outbox.drain()
 
     def _report_failure(self, error: TidemillError) -> None:
-        failure = failure_of(error, self._plan.head.uid, self._subtask)
-        if isinstance(error, IncompleteInputError):
-            failure = Failure(failure.kind, failure.message, failure.chain, failure.subtask, primary=False)
-        self._outbox.report(failure)
+        primary = not isinstance(error, IncompleteInputError)
+        self._outbox.report(failure_of(error, self._plan.head.uid, self._subtask, primary=primary))
 
     # 1.
     def _obtain_chain(self) -> Chain:
@@ -329,18 +326,16 @@ class EpochTask:
         )
 
     def _write_delta(self, sections: list[Section]) -> tuple[Piece, ...]:
-        if not sections:
-            return ()
-        data, index = encode_sections(sections)
-        infos = tuple(
-            SectionInfo(entry.operator, entry.state, entry.first_group, entry.last_group, entry.rows) for entry in index
+        uid = self._plan.head.uid
+        piece = store_sections(
+            self._bundle.storage,
+            sections,
+            subtask=self._subtask,
+            chain=uid,
+            name=delta_name(self._context.lineage, self._context.epoch, uid, self._subtask, self._attempt.hex),
+            inline_limit=self._bundle.inline_limit,
         )
-        uid, digest = self._plan.head.uid, hashlib.sha256(data).hexdigest()
-        if len(data) <= self._bundle.inline_limit:
-            return (Piece(self._subtask, uid, len(data), digest, infos, data=data),)
-        name = delta_name(self._context.lineage, self._context.epoch, uid, self._subtask, self._attempt.hex)
-        self._bundle.storage.write(name, data)
-        return (Piece(self._subtask, uid, len(data), digest, infos, file=name),)
+        return () if piece is None else (piece,)
 
     def _metrics(self, chain: Chain) -> dict[str, float]:
         metrics: dict[str, float] = {"numRecordsIn": self._records_in}

@@ -157,13 +157,6 @@ class _SparkJob:
             chains[chain] = replace(
                 chains[chain], operators=(replaced, *chains[chain].operators[1:]), parallelism=self._parallelism
             )
-            operators[head.uid] = replace_spec(operators[head.uid], spec)
+            operators[head.uid] = replace(operators[head.uid], spec=spec)
         plan: JobPlan = replace(launch.plan, chains=tuple(chains))
         return replace(launch, plan=plan, operators=operators)
-
-
-def replace_spec(operator: Any, spec: Any) -> Any:
-    """A copy of a transformation with another spec."""
-    copied = replace(operator)
-    copied.spec = spec
-    return copied
