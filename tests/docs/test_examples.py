@@ -6,9 +6,7 @@ The demo runs too, a short one: it judges itself, kills a worker on the way, and
 from __future__ import annotations
 
 import io
-import os
 import runpy
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +18,7 @@ from examples import fraud_detection
 from examples.support.demo import Recovery, judge
 from examples.support.findings import Findings, true_findings, written_findings
 from examples.support.payments import PaymentSource
+from tests.docs.child_process import run_python
 from tidemill.common import Configuration
 from tidemill.datastream import StreamExecutionEnvironment
 
@@ -117,24 +116,9 @@ def expected(name: str) -> str:
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in the repository's root; nothing it started is left behind, also if it takes too long."""
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    with process:
-        try:
-            stdout, stderr = process.communicate(timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+    """Run Python in the repository's root, on the sources as they are."""
+    settings = {"PYTHONPATH": str(ROOT / "src"), **environment}
+    return run_python(*arguments, folder=ROOT, environment=settings, seconds=SECONDS)
 
 
 def test_no_example_is_forgotten() -> None:

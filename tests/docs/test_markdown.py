@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.docs.child_process import run_python
 from tests.docs.markdown_blocks import examples_of
 
 ROOT = Path(__file__).parents[2]
@@ -23,24 +22,10 @@ PAGES = sorted(
 
 
 def run_page(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a page in a process and a folder of its own; nothing it started is left behind, also if it takes too long."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.docs.markdown_blocks", str(page)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    with process:
-        try:
-            stdout, stderr = process.communicate(timeout=SECONDS_PER_PAGE)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+    """Run a page in a process and a folder of its own."""
+    settings = {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    module = "tests.docs.markdown_blocks"
+    return run_python("-m", module, str(page), folder=folder, environment=settings, seconds=SECONDS_PER_PAGE)
 
 
 @pytest.mark.timeout(SECONDS_PER_PAGE + 30)
