@@ -67,6 +67,12 @@ class ExecutionOptions:
         "latest",
         "Tidemill's own: whether a job that finds committed epochs of its id goes on from the last one.",
     )
+    SORTED_INPUTS_MEMORY = option(
+        "execution.sorted-inputs.memory",
+        MemorySize(),
+        128 << 20,
+        "BATCH mode: memory of a keyed subtask for its input, before it is put aside on disk.",
+    )
     EPOCH_MAX_RECORDS = option(
         "execution.epoch.max-records", Int(1), 1_000_000, "Tidemill's own: most records of one source in one epoch."
     )

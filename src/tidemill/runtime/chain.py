@@ -160,6 +160,14 @@ class Chain:
         for operator in self.operators:
             operator.begin_epoch(clock)
 
+    def process_keys(self, batches: list[tuple[int, Batch]]) -> None:
+        """BATCH mode: process the complete input of some keys, as (input, records), then forget their state."""
+        for input_index, batch in batches:
+            self.head.process(batch, input_index)
+        self.head.end_keys()
+        for backend in self.backends:
+            backend.discard()
+
     def end_input(self) -> None:
         """The input has ended for good."""
         for operator in self.operators:

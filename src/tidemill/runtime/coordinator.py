@@ -44,9 +44,9 @@ _MOST_RUNS = 10
 class EpochInput:
     """The input of one epoch.
 
-    ``splits`` gives, per source chain, one pickled split per subtask. ``frames`` is whatever the engine itself reads
-    (Spark's batch), with the number of its partitions per chain in ``partitions``. ``positions`` is where each source
-    stands afterwards, by the uid of its operator; ``spark`` are Spark's own positions.
+    ``splits`` gives, per source chain, one pickled list of splits per subtask. ``frames`` is whatever the engine itself
+    reads (Spark's batch), with the number of its partitions per chain in ``partitions``. ``positions`` is where each
+    source stands afterwards, by the uid of its operator; ``spark`` are Spark's own positions.
     """
 
     splits: Mapping[int, list[bytes]] = field(default_factory=dict)

@@ -75,6 +75,8 @@ class Launch:
             schemas=schemas or {},
             parcel_size=get(ExecutionOptions.EXCHANGE_PARCEL_SIZE),
             inline_limit=get(StateOptions.INLINE_DELTA_SIZE),
+            sort_memory=get(ExecutionOptions.SORTED_INPUTS_MEMORY),
+            cache_size=get(StateOptions.WORKER_CACHE_SIZE),
             main_classes=main_script_classes(),
         )
 
@@ -116,6 +118,7 @@ def run_split_job(
         coordinator.head.sources,
         parallelism,
         get(ExecutionOptions.EPOCH_MAX_RECORDS),
+        whole=launch.plan.runtime_mode == "BATCH",
     )
     pause = get(ExecutionOptions.EPOCH_MIN_INTERVAL).total_seconds()
     try:
@@ -125,6 +128,8 @@ def run_split_job(
                 stop.wait(poll_seconds)
                 continue
             inputs = sources.next_input()
+            if sources.whole and not inputs.last:
+                continue
             coordinator.run_epoch(inputs)
             if inputs.last:
                 return

@@ -13,7 +13,10 @@ from tidemill.runtime.coordinator import EpochInput
 
 
 class SplitInput:
-    """The enumerators of all split sources of a job, from a committed position on."""
+    """The enumerators of all split sources of a job, from a committed position on.
+
+    A BATCH job is one epoch: with ``whole`` the splits handed out so far are held back until the sources have ended.
+    """
 
     def __init__(
         self,
@@ -22,11 +25,15 @@ class SplitInput:
         positions: Mapping[str, Any],
         parallelism: int,
         max_records: int,
+        *,
+        whole: bool = False,
     ) -> None:
         """``sources`` maps chains to the program's own source objects; ``positions`` are the head manifest's."""
         self._plan = plan
         self._parallelism = parallelism
         self._max_records = max_records
+        self.whole = whole
+        self._held: dict[int, list[list[Any]]] = {}
         self._enumerators: dict[int, SplitEnumerator] = {
             chain: source.create_enumerator(positions.get(plan.chains[chain].head.uid))
             for chain, source in sources.items()
@@ -42,15 +49,29 @@ class SplitInput:
         return any(not e.finished and e.available() for e in self._enumerators.values())
 
     def next_input(self) -> EpochInput:
-        """The input of the next epoch; it is the last one if all sources end with it."""
-        splits = {}
+        """The input of the next epoch; it is the last one if all sources end with it.
+
+        Of a ``whole`` input only the last one is to be run: it has everything.
+        """
         positions = {}
         for chain, enumerator in self._enumerators.items():
             width = self._plan.chains[chain].parallelism or self._parallelism
             ready = [] if enumerator.finished else enumerator.next_splits(width, self._max_records)
-            splits[chain] = [_dump(split) for split in ready]
+            held = self._held.setdefault(chain, [])
+            held += [[] for _ in range(len(ready) - len(held))]
+            for splits, split in zip(held, ready, strict=False):
+                splits.append(split)
             positions[self._plan.chains[chain].head.uid] = enumerator.position()
-        return EpochInput(splits=splits, positions=positions, last=self.finished)
+        inputs = EpochInput(
+            splits={chain: [_dump(splits) for splits in held] for chain, held in self._held.items()}
+            if self.finished or not self.whole
+            else {},
+            positions=positions,
+            last=self.finished,
+        )
+        if not self.whole:
+            self._held.clear()
+        return inputs
 
     def close(self) -> None:
         """Release all enumerators."""
@@ -58,7 +79,7 @@ class SplitInput:
             enumerator.close()
 
 
-def _dump(split: Any) -> bytes:
+def _dump(splits: list[Any]) -> bytes:
     # Records may be of a class defined in the main script, which no worker can import.
-    data: bytes = cloudpickle.dumps(split, 5)
+    data: bytes = cloudpickle.dumps(splits, 5)
     return data

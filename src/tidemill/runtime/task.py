@@ -44,6 +44,7 @@ from tidemill.runtime.parcels import HEADER_SIZE, Header, Kind, order_of
 from tidemill.runtime.pieces import store_sections
 from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.routes import key_extractor, route_for
+from tidemill.runtime.sorted_input import SortedInput
 from tidemill.runtime.warm import WarmChains
 from tidemill.state.canonical_key import canonical_keys
 from tidemill.state.state_file import Section
@@ -63,6 +64,8 @@ class JobBundle:
     schemas: dict[int, bytes] = field(default_factory=dict)
     parcel_size: int = 1 << 20
     inline_limit: int = 64 << 10
+    sort_memory: int = 128 << 20
+    cache_size: int = 1 << 30
     main_classes: tuple[bytes, ...] = ()
 
     def chain_schema(self, chain: int) -> pa.Schema | None:
@@ -229,23 +232,49 @@ class EpochTask:
 
     def _read_parcels(self, chain: Chain, inputs: Iterator[bytes]) -> Iterator[int]:
         head, keyed = chain.head, self._plan.head.keyed
+        waiting = self._sorted_input(chain)
         receivers: dict[int, Callable[[Batch], None]] = {}
         for edge in self._edges_in.values():
-            receivers[edge.id] = self._receiver(chain, edge, keyed)
+            process = head.process if waiting is None else waiting.add
+            receivers[edge.id] = self._receiver(chain, edge, process, keyed)
         inbox = Inbox(
             {edge.id: self._context.parallelism[edge.source_chain] for edge in self._edges_in.values()},
             self._context.watermark_base,
             head.current_watermark,
             lambda edge, batch: receivers[edge](batch),
-            head.watermark,
+            head.watermark if waiting is None else _ignored,
         )
-        yield from inbox.read(self._mine(inputs))
+        if waiting is None:
+            yield from inbox.read(self._mine(inputs))
+        else:
+            yield from self._read_by_key(chain, inbox, waiting, inputs)
         for channel, attempt in inbox.attempts.items():
             sender = self._bundle.plan.chains[self._edges_in[channel.edge].source_chain].head.uid
             self._consumed[SubtaskId(sender, channel.sender)] = Attempt(str(uuid.UUID(bytes=attempt)))
 
-    def _receiver(self, chain: Chain, edge: ExchangeEdge, keyed: bool) -> Callable[[Batch], None]:
-        process, index = chain.head.process, edge.input_index
+    def _sorted_input(self, chain: Chain) -> SortedInput | None:
+        """What holds back and sorts the input of a keyed chain in BATCH mode."""
+        head = self._plan.head
+        if not head.keyed or self._bundle.settings.runtime_mode != "BATCH":
+            return None
+        return SortedInput(head.max_parallelism, self._bundle.sort_memory, chain.head.context.where)
+
+    def _read_by_key(self, chain: Chain, inbox: Inbox, waiting: SortedInput, inputs: Iterator[bytes]) -> Iterator[int]:
+        """Time stands still until the input is complete; for each key it then goes to its end."""
+        try:
+            for _ in inbox.read(_measured(self._mine(inputs), waiting.grow)):
+                yield 0
+            for batches in waiting.key_groups():
+                chain.process_keys(batches)
+                yield sum(len(batch) for _, batch in batches)
+        finally:
+            waiting.close()
+        chain.head.watermark(MAX_TIME)
+
+    def _receiver(
+        self, chain: Chain, edge: ExchangeEdge, process: Callable[[Batch, int], None], keyed: bool
+    ) -> Callable[[Batch], None]:
+        index = edge.input_index
         if not keyed:
             return lambda batch: process(batch, index)
         extract = key_extractor(self._plan.head.name, chain.partitioning(edge).selector)
@@ -348,6 +377,16 @@ class EpochTask:
         if chain.backends:
             metrics["stateEntries"] = entries
         return metrics
+
+
+def _ignored(watermark: int) -> None:
+    """In BATCH mode nobody looks at the time of the channels."""
+
+
+def _measured(parcels: Iterator[bytes], note: Callable[[int], None]) -> Iterator[bytes]:
+    for parcel in parcels:
+        note(len(parcel))
+        yield parcel
 
 
 def execute_subtask(

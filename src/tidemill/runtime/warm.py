@@ -38,7 +38,7 @@ class WarmChains:
     """The chains one worker process keeps, within a budget; the least recently used ones go first."""
 
     def __init__(self, budget: int = 1 << 30) -> None:
-        self._budget = budget
+        self.budget = budget
         self._chains: dict[tuple[str, int, int], _Warm] = {}
         self.opened = 0
 
@@ -83,7 +83,7 @@ class WarmChains:
     def _evict(self, keep: tuple[str, int, int]) -> None:
         total = sum(_size(warm.chain) for warm in self._chains.values())
         for key in list(self._chains):
-            if total <= self._budget:
+            if total <= self.budget:
                 return
             if key != keep:
                 total -= _size(self._chains[key].chain)

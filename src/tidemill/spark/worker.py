@@ -55,6 +55,7 @@ class WorkerProcess:
                 self._bundles.clear()
             found = self._bundles[name] = pickle.loads(broadcast.value[1])
             install_main_classes(found.main_classes)
+            self.warm.budget = found.cache_size
         return found
 
     def settle(self) -> None:

@@ -23,7 +23,7 @@ class LocalEngine:
 
     def __init__(self, bundle: JobBundle, workers: int = 1, placement: Placement | None = None) -> None:
         self._bundle = bundle
-        self._workers = [WarmChains() for _ in range(workers)]
+        self._workers = [WarmChains(bundle.cache_size) for _ in range(workers)]
         self._placement = placement or (lambda epoch, level, partition: partition % workers)
 
     @property
@@ -33,7 +33,7 @@ class LocalEngine:
 
     def kill_worker(self, worker: int) -> None:
         """Forget all a worker holds, without closing it, as a killed process does."""
-        self._workers[worker] = WarmChains()
+        self._workers[worker] = WarmChains(self._bundle.cache_size)
 
     def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
         """Run all levels; parcels are sorted as the engine's contract says before a partition reads them."""

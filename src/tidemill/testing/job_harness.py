@@ -96,6 +96,7 @@ class JobHarness:
     def epoch(self, **records: Iterable[Any]) -> None:
         """Run one epoch; these records of the inputs come next. Raises what a user function raised.
 
+        In BATCH mode the records wait for :meth:`end`.
         After a failure the job is down until :meth:`restart`, and its input waits: ``epoch()`` runs it again.
         """
         for name, values in records.items():
@@ -214,7 +215,14 @@ class JobHarness:
         restored = coordinator.open()
         self._finished = restored is not None and restored.finished
         positions = coordinator.head.sources
-        self._sources = SplitInput(launch.plan, launch.split_sources(), positions, self._parallelism, self._max_records)
+        self._sources = SplitInput(
+            launch.plan,
+            launch.split_sources(),
+            positions,
+            self._parallelism,
+            self._max_records,
+            whole=launch.plan.runtime_mode == "BATCH",
+        )
         self._coordinator = coordinator
 
     def _compile(self) -> Launch:
@@ -239,6 +247,8 @@ class JobHarness:
     def _run_epoch(self) -> None:
         coordinator = self._running()
         inputs = self._sources.next_input()
+        if self._sources.whole and not inputs.last:
+            return
         try:
             coordinator.run_epoch(inputs)
         except BaseException:

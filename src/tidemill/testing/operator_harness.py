@@ -21,6 +21,7 @@ from tidemill.runtime.inbox import Channel, InputClock
 from tidemill.runtime.launch import prepare
 from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.routes import key_extractor
+from tidemill.runtime.sorted_input import SortedInput
 from tidemill.state.backend import KeyedStateBackend
 from tidemill.state.canonical_key import canonical_keys
 from tidemill.state.merging import merge_sections
@@ -30,6 +31,9 @@ from tidemill.testing.scripted_source import ScriptedSource
 from tidemill.testing.snapshot import Snapshot
 
 Build = Callable[..., DataStream]
+
+#: BATCH mode: tests are small, their input stays in memory.
+_SORT_MEMORY = 1 << 30
 
 
 class OperatorHarness:
@@ -92,7 +96,8 @@ class OperatorHarness:
         if keys is not None:
             self._check_mine(keys[0])
         stamps = None if timestamp is None else [timestamp]
-        self._chain.head.process(Batch([value], stamps, keys), stream - 1)
+        process = self._chain.head.process if self._sorted is None or keys is None else self._sorted.add
+        process(Batch([value], stamps, keys), stream - 1)
 
     def process_all(self, values: Iterable[Any], *, stream: int = 1) -> None:
         """Push several records without timestamps."""
@@ -116,7 +121,10 @@ class OperatorHarness:
             operator.begin_epoch(timestamp)
 
     def end_input(self) -> None:
-        """All input has ended: event time goes to its end."""
+        """All input has ended: event time goes to its end, in BATCH mode for each key."""
+        if self._sorted is not None:
+            for batches in self._sorted.key_groups():
+                self._chain.process_keys(batches)
         self.watermark(MAX_TIME)
         self._chain.end_input()
 
@@ -257,6 +265,9 @@ class OperatorHarness:
         shown.output.connect(self._take, self._watermarks_append, None)
         shown.output.on_unread = self._take_side
         chain.restore_watermarks(watermark, {})
+        head = self._chain_plan.head
+        in_batch_mode = head.keyed and self._settings.runtime_mode == "BATCH"
+        self._sorted = SortedInput(head.max_parallelism, _SORT_MEMORY, "the harness") if in_batch_mode else None
         channels = [Channel(number, 0) for number in range(len(self._extractors))]
         self._input_clock = InputClock(channels, watermark)
         chain.open()

@@ -171,3 +171,20 @@ def test_bounded_sources_run_to_their_end() -> None:
         job.run()
         assert max(job.output()) == 30
     assert len(run_local(build)) == 10
+
+
+def test_a_worker_cache_without_room_keeps_one_chain_at_a_time() -> None:
+    def run(size: str) -> tuple[list[Any], int]:
+        with JobHarness(
+            lambda env, words: words.map(lambda word: (word, 1)).key_by(0).sum(1),
+            inputs=["words"],
+            workers=1,
+            configuration={"worker.cache.size": size},
+        ) as job:
+            for _ in range(4):
+                job.epoch(words=["a", "b", "c", "d"])
+            return sorted(job.output()), job.cold_starts
+
+    warm, cold = run("1gb"), run("1b")
+    assert warm[0] == cold[0]
+    assert cold[1] > warm[1]

@@ -97,6 +97,9 @@ class Operator:
         self.current_watermark = watermark
         self.output.watermark(watermark)
 
+    def end_keys(self) -> None:
+        """BATCH mode: the input of some keys is complete. Emit their last results; their state is forgotten next."""
+
     def end_input(self) -> None:
         """No record will ever come again."""
 

@@ -14,7 +14,7 @@ from tidemill.datastream.timerservice import TimerService
 from tidemill.errors import StateError
 from tidemill.runtime.emitted import copying_extend, emitted, is_immutable
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
-from tidemill.runtime.records import MAX_TIME, Batch
+from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.state.backend import KeyedStateBackend
 
 
@@ -83,10 +83,16 @@ class KeyedOperator(Operator):
     def watermark(self, watermark: int) -> None:
         self.current_watermark = watermark
         self._fire(self.backend.event_timers, watermark, TimeDomain.EVENT_TIME)
-        if watermark == MAX_TIME and self.context.runtime_mode == "BATCH":
-            # Processing time, too, goes to its end with the input.
-            self._fire(self.backend.processing_timers, MAX_TIME, TimeDomain.PROCESSING_TIME)
         self.output.watermark(watermark)
+
+    def end_keys(self) -> None:
+        """For the keys at hand time goes to its end, event time first: all their timers fire."""
+        self.current_watermark = MAX_TIME
+        events, processing = self.backend.event_timers, self.backend.processing_timers
+        while events.peek() is not None or processing.peek() is not None:
+            self._fire(events, MAX_TIME, TimeDomain.EVENT_TIME)
+            self._fire(processing, MAX_TIME, TimeDomain.PROCESSING_TIME)
+        self.current_watermark = MIN_TIME
 
     def end_epoch(self) -> None:
         # Timers set for a time that has come already fire within the same epoch.
@@ -160,7 +166,7 @@ class KeyedProcessOperator(KeyedOperator):
 
 
 class ReduceOperator(Operator):
-    """reduce: emits the new value for every record; in BATCH mode only each key's last one, at the end of input."""
+    """reduce: emits the new value for every record; in BATCH mode only each key's last one."""
 
     STATE = "_reduce_state"
 
@@ -205,14 +211,12 @@ class ReduceOperator(Operator):
             raise self.failed(error, record=value, with_record=True, key=keys.key) from error
         self.output.emit(results, batch.timestamps)
 
-    def watermark(self, watermark: int) -> None:
-        if self._batch_mode and watermark == MAX_TIME:
-            results = []
-            for key in self._backend.keys(self.STATE):
-                self._backend.context.key = key
-                results.append(self._state.get())
-            self.output.emit(results, None)
-        super().watermark(watermark)
+    def end_keys(self) -> None:
+        results = []
+        for key in self._backend.keys(self.STATE):
+            self._backend.context.key = key
+            results.append(self._state.get())
+        self.output.emit(results, None)
 
     def end_epoch(self) -> None:
         self._backend.context.leave()

@@ -67,8 +67,8 @@ class SourceOperator(Operator):
                 encoded = isinstance(item, bytes)
                 yield pa.ipc.read_record_batch(pa.py_buffer(item), self._schema) if encoded else item
             elif isinstance(self._source, SplitSource):
-                split = pickle.loads(item)
-                yield from self._source.read(split)
+                for split in pickle.loads(item):
+                    yield from self._source.read(split)
         except Exception as error:
             raise self.failed(error, method="read") from error
 
