@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-import socket
-import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 
 from tests.spark.committed import committed_state, job_directory
-from tests.spark.processes import child_environment, run
+from tests.spark.processes import run
 from tests.spark.programs.random_job import EPOCH, NUMBERS
 from tests.spark.recovery import CLUSTER
+from tests.spark.standalone import standalone_cluster
 
 JOB_ID = "random"
 
@@ -91,33 +88,6 @@ def test_an_executor_is_killed_with_the_shuffle_files_it_holds(tmp_path: Path) -
         CLUSTER,
     )
     assert len(runs) == NUMBERS // EPOCH
-
-
-@contextmanager
-def standalone_cluster(folder: Path) -> Iterator[str]:
-    """A Spark master with two workers on two addresses of this machine: to Spark they are two hosts."""
-    home = Path(pyspark.__file__).parent
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    url = f"spark://127.0.0.1:{port}"
-    commands = [["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
-    for host in ("127.0.0.2", "127.0.0.3"):
-        size = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(folder / f"work-{host}")]
-        commands.append(["worker.Worker", "--host", host, *size, url])
-    environment = child_environment()
-    with ExitStack() as stack:
-        for index, (name, *arguments) in enumerate(commands):
-            log = stack.enter_context((folder / f"cluster-{index}.log").open("wb"))
-            process = subprocess.Popen(
-                [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
-                env={**environment, "SPARK_LOCAL_IP": arguments[1]},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-        yield url
 
 
 @pytest.mark.slow

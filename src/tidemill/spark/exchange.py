@@ -6,7 +6,8 @@ arrive by their order; the sort runs in the JVM and spills to disk. No record is
 
 Affinity. Spark hands a task to any idle Python worker, so a subtask's warm state would be in the wrong process half of
 the time. Worker pools are separate for each environment of the Python function: partition i therefore runs under the
-environment of *slot* i modulo the number of slots, and finds its own worker again (docs/decisions/0001).
+environment of *slot* i modulo the number of slots, and finds its own worker again (docs/decisions/0001). On a cluster
+each slot has an executor that its tasks prefer (:mod:`tidemill.spark.placement`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any, Final
 from pyspark import SparkContext
 from pyspark.core.rdd import RDD, _wrap_function
 from pyspark.serializers import NoOpSerializer
+
+from tidemill.spark.placement import Placement
 
 #: Partitions get a union entry each up to here; wider levels share one entry per slot, which is cheaper to build.
 _SINGLE: Final = 32
@@ -45,6 +48,7 @@ class StageBuilder:
         self._gateway: Any = context._gateway
         self._slots = max(1, slots)
         self._pool = pool
+        self._placement = Placement(context, self._slots)
         self._functions: dict[tuple[Any, ...], Any] = {}
         self._partitioners: dict[int, Any] = {}
         self._sets: dict[tuple[int, ...], Any] = {}
@@ -66,6 +70,7 @@ class StageBuilder:
             slot = targets[0] % self._slots
             function = self._function((*name, targets), slot, partial(make, targets))
             part = source if len(indexes) == width else self._pruned(source, indexes)
+            part = self._placement.anchored(part, slot)
             applied.append(self._jvm.PythonRDD(part, function, False, False))
         return applied
 

@@ -1,0 +1,97 @@
+"""Which executor a slot belongs to: on a cluster a subtask finds its warm state again only on its own executor.
+
+Spark gives a task to any executor with a free core. A preferred location makes it wait a moment
+(``spark.locality.wait``) for the one that holds the state; if that is busy or gone, another one starts cold, which is
+slower but right.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pyspark import SparkContext
+
+#: Executors come and go rarely, and asking Spark for them costs some milliseconds.
+_REFRESH_SECONDS: Final = 2.0
+
+
+def assign_slots(slots: int, executors: Sequence[str], before: Mapping[int, str]) -> dict[int, str]:
+    """Give each slot an executor, evenly (within one); a slot stays where it is as long as that is fair.
+
+    >>> assign_slots(4, ["1", "2"], {})
+    {0: '1', 1: '2', 2: '1', 3: '2'}
+    >>> assign_slots(4, ["2", "3"], {0: "1", 1: "2", 2: "1", 3: "2"})
+    {0: '3', 1: '2', 2: '3', 3: '2'}
+    """
+    if not executors:
+        return {}
+    most = -(-slots // len(executors))
+    load: Counter[str] = Counter(dict.fromkeys(executors, 0))
+    assigned: dict[int, str] = {}
+    for slot in range(slots):
+        executor = before.get(slot)
+        if executor in load and load[executor] < most:
+            assigned[slot] = executor
+            load[executor] += 1
+    for slot in range(slots):
+        if slot not in assigned:
+            executor = min(executors, key=lambda name: load[name])
+            assigned[slot] = executor
+            load[executor] += 1
+    return dict(sorted(assigned.items()))
+
+
+class Placement:
+    """The home of each slot, kept up to date with the executors Spark has; nothing on a single machine."""
+
+    def __init__(self, context: SparkContext, slots: int) -> None:
+        # configuration
+        self._context = context
+        self._slots = slots
+        # Where all tasks run in one process there is nothing to choose.
+        self._clustered = not str(context.master).startswith("local[") and str(context.master) != "local"
+        # transient
+        self._assigned: dict[int, str] = {}
+        self._anchors: dict[str, Any] = {}
+        self._looked = 0.0
+
+    def anchored(self, source: Any, slot: int) -> Any:
+        """A Java RDD with the same elements, whose tasks prefer the executor of the slot."""
+        if not self._clustered:
+            return source
+        self._look()
+        executor = self._assigned.get(slot)
+        if executor is None:
+            return source
+        # The product with an RDD of one element has all elements of the other, and the preferences of both.
+        return self._anchor(executor).cartesian(source.toJavaRDD()).values().rdd()
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < _REFRESH_SECONDS:
+            return
+        self._looked = now
+        self._assigned = assign_slots(self._slots, self._executors(), self._assigned)
+
+    def _executors(self) -> list[str]:
+        """The executors there are, each as Spark's scheduler takes it for a location."""
+        known = self._context._jsc.sc().statusStore().executorList(True)
+        executors = [known.apply(position) for position in range(known.size())]
+        return sorted(
+            f"executor_{executor.hostPort().rpartition(':')[0]}_{executor.id()}"
+            for executor in executors
+            if executor.id() != "driver"
+        )
+
+    def _anchor(self, executor: str) -> Any:
+        anchor = self._anchors.get(executor)
+        if anchor is None:
+            jvm: Any = self._context._jvm
+            element = jvm.scala.Tuple2("", jvm.PythonUtils.toSeq([executor]))
+            tags = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$")
+            rdd = self._context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq([element]), tags.AnyRef())
+            anchor = self._anchors[executor] = rdd.toJavaRDD()
+        return anchor
