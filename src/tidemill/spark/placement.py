@@ -32,10 +32,10 @@ def assign_slots(slots: int, executors: Sequence[str], before: Mapping[int, str]
     load: Counter[str] = Counter(dict.fromkeys(executors, 0))
     assigned: dict[int, str] = {}
     for slot in range(slots):
-        executor = before.get(slot)
-        if executor in load and load[executor] < most:
-            assigned[slot] = executor
-            load[executor] += 1
+        home = before.get(slot)
+        if home is not None and home in load and load[home] < most:
+            assigned[slot] = home
+            load[home] += 1
     for slot in range(slots):
         if slot not in assigned:
             executor = min(executors, key=lambda name: load[name])
