@@ -155,6 +155,46 @@ def written(folder: Path) -> list[str]:
     return sorted(line for path in folder.glob("[!.]*") for line in path.read_text().splitlines())
 
 
+class Reminder(KeyedProcessFunction):
+    """Answers each record a little later, however quiet the stream is by then."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.text = runtime_context.get_state(ValueStateDescriptor("text", Types.STRING()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        self.text.update(f"remember {value.k}")
+        ctx.timer_service().register_processing_time_timer(ctx.timer_service().current_processing_time() + 300)
+        return ()
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
+        yield self.text.value()
+
+
+def test_timers_of_a_stream_fire_without_input_and_input_goes_on_after_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+
+    def start() -> Any:
+        env = environment(durable(tmp_path / "checkpoints"))
+        stream = env.read_json(str(source), "k STRING", watch=True)
+        stream.key_by(lambda row: row.k).process(Reminder()).uid("remind").sink_to(files(tmp_path / "out"))
+        return env.execute_async("reminders")
+
+    client = start()
+    (source / "1.json").write_text('{"k": "a"}\n')
+    eventually(lambda: written(tmp_path / "out") == ["remember a"])
+    (source / "2.json").write_text('{"k": "b"}\n')
+    eventually(lambda: written(tmp_path / "out") == ["remember a", "remember b"])
+    # The last manifest is of an epoch without input: the stream goes on from the batch before it.
+    client.cancel().result(30)
+    client = start()
+    (source / "3.json").write_text('{"k": "c"}\n')
+    eventually(lambda: written(tmp_path / "out") == ["remember a", "remember b", "remember c"])
+    client.cancel().result(30)
+
+
 def test_rate_source_as_tuples(spark: SparkSession) -> None:
     frame = spark.readStream.format("rate-micro-batch").options(rowsPerBatch="50", numPartitions="3").load()
     pairs = environment().from_dataframe(frame.select("value"), Types.LONG())

@@ -4,6 +4,9 @@ Spark logs the offsets of a batch, then calls us with it; our manifest, which ho
 offsets, is what decides whether the batch counts. Each lineage has a Spark checkpoint location of its own, built from
 the last one up to the committed batch: a former driver that still runs cannot write into it. A batch that Spark replays
 is skipped if the head manifest has it.
+
+Spark calls only when there is input. Where a processing-time timer is due and no batch is running, an epoch without
+input runs between two batches; its manifest repeats the positions of the last batch (docs/decisions/0008).
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import shutil
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +33,9 @@ from tidemill.runtime.split_input import SplitInput
 from tidemill.spark.engine import Frames
 from tidemill.spark.failures import summary
 from tidemill.spark.frames import arrow_schema, combine, frame_of
+
+#: How often the job is looked at between batches: how late a processing-time timer can be.
+_POLL_SECONDS: Final = 0.05
 
 
 class StreamingInput:
@@ -69,6 +75,16 @@ class StreamingInput:
             spark=spark,
         )
 
+    def no_input(self, spark: dict[str, Any] | None, splits: EpochInput) -> EpochInput:
+        """The input of an epoch between two batches, at the positions of the last one."""
+        return EpochInput(
+            splits=splits.splits,
+            frames=Frames(None, tuple(self._frames)),
+            partitions=dict.fromkeys(self._frames, 1),
+            positions=splits.positions,
+            spark=spark,
+        )
+
 
 def run_streaming_job(inputs: StreamingInput, coordinator: Coordinator, directory: Path, stop: StopSignal) -> None:
     """Run a streaming query from the last committed batch until it ends or the job is stopped."""
@@ -87,9 +103,11 @@ def run_streaming_job(inputs: StreamingInput, coordinator: Coordinator, director
     )
     stop.on_set(query.stop)
     try:
-        while not query.awaitTermination(1):
+        while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
             if stop.is_set() or callback.error is not None:
                 break
+            if coordinator.timer_due():
+                callback.run_without_input()
     except StreamingQueryException as error:
         if callback.error is not None:
             raise callback.error from None
@@ -119,10 +137,26 @@ class _Batches:
         )
         self.error: BaseException | None = None
 
+    def run_without_input(self) -> None:
+        """Run an epoch for the sake of time, unless a batch is being processed, which does as well."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self.error is None and self._coordinator.timer_due():
+                self._coordinator.run_epoch(
+                    self._inputs.no_input(self._coordinator.head.spark, self._splits.next_input())
+                )
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._lock.release()
+
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:
             with self._lock:
                 self._stop.check()
+                if self.error is not None:
+                    return  # an epoch between the batches has failed: nothing comes after it
                 offsets = (self._location / "offsets" / str(batch_id)).read_text(encoding="utf-8")
                 if should_skip(self._coordinator.head, batch_id, offsets):
                     return
