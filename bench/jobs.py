@@ -75,9 +75,12 @@ JOBS: dict[str, Callable[[DataStream], DataStream]] = {
 }
 
 
-def run_job(source: Source, build: Callable[[DataStream], DataStream], per_epoch: int) -> list[EpochStats]:
+def run_job(
+    source: Source, build: Callable[[DataStream], DataStream], per_epoch: int, backend: str = "hashmap"
+) -> list[EpochStats]:
     """Run one job over a source in the active session; returns its epochs."""
     configuration = Configuration()
+    configuration.set_string("state.backend.type", backend)
     configuration.set_string("execution.epoch.max-records", str(per_epoch))
     environment = StreamExecutionEnvironment.get_execution_environment(configuration)
     stream = environment.from_source(source, WatermarkStrategy.no_watermarks(), "input")
@@ -88,9 +91,16 @@ def run_job(source: Source, build: Callable[[DataStream], DataStream], per_epoch
     return epochs
 
 
-def measure_job(case: str, source: Source, build: Callable[[DataStream], DataStream], per_epoch: int) -> Measurement:
+def measure_job(
+    case: str,
+    source: Source,
+    build: Callable[[DataStream], DataStream],
+    per_epoch: int,
+    *,
+    backend: str = "hashmap",
+) -> Measurement:
     """Run and summarise one job."""
-    epochs = run_job(source, build, per_epoch)
+    epochs = run_job(source, build, per_epoch, backend)
     return of_epochs(
         case,
         "tidemill",

@@ -16,6 +16,7 @@ class PeakMemory:
         self.driver = 0
         self.jvm = 0
         self.workers = 0
+        self.largest = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
@@ -38,6 +39,7 @@ class PeakMemory:
                         jvm += used
                     else:
                         workers += used
+                        self.largest = max(self.largest, used)
                 except psutil.Error:
                     continue
             self.driver = max(self.driver, me.memory_info().rss)
@@ -46,4 +48,9 @@ class PeakMemory:
 
     def megabytes(self) -> dict[str, int]:
         """The peaks, in MB."""
-        return {"driver": self.driver >> 20, "jvm": self.jvm >> 20, "python workers": self.workers >> 20}
+        return {
+            "driver": self.driver >> 20,
+            "jvm": self.jvm >> 20,
+            "python workers": self.workers >> 20,
+            "largest worker": self.largest >> 20,
+        }

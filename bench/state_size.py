@@ -22,11 +22,12 @@ class FewKeysTouched(SplitSource):
 
     parallelism = 1
 
-    def __init__(self, held: int) -> None:
+    def __init__(self, held: int, epochs: int = EPOCHS) -> None:
         self.held = held
+        self.epochs = epochs
 
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
-        return _Enumerator(self.held, position or 0)
+        return _Enumerator(self.held, self.epochs, position or 0)
 
     def read(self, split: Split) -> Iterator[RecordBatch]:
         for start in range(0, split.payload, 10_000):
@@ -34,8 +35,9 @@ class FewKeysTouched(SplitSource):
 
 
 class _Enumerator(SplitEnumerator):
-    def __init__(self, held: int, done: int) -> None:
+    def __init__(self, held: int, epochs: int, done: int) -> None:
         self._held = held
+        self._epochs = epochs
         self._done = done
 
     def next_splits(self, parallelism: int, max_records: int) -> Sequence[Split]:
@@ -48,7 +50,7 @@ class _Enumerator(SplitEnumerator):
 
     @property
     def finished(self) -> bool:
-        return self._done >= EPOCHS
+        return self._done >= self._epochs
 
 
 def measure_state_size(held: int) -> Measurement:

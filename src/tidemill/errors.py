@@ -47,6 +47,10 @@ class CorruptFileError(CheckpointError):
     """A durable file does not match its checksum or its format; the message names file and offset."""
 
 
+class LocalStateError(CheckpointError):
+    """State on a worker's local disk is damaged or cannot be written. What is committed is safe: it is loaded again."""
+
+
 class CheckpointOwnershipError(CheckpointError):
     """The checkpoint directory belongs to another job."""
 

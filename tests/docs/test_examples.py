@@ -97,9 +97,91 @@ ann has 9 points
 bob has 5 points
 bob has 6 points
 """,
+    "state/value_state": """
+rice for 4: the lowest price so far
+rice for 5: it was 4 before
+tea for 21: the lowest price so far
+tea for 18: the lowest price so far
+tea for 19: it was 18 before
+tea for 12: the lowest price so far
+""",
+    "state/list_state": """
+north: bread, milk, eggs
+""",
+    "state/map_state": """
+ann buys after 2 x /, 1 x /tea
+bob buys after 1 x /
+""",
+    "state/reducing_state": """
+ann is overdrawn: -20
+bob is overdrawn: -15
+""",
+    "state/aggregating_state": """
+cellar: 14 is more than 12.0
+roof: 5 is more than 3.0
+roof: 12 is more than 4.0
+""",
+    "state/timers": """
+ann: 2 clicks, the last at 49000
+ann: 2 clicks, the last at 6000
+bob: 1 clicks, the last at 2000
+bob: 1 clicks, the last at 30000
+""",
+    "state/operator_list_state": """
+4: 2 3 4 5
+5: 3 4 5 6 7
+6: 4 5 3 9 9 2
+""",
+    "state/union_list_state": """
+2 subtasks: subtask 0 has read partition 0 up to 3
+2 subtasks: subtask 1 has read partition 1 up to 3
+2 subtasks: subtask 0 has read partition 2 up to 3
+2 subtasks: subtask 1 has read partition 3 up to 3
+2 subtasks: subtask 0 has read partition 4 up to 3
+3 subtasks: subtask 0 has read partition 0 up to 7
+3 subtasks: subtask 1 has read partition 1 up to 7
+3 subtasks: subtask 2 has read partition 2 up to 7
+3 subtasks: subtask 0 has read partition 3 up to 7
+3 subtasks: subtask 1 has read partition 4 up to 7
+""",
+    "state/broadcast_state": """
+10 USD: 9.20 EUR
+100 CHF: 105.00 EUR
+2000 JPY: 12.40 EUR
+30 NOK: no rate
+70 USD: 64.40 EUR
+""",
+    "state/keyed_broadcast_state": """
+bob has passed gold
+ann has passed silver
+bob has passed silver
+""",
+    "state/time_to_live": """
+pump at 0 s
+door at 30 s
+pump at 66 s
+door at 96 s
+""",
+    "state/rocksdb_backend": """
+200 of 200 have read all pages
+""",
+    "state/read_state": """
+count [('count', 'value', {'key': 'String', 'value': 'Long'})]
+the: 3
+{'key': 'the', 'value': 3}
+{'key': 'and', 'value': 2}
+{'key': 'in', 'value': 2}
+""",
+    "state/live_rescale": """
+count runs in 4 subtasks
+count runs in 3 subtasks
+2000 of 2000 counted, for 7 keys
+""",
 }
 NEEDS_SPARK = ["from_dataframe", "streaming_dataframe"]
 NEEDS_NO_SPARK = [name for name in EXPECTED if name not in NEEDS_SPARK]
+#: Of examples/state those that show something Spark could get wrong; the others differ in the function only.
+STATE_ON_SPARK = ["state/operator_list_state", "state/keyed_broadcast_state", "state/live_rescale"]
 
 #: Runs examples one after the other as scripts, in one process and so in one Spark session.
 RUN_ALL = """
@@ -122,7 +204,9 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 def test_no_example_is_forgotten() -> None:
-    assert {path.stem for path in (ROOT / "examples").glob("*.py")} == {*EXPECTED, "fraud_detection"}
+    paths = [*(ROOT / "examples").glob("*.py"), *(ROOT / "examples" / "state").glob("*.py")]
+    names = {path.relative_to(ROOT / "examples").with_suffix("").as_posix() for path in paths}
+    assert names == {*EXPECTED, "fraud_detection"}
 
 
 @pytest.mark.parametrize("name", NEEDS_NO_SPARK)
@@ -135,7 +219,8 @@ def test_without_spark(name: str, capsys: pytest.CaptureFixture[str], monkeypatc
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 30)
 def test_on_spark() -> None:
-    names = [*NEEDS_SPARK, *NEEDS_NO_SPARK]  # the first one starts the session that the others find
+    # The first one starts the session that the others find.
+    names = [*NEEDS_SPARK, *(name for name in NEEDS_NO_SPARK if "/" not in name), *STATE_ON_SPARK]
     result = run("-c", RUN_ALL, " ".join(names))
     assert result.returncode == 0, result.stderr
     assert result.stdout == "".join(f"== {name}\n{expected(name)}" for name in names)

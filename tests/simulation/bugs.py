@@ -91,7 +91,7 @@ def forget_fired_timers_in_deltas(patch: Patch) -> None:
 
 
 def forget_to_fold(patch: Patch) -> None:
-    patch.setattr(Chain, "fold", lambda self: [backend.discard() for backend in self.backends])
+    patch.setattr(Chain, "fold", lambda self, version=None: [backend.discard() for backend in self.backends])
 
 
 def commit_sinks_before_the_manifest(patch: Patch) -> None:

@@ -59,6 +59,7 @@ class TestCoverage:
         stories = "\n".join(line for result in results for line in result.story)
         for words in ("was fenced", "run 1,", "the job is started again", "has a twin", "was lost after", "goes on"):
             assert words in stories
+        assert {"rescale", "live rescale"} <= {trouble.what for result in results for trouble in result.fired}
 
 
 @pytest.mark.parametrize("seed", [2, 46, 134])

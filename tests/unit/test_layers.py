@@ -28,6 +28,7 @@ LAYERS = (
     "checkpoint",
     "runtime",
     "spark",
+    "state_processor",
     "testing",
     "ops",
 )

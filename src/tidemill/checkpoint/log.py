@@ -100,7 +100,9 @@ class ManifestLog:
                 raise CheckpointError(f"{names} it, which is no longer the head: slot {last} is") from error
             raise CorruptFileError(f"{names} it") from error
 
-    def open_lineage(self, from_slot: int | None = None, *, initial: Manifest | None = None) -> Opened:
+    def open_lineage(
+        self, from_slot: int | None = None, *, initial: Manifest | None = None, after: str | None = None
+    ) -> Opened:
         """Claim the job for this driver. Afterwards no other driver can publish, and :attr:`head` is enough to resume.
 
         1. Find the last slot and read its manifest, or that of ``from_slot`` where one is chosen explicitly.
@@ -114,15 +116,21 @@ class ManifestLog:
 
         ``from_slot`` is any slot that can be restored: the one before the head, a retained checkpoint, or, as long as
         no former driver is left that may still clean up, any other. ``initial`` is what a new job starts from (a
-        restored savepoint); its runs may name snapshots only.
+        restored savepoint); its runs may name snapshots only. ``after`` is the lineage this driver had before: if it is
+        not the last one any more, the job is another driver's by now.
 
         Raises :class:`CorruptFileError` for a damaged head (offering an earlier slot),
         :class:`CheckpointOwnershipError` for another job's directory, :class:`FencedError` if another driver claimed
-        the job at the same moment.
+        the job at the same moment, or since ``after``.
         """
         for _ in range(_TAKEOVER_TRIES):
             last = self.last_slot() or Slot(0)
             basis = self._basis(last, from_slot, initial)  # 1
+            if after is not None and basis is not None and basis.lineage != after:
+                raise FencedError(
+                    f"job {self._job_id} was taken over by lineage {basis.lineage} (slot {basis.slot}); this driver, "
+                    f"lineage {after}, does not start it again"
+                )
             slot = Slot(last + 1)
             lineage = lineage_id(slot, self._token())
             record = self._takeover(basis, slot, lineage)  # 2
@@ -182,6 +190,11 @@ class ManifestLog:
             f"{head.lineage}, stops and did not commit epoch {manifest.epoch}"
         )
         raise FencedError(self._fenced)
+
+    def check_next_slot(self) -> None:
+        """:meth:`check_owner` at the cost of one look: a driver that takes over writes into the slot after ours."""
+        if self._storage.exists(manifest_name(self.head.slot + 1)):
+            self.check_owner()
 
     def check_owner(self) -> None:
         """Raise :class:`FencedError` if another lineage has taken over; nothing else can be said without it."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
 
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.manifest import read_piece
@@ -14,6 +16,12 @@ from tidemill.checkpoint.names import manifest_name, snapshot_index_name
 from tidemill.checkpoint.snapshot_index import read_snapshot_index
 from tidemill.checkpoint.storage_api import NotFoundError, Storage
 from tidemill.errors import CorruptFileError
+from tidemill.state.state_file import RangeReader
+
+T = TypeVar("T")
+
+#: Files up to this size are read at once: two requests more for the index would cost about as much.
+_READ_WHOLE: Final = 1 << 20
 
 
 class PieceCache:
@@ -55,6 +63,40 @@ class PieceReader:
     def read(self) -> bytes:
         """The piece's bytes. Raises :class:`~tidemill.errors.CorruptFileError` if they are not the ones written."""
         return read_piece(self.storage, self.piece, self.named_by)
+
+    def for_groups(self, ranges: Mapping[str, tuple[int, int]]) -> bytes | RangeReader:
+        """The piece for somebody who needs of each operator the key groups ``first`` to ``last``.
+
+        A large file of which only a part is needed is read by ranges, each under a checksum of its own; anything else
+        as a whole, as :meth:`read` does. Raises :class:`~tidemill.errors.CorruptFileError`, now or when a range is
+        read.
+        """
+        piece = self.piece
+        if piece.file is None or piece.length <= _READ_WHOLE or _all_within(piece, ranges):
+            return self.read()
+        size = self._from_storage(self.storage.size, piece.file)
+        if size != piece.length:
+            raise CorruptFileError(
+                f"{piece.file} (named by {self.named_by}) is corrupt at offset {min(size, piece.length)}: it has "
+                f"{size} bytes, not {piece.length}"
+            )
+        return RangeReader(partial(self._from_storage, self.storage.read_range, piece.file), size)
+
+    def _from_storage(self, ask: Callable[..., T], file: str, *what: int) -> T:
+        try:
+            return ask(file, *what)
+        except NotFoundError as error:
+            raise CorruptFileError(f"{file} is missing, but {self.named_by} refers to it: {error}") from error
+
+
+def _all_within(piece: Piece, ranges: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether everything in the piece is needed."""
+    return all(
+        section.operator in ranges
+        and ranges[section.operator][0] <= section.first_group
+        and section.last_group <= ranges[section.operator][1]
+        for section in piece.sections
+    )
 
 
 def run_name(run: RunRef) -> str:

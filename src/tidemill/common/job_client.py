@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from tidemill.common.completable_future import CompletableFuture
@@ -38,6 +39,22 @@ class JobClient(ABC):
     @abstractmethod
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
         """Takes a savepoint while the job goes on; the value is its path."""
+
+    @abstractmethod
+    def rescale(self, parallelism: int | Mapping[str, int]) -> CompletableFuture[None]:
+        """Changes the parallelism while the job runs; done when the first epoch with the new one is committed.
+
+        It takes effect between two epochs: nothing is restarted or computed again. Operators whose parallelism changes
+        are closed, and opened again with the committed state of their key groups.
+
+        An int is for all operators to which neither the program nor their source gives a parallelism of their own; a
+        mapping from uid to parallelism names operators, also such. Operators in one chain, or connected by a forward
+        edge, change together. A job without new input runs an epoch for it. The request outlives failures of the job;
+        when the driver itself is started again, the program's configuration holds again.
+
+        Fails for a parallelism below 1 or above an operator's max parallelism, for an unknown uid, for a source that
+        can be read in one way only, in BATCH mode, and if the job ends before.
+        """
 
     @abstractmethod
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:

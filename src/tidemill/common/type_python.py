@@ -74,7 +74,8 @@ class _FieldsTypeInfo(_ClassTypeInfo):
         return (*super()._identity(), tuple(self._fields.items()))
 
     def _parameters(self) -> dict[str, Any]:
-        return {**super()._parameters(), "fields": {name: t.describe() for name, t in self._fields.items()}}
+        fields = {name: t.describe() for name, t in self._fields.items()}
+        return {**super()._parameters(), "fields": fields, "defaults": default_names(self._cls)}
 
     @classmethod
     def _restore(cls, data: Mapping[str, Any]) -> Self:
@@ -142,6 +143,14 @@ def is_enum_class(cls: object) -> bool:
 def is_named_tuple(cls: Any) -> bool:
     """Whether ``cls`` is a class made by ``NamedTuple`` or ``namedtuple``."""
     return isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+
+
+def default_names(cls: Any) -> list[str]:
+    """The fields of a dataclass or a NamedTuple class that have a default."""
+    if not dataclasses.is_dataclass(cls):
+        return list(cls._field_defaults)
+    missing = dataclasses.MISSING
+    return [f.name for f in dataclasses.fields(cls) if f.default is not missing or f.default_factory is not missing]
 
 
 def class_name(cls: type) -> str:

@@ -36,7 +36,7 @@ from tidemill.datastream.specs import (
     SinkSpec,
     TimestampsSpec,
 )
-from tidemill.datastream.state_descriptors import TypeSpec
+from tidemill.datastream.state_descriptors import MapStateDescriptor, TypeSpec
 from tidemill.datastream.transformations import (
     ChainingStrategy,
     KeySelectorFn,
@@ -49,12 +49,15 @@ from tidemill.datastream.type_hints import output_type as type_of_output
 from tidemill.errors import GraphError
 
 if TYPE_CHECKING:
+    from tidemill.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
     from tidemill.datastream.connected_streams import ConnectedStreams
     from tidemill.datastream.keyed_stream import KeyedStream
     from tidemill.datastream.split_stream import SplitStream
     from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 __all__ = [
+    "BroadcastConnectedStream",
+    "BroadcastStream",
     "CloseableIterator",
     "ConnectedStreams",
     "DataStream",
@@ -247,8 +250,17 @@ class DataStream(OperatorSettings):
         types = {id(stream): stream._type for stream in (self, *streams)}
         return DataStream(self._environment, upstreams, self._type if None not in types.values() else None)
 
-    def connect(self, ds: DataStream) -> ConnectedStreams:
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
         """This stream and another, possibly of another type, side by side for functions with two inputs.
+
+        With a :class:`BroadcastStream` as the other, what is broadcast becomes state: see
+        :class:`BroadcastProcessFunction`.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import CoMapFunction, StreamExecutionEnvironment
@@ -262,8 +274,12 @@ class DataStream(OperatorSettings):
         >>> sorted(env.from_collection([1]).connect(env.from_collection(["a"])).map(ToText()).execute_and_collect())
         ['1', 'A']
         """
+        from tidemill.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
         from tidemill.datastream.connected_streams import ConnectedStreams
 
+        if isinstance(ds, BroadcastStream):
+            self._check_same_environment(ds.input_stream, "connect")
+            return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
         self._check_same_environment(ds, "connect")
         return ConnectedStreams(self, ds)
 
@@ -329,9 +345,30 @@ class DataStream(OperatorSettings):
         """Send records to the subtask with the same number; both operators need the same parallelism."""
         return self._partitioned(Partitioning(PartitionKind.FORWARD))
 
-    def broadcast(self) -> DataStream:
-        """Send each record to every subtask of the next operator."""
-        return self._partitioned(Partitioning(PartitionKind.BROADCAST))
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(
+        self, broadcast_state_descriptor: MapStateDescriptor, *other_broadcast_state_descriptors: MapStateDescriptor
+    ) -> BroadcastStream: ...
+
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> DataStream | BroadcastStream:
+        """Send each record to every subtask of the next operator.
+
+        With descriptors of the states its records go into, a stream to be connected with another: see
+        :class:`BroadcastProcessFunction`.
+        """
+        from tidemill.datastream.broadcast_stream import BroadcastStream
+
+        stream = self._partitioned(Partitioning(PartitionKind.BROADCAST))
+        if broadcast_state_descriptor is None:
+            return stream
+        return BroadcastStream(stream, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
 
     def global_(self) -> DataStream:
         """Send all records to the first subtask of the next operator."""
@@ -479,6 +516,10 @@ def _describe(upstreams: tuple[Upstream, ...]) -> str:
     return f"side output {upstreams[0].side_output!r}"
 
 
-from tidemill.datastream.connected_streams import ConnectedStreams  # noqa: E402 - PyFlink has all streams in one module
+from tidemill.datastream.broadcast_stream import (  # noqa: E402 - PyFlink has all streams in one module
+    BroadcastConnectedStream,
+    BroadcastStream,
+)
+from tidemill.datastream.connected_streams import ConnectedStreams  # noqa: E402
 from tidemill.datastream.keyed_stream import KeyedStream  # noqa: E402
 from tidemill.datastream.split_stream import SplitStream  # noqa: E402

@@ -24,6 +24,20 @@ from tidemill.datastream.basic_functions import (
     RichSinkFunction,
     SinkFunction,
 )
+from tidemill.datastream.broadcast_functions import (
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedStateFunction,
+)
+from tidemill.datastream.checkpointed import (
+    CheckpointedFunction,
+    CheckpointListener,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    ListCheckpointed,
+    RawOperatorStateOutput,
+)
 from tidemill.datastream.function_base import Function, KeyedStateStore, RuntimeContext
 from tidemill.datastream.process_functions import (
     CoProcessFunction,
@@ -35,21 +49,31 @@ from tidemill.datastream.timerservice import TimerService
 
 __all__ = [
     "AggregateFunction",
+    "BaseBroadcastProcessFunction",
+    "BroadcastProcessFunction",
     "CallableReduceFunction",
+    "CheckpointListener",
+    "CheckpointedFunction",
     "CoFlatMapFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
+    "FunctionInitializationContext",
+    "FunctionSnapshotContext",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
+    "KeyedStateFunction",
     "KeyedStateStore",
+    "ListCheckpointed",
     "MapFunction",
     "NullByteKeySelector",
     "Partitioner",
     "ProcessFunction",
+    "RawOperatorStateOutput",
     "ReduceFunction",
     "RichAggregateFunction",
     "RichCoFlatMapFunction",

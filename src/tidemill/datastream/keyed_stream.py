@@ -11,7 +11,7 @@ from tidemill.datastream.data_stream import DataStream
 from tidemill.datastream.process_functions import KeyedProcessFunction
 from tidemill.datastream.rolling import Max, MaxBy, Min, MinBy, Sum
 from tidemill.datastream.specs import ProcessSpec, ReduceSpec
-from tidemill.datastream.state_descriptors import TypeSpec, resolve_type
+from tidemill.datastream.state_descriptors import MapStateDescriptor, TypeSpec, resolve_type
 from tidemill.datastream.transformations import KeySelectorFn, Partitioning, PartitionKind, Transformation, Upstream
 from tidemill.datastream.type_hints import output_type as type_of_output
 from tidemill.datastream.with_state import FilterWithState, FlatMapWithState, MapWithState, WithState
@@ -213,7 +213,7 @@ class KeyedStream(DataStream):
         """A keyed stream is partitioned by its key."""
         self._refuse("forward")
 
-    def broadcast(self) -> NoReturn:
+    def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor) -> NoReturn:
         """A keyed stream is partitioned by its key."""
         self._refuse("broadcast")
 

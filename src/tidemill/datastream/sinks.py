@@ -57,11 +57,15 @@ class SinkWriter(abc.ABC):
 
 @dataclass(frozen=True)
 class Committed:
-    """The committables of one subtask in one committed epoch."""
+    """The committables of one subtask in one committed epoch.
+
+    With ``again`` a driver that has just started does not know whether its predecessor got to commit them.
+    """
 
     epoch: int
     subtask: int
     committables: Sequence[bytes]
+    again: bool = False
 
 
 @dataclass(frozen=True)

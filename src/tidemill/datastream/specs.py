@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tidemill.common.watermark_strategy import WatermarkStrategy
     from tidemill.datastream.sinks import Sink
     from tidemill.datastream.sources import Source
+    from tidemill.datastream.state_descriptors import MapStateDescriptor
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,17 @@ class CoProcessSpec:
     """A CoProcessFunction, or a KeyedCoProcessFunction when the operator is keyed."""
 
     function: Any
+
+
+@dataclass(frozen=True)
+class BroadcastProcessSpec:
+    """A BroadcastProcessFunction, or a KeyedBroadcastProcessFunction when the operator is keyed.
+
+    ``descriptors`` are the states that the second input is broadcast with.
+    """
+
+    function: Any
+    descriptors: tuple[MapStateDescriptor, ...]
 
 
 @dataclass(frozen=True)

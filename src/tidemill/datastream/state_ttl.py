@@ -5,13 +5,18 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
-from tidemill.common.time import Duration, Time
+from tidemill.common.time import Duration, Time, as_millis
 
 __all__ = ["StateTtlConfig"]
 
 
 class StateTtlConfig:
     """How long an entry of a state lives, and what is seen of it afterwards.
+
+    An entry is a value, a reduced value, an accumulator, an entry of a map or an element of a list. It has expired when
+    the time to live has passed since its last access: at that very millisecond. By default expired entries are removed
+    when they are read, a few at a time as the state is accessed and with each epoch, and from files when these are
+    merged.
 
     >>> config = StateTtlConfig.new_builder(Time.hours(1)).update_ttl_on_read_and_write().build()
     >>> config.get_update_type().name, config.get_state_visibility().name
@@ -32,7 +37,11 @@ class StateTtlConfig:
         NeverReturnExpired = 1
 
     class TtlTimeCharacteristic(enum.Enum):
-        """The clock an entry's life is measured by. Event time is beyond Flink."""
+        """The clock an entry's life is measured by.
+
+        Processing time is fixed for each epoch. Event time, which is beyond Flink, is the operator's watermark: what a
+        record writes is as old as the record, though not older than the watermark.
+        """
 
         ProcessingTime = 0
         EventTime = 1
@@ -45,6 +54,8 @@ class StateTtlConfig:
         ttl: Time | Duration,
         cleanup_strategies: StateTtlConfig.CleanupStrategies,
     ) -> None:
+        if as_millis(ttl) <= 0:
+            raise ValueError(f"the time to live of a state must be a millisecond at least, not {ttl}")
         self._update_type = update_type
         self._state_visibility = state_visibility
         self._ttl_time_characteristic = ttl_time_characteristic
@@ -141,7 +152,7 @@ class StateTtlConfig:
             return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.EventTime)
 
         def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
-            """Leave expired entries out of full snapshots."""
+            """Leave expired entries out of merged state files and savepoints, and remove them after a restore."""
             strategies = StateTtlConfig.CleanupStrategies
             self._strategies[strategies.Strategies.FULL_STATE_SCAN_SNAPSHOT] = strategies.EMPTY_STRATEGY
             return self
@@ -149,7 +160,10 @@ class StateTtlConfig:
         def cleanup_incrementally(
             self, cleanup_size: int, run_cleanup_for_every_record: bool = False
         ) -> StateTtlConfig.Builder:
-            """Look at ``cleanup_size`` further entries with each access, or with each record."""
+            """Look at ``cleanup_size`` further entries with each access, and if asked to with each record as well.
+
+            Works for all backends. By default, entries kept in memory are looked at 5 per access.
+            """
             strategies = StateTtlConfig.CleanupStrategies
             self._strategies[strategies.Strategies.INCREMENTAL_CLEANUP] = strategies.IncrementalCleanupStrategy(
                 cleanup_size, run_cleanup_for_every_record
@@ -159,7 +173,11 @@ class StateTtlConfig:
         def cleanup_in_rocksdb_compact_filter(
             self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
         ) -> StateTtlConfig.Builder:
-            """Drop expired entries while RocksDB compacts, looking at the clock every so many entries."""
+            """Leave expired entries out of merged state files, and look at 1000 further entries with each epoch.
+
+            Works for all backends, and is the default. The arguments are Flink's and have no effect here: the clock
+            stands still during an epoch, and state files are merged as they come.
+            """
             strategies = StateTtlConfig.CleanupStrategies
             self._strategies[strategies.Strategies.ROCKSDB_COMPACTION_FILTER] = (
                 strategies.RocksdbCompactFilterCleanupStrategy(query_time_after_num_entries, periodic_compaction_time)
@@ -206,6 +224,8 @@ class StateTtlConfig:
             """Settings of incremental cleanup."""
 
             def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
+                if cleanup_size < 0:
+                    raise ValueError(f"the number of entries to look at cannot be negative: {cleanup_size}")
                 self._cleanup_size = cleanup_size
                 self._run_cleanup_for_every_record = run_cleanup_for_every_record
 
@@ -218,20 +238,22 @@ class StateTtlConfig:
                 return self._run_cleanup_for_every_record
 
         class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
-            """Settings of cleanup while RocksDB compacts."""
+            """Settings of cleanup while state files are merged, and with each epoch."""
 
             def __init__(
                 self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
             ) -> None:
+                if query_time_after_num_entries < 0:
+                    raise ValueError(f"the number of entries cannot be negative: {query_time_after_num_entries}")
                 self._query_time_after_num_entries = query_time_after_num_entries
                 self._periodic_compaction_time = periodic_compaction_time or Duration.of_days(30)
 
             def get_query_time_after_num_entries(self) -> int:
-                """After how many entries the clock is read again."""
+                """As it was given; has no effect."""
                 return self._query_time_after_num_entries
 
             def get_periodic_compaction_time(self) -> Duration:
-                """Files older than this are compacted again."""
+                """As it was given; has no effect."""
                 return self._periodic_compaction_time
 
         EMPTY_STRATEGY = EmptyCleanupStrategy()
@@ -250,8 +272,12 @@ class StateTtlConfig:
             """Whether the backend may remove expired entries on its own."""
             return self._is_cleanup_in_background
 
+        def is_chosen(self, strategy: StateTtlConfig.CleanupStrategies.Strategies) -> bool:
+            """Whether a kind of cleanup was asked for, and is not just the default."""
+            return strategy in self._strategies
+
         def in_full_snapshot(self) -> bool:
-            """Whether full snapshots leave expired entries out."""
+            """Whether merged state files leave expired entries out, and restores remove them."""
             return StateTtlConfig.CleanupStrategies.Strategies.FULL_STATE_SCAN_SNAPSHOT in self._strategies
 
         def get_incremental_cleanup_strategy(
@@ -267,7 +293,7 @@ class StateTtlConfig:
         def get_rocksdb_compact_filter_cleanup_strategy(
             self,
         ) -> StateTtlConfig.CleanupStrategies.RocksdbCompactFilterCleanupStrategy | None:
-            """Settings of cleanup in compactions; by default the clock is read every 1000 entries."""
+            """Settings of cleanup in merges and with each epoch; the default ones, or None if that is off."""
             kinds = StateTtlConfig.CleanupStrategies
             chosen = self._strategies.get(kinds.Strategies.ROCKSDB_COMPACTION_FILTER)
             if isinstance(chosen, kinds.RocksdbCompactFilterCleanupStrategy):

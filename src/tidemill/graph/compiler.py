@@ -19,6 +19,7 @@ from tidemill.datastream.specs import SinkSpec, SourceSpec
 from tidemill.datastream.transformations import Partitioning, Transformation
 from tidemill.errors import GraphError
 from tidemill.graph.chaining import Chain, build_chains
+from tidemill.graph.checkpointing import has_operator_state, takes_part_in_checkpoints
 from tidemill.graph.parallelism import Defaults, Edge, Layout, LayoutBuilder
 from tidemill.graph.pickling import function_name, to_bytes
 from tidemill.graph.plan import ChainLink, ChainPlan, ExchangeEdge, JobPlan, OperatorPlan
@@ -82,6 +83,7 @@ def _chain_plan(number: int, chain: Chain, layout: Layout, uids: Mapping[int, st
         ),
         parallelism=layout.parallelism[chain.head.id],
         level=chain.level,
+        fixed=any(node.parallelism is not None for node in chain.nodes),
     )
 
 
@@ -97,10 +99,13 @@ def _operator_plan(node: Transformation, layout: Layout, uid: str) -> OperatorPl
         key_type=node.key_type,
         output_type=node.output_type,
         max_parallelism=layout.max_parallelism[node.id],
+        explicit_max_parallelism=node.id in layout.explicit_max_parallelism,
         description=node.description or "",
         user_line=node.user_line,
         side_outputs=tuple(sorted(node.side_outputs.items())),
         guarantee=node.spec.sink.guarantee if isinstance(node.spec, SinkSpec) else "",
+        operator_state=has_operator_state(node),
+        checkpointed=takes_part_in_checkpoints(node),
     )
 
 

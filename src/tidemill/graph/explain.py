@@ -37,6 +37,8 @@ def _operator(operator: OperatorPlan, plan: JobPlan) -> str:
     notes = [f"uid {operator.uid}" if operator.explicit_uid else f"uid {operator.uid[:8]} (derived)"]
     if operator.keyed:
         notes.append("keyed")
+    if operator.operator_state:
+        notes.append("operator state")
     if operator.max_parallelism != plan.max_parallelism:
         notes.append(f"max parallelism {operator.max_parallelism}")
     if operator.guarantee:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from tidemill.common.configuration import Configuration
@@ -18,6 +19,7 @@ from tidemill.datastream.transformations import (
     Upstream,
 )
 from tidemill.errors import GraphError
+from tidemill.graph.checkpointing import takes_part_in_checkpoints
 from tidemill.graph.topology import place, upstreams
 
 _log = logging.getLogger(__name__)
@@ -38,6 +40,7 @@ class Defaults:
     max_parallelism: int
     #: Whether the parallelism was asked for, or is only what the cluster offers and may be lowered.
     asked_for: bool
+    explicit_max_parallelism: bool
     chaining: bool
 
     @staticmethod
@@ -50,6 +53,7 @@ class Defaults:
             parallelism,
             DEFAULT_MAX_PARALLELISM if most == -1 else most,
             asked_for,
+            most != -1,
             configuration.get(PipelineOptions.OPERATOR_CHAINING),
         )
 
@@ -67,10 +71,11 @@ class Edge:
 
 @dataclass(frozen=True)
 class Layout:
-    """Parallelism and max parallelism by transformation number, and all edges."""
+    """Parallelism and max parallelism by transformation number, those for which the latter was set, and all edges."""
 
     parallelism: Mapping[int, int | None]
     max_parallelism: Mapping[int, int]
+    explicit_max_parallelism: AbstractSet[int]
     edges: Sequence[Edge]
 
 
@@ -93,7 +98,8 @@ class LayoutBuilder:
             self._check_bounds(node)
             for index, edges in enumerate(node.inputs):
                 self._edges.extend(self._edge(upstream, node, index) for upstream in edges)
-        return Layout(self._parallelism, self._most, self._edges)
+        explicit = {node.id for node in nodes if node.max_parallelism or self._defaults.explicit_max_parallelism}
+        return Layout(self._parallelism, self._most, explicit, self._edges)
 
     def _resolve(self, node: Transformation) -> int | None:
         if isinstance(node.spec, SourceSpec):
@@ -127,7 +133,9 @@ class LayoutBuilder:
         edges = upstreams(node)
         if len(edges) != 1 or self._parallelism[edges[0].node.id] is not None:
             return False
-        return _may_be_forward(edges[0]) and self._may_chain(edges[0].node, node) and not has_operator_state(node)
+        if takes_part_in_checkpoints(node):
+            return False
+        return _may_be_forward(edges[0]) and self._may_chain(edges[0].node, node)
 
     def _edge(self, upstream: Upstream, node: Transformation, index: int) -> Edge:
         ours, theirs = self._parallelism[node.id], self._parallelism[upstream.node.id]
@@ -170,15 +178,6 @@ class LayoutBuilder:
                 f"{place(node)} has parallelism {parallelism}, but max parallelism {most}: lower the one "
                 "with set_parallelism(), or raise the other with set_max_parallelism() (fixed once there is state)"
             )
-
-
-def has_operator_state(node: Transformation) -> bool:
-    """Whether the operator's function keeps state of its subtask, so that subtasks must not come and go."""
-    function = getattr(node.spec, "function", None)
-    if function is None:
-        sink = getattr(node.spec, "sink", None)
-        function = getattr(sink, "function", sink)
-    return hasattr(function, "snapshot_state") and hasattr(function, "initialize_state")
 
 
 def _may_be_forward(upstream: Upstream) -> bool:

@@ -30,12 +30,18 @@ class OperatorPlan:
     key_type: TypeInformation | None = None
     output_type: TypeInformation | None = None
     max_parallelism: int = 1024
+    #: Whether the program or its configuration says so; else it is what the default happens to be.
+    explicit_max_parallelism: bool = False
     description: str = ""
     user_line: str = ""
     #: Side outputs that the program reads, with their types.
     side_outputs: tuple[tuple[str, TypeInformation], ...] = ()
     #: "exactly-once" or "at-least-once" for a sink, else empty.
     guarantee: str = ""
+    #: Whether its function has operator state, or it keeps broadcast state.
+    operator_state: bool = False
+    #: Whether its function takes part in checkpoints: with operator state, or by listening to them.
+    checkpointed: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,8 @@ class ExchangeEdge:
 class ChainPlan:
     """Operators that run in one subtask, in topological order; position 0 is the head, the only one with exchanges in.
 
-    ``parallelism`` is None for a chain that follows the partitions of its Spark source from epoch to epoch.
+    ``parallelism`` is None for a chain that follows the partitions of its Spark source from epoch to epoch. It is
+    ``fixed`` if the program or the source says so for one of its operators; else it is the default one.
     """
 
     id: int
@@ -76,6 +83,7 @@ class ChainPlan:
     links: tuple[ChainLink, ...]
     parallelism: int | None
     level: int
+    fixed: bool = False
 
     @property
     def name(self) -> str:
@@ -87,8 +95,8 @@ class ChainPlan:
 
     @property
     def stateful(self) -> bool:
-        """Whether the head is keyed; operator state is found out at run time and never moves a chain."""
-        return self.head.keyed
+        """Whether a worker may go on only with what the attempt left that the manifest names."""
+        return self.head.keyed or any(operator.checkpointed for operator in self.operators)
 
 
 @dataclass(frozen=True)

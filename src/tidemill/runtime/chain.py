@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +23,10 @@ from tidemill.runtime.operators.source import SourceOperator
 from tidemill.runtime.operators.stateless import TimestampsOperator
 from tidemill.runtime.output import Output, Receiver
 from tidemill.runtime.records import MIN_TIME, Batch
-from tidemill.state.backend import KeyedStateBackend
+from tidemill.state.backend import BackendPlace, KeyedStateBackend, StateVersion
+from tidemill.state.backends import BackendChoice
 from tidemill.state.key_groups import KeyGroupRange
+from tidemill.state.operator_state import OperatorStateBackend, is_operator_state
 from tidemill.state.state_file import Section
 
 
@@ -34,6 +37,10 @@ class ChainSettings:
     job_parameters: dict[str, str] = field(default_factory=dict)
     runtime_mode: str = "STREAMING"
     attempt_number: int = 0
+    job_id: str = "job"
+    backend: BackendChoice = field(default_factory=BackendChoice)
+    #: Differs from one start of a program to the next: code may change in between.
+    program: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
 class Port:
@@ -73,13 +80,20 @@ class Chain:
         self.subtask = subtask
         self.parallelism = parallelism
         self.ports: dict[int, Port] = {}
+        self._is_batch = settings.runtime_mode == "BATCH"
         # transient
         self.operators: list[Operator] = []
         self.backends: list[KeyedStateBackend] = []
+        self.operator_states: list[OperatorStateBackend] = []
         self.opened = False
+        self._snapshotted: int | None = None
+        self._to_announce: int | None = None
         self._partitionings: dict[int, Partitioning] = {}
         for operator in plan.operators:
             self.operators.append(self._build(operator, settings, schema))
+        for built in self.operators:
+            if built.context.backend is not None:
+                built.context.backend.time = built
         for link in plan.links:
             target = self.operators[link.target]
             self.operators[link.source].output.connect(
@@ -105,14 +119,29 @@ class Chain:
     def head(self) -> Operator:
         return self.operators[0]
 
-    def open(self) -> None:
-        """Open all operators, last first, as Flink does: a consumer is ready before its producer."""
+    def states(self) -> Sequence[KeyedStateBackend | OperatorStateBackend]:
+        """All state of the chain, keyed and of its operators."""
+        return [*self.backends, *self.operator_states]
+
+    def open(self, restored: int | None = None) -> None:
+        """Open all operators, last first, as Flink does: a consumer is ready before its producer.
+
+        ``restored`` is the epoch the job goes on from, None for a new job.
+        """
         for operator in reversed(self.operators):
+            operator.initialize_state(restored)
             operator.open()
         self.opened = True
 
-    def close(self) -> None:
-        """Close all operators that were opened."""
+    def close(self, *, forget: bool = False) -> None:
+        """Close all operators that were opened, and the state; with ``forget`` what it has on local disk is removed."""
+        try:
+            self._close_functions()
+        finally:
+            for backend in self.backends:
+                backend.close(forget=forget)
+
+    def _close_functions(self) -> None:
         if self.opened:
             self.opened = False
             for operator in self.operators:
@@ -133,6 +162,11 @@ class Chain:
             else:
                 operator.current_watermark = self.operators[link.source].current_watermark
 
+    def set_processing_time(self, clock: int) -> None:
+        """Set the processing time of all operators, without firing timers."""
+        for operator in self.operators:
+            operator.processing_time = clock
+
     def marks(self) -> dict[str, int]:
         """The clocks of operators behind the head that make watermarks, by uid."""
         return {
@@ -142,8 +176,16 @@ class Chain:
         }
 
     def begin_epoch(self, clock: int, writer: dict[str, Any]) -> None:
-        """Start an epoch: states, clocks and writers are made ready, and processing-time timers that are due fire."""
-        for backend in self.backends:
+        """Start an epoch: states, clocks and writers are made ready, and processing-time timers that are due fire.
+
+        Before that functions are told that the epoch before is committed, if this chain ran it.
+        """
+        if self._to_announce is not None:
+            committed, self._to_announce = self._to_announce, None
+            for operator in self.operators:
+                operator.checkpoint_complete(committed)
+        self.set_processing_time(clock)
+        for backend in self.states():
             backend.begin_epoch()
         for operator in self.operators:
             if isinstance(operator, SinkOperator):
@@ -155,8 +197,6 @@ class Chain:
                         **writer,
                     )
                 )
-        for operator in self.operators:
-            operator.processing_time = clock
         for operator in self.operators:
             operator.begin_epoch(clock)
 
@@ -178,22 +218,41 @@ class Chain:
         for operator in self.operators:
             operator.end_epoch()
 
+    def snapshot_state(self, epoch: int, clock: int) -> None:
+        """After the barrier: functions bring their operator state up to date. In BATCH mode there is none to keep."""
+        if self._is_batch:
+            return
+        self._snapshotted = epoch
+        for operator in self.operators:
+            operator.snapshot_state(epoch, clock)
+
+    def aborted(self) -> None:
+        """The last epoch of this chain is run again without it: functions are told, the chain is closed next."""
+        if self._snapshotted is not None:
+            for operator in self.operators:
+                operator.checkpoint_aborted(self._snapshotted)
+
     def export_delta(self) -> list[Section]:
         """What the epoch changed in all states of the chain."""
-        return [section for backend in self.backends for section in backend.export_delta()]
+        states = self.backends if self._is_batch else self.states()
+        return [section for backend in states for section in backend.export_delta()]
 
     def load(self, sections: Iterator[Section]) -> None:
         """Load committed state, oldest first; the chain must not be open yet."""
-        by_operator = {backend.operator: backend for backend in self.backends}
+        keyed = {backend.operator: backend for backend in self.backends}
+        unkeyed = {states.operator: states for states in self.operator_states}
         for section in sections:
-            backend = by_operator.get(section.operator)
+            backend = (unkeyed if is_operator_state(section) else keyed).get(section.operator)
             if backend is not None:
                 backend.load(section)
 
-    def fold(self) -> None:
-        """The last epoch is committed."""
+    def fold(self, version: StateVersion | None = None) -> None:
+        """The last epoch is committed, by the manifest that ``version`` names."""
         for backend in self.backends:
-            backend.fold()
+            backend.fold(version)
+        for states in self.operator_states:
+            states.fold()
+        self._to_announce = self._snapshotted
 
     def committables(self) -> dict[str, tuple[bytes, ...]]:
         """What the sinks of the chain want committed, by operator uid."""
@@ -227,9 +286,22 @@ class Chain:
         )
         if plan.keyed:
             groups = KeyGroupRange.for_subtask(plan.max_parallelism, self.parallelism, self.subtask)
-            backend = KeyedStateBackend(plan.uid, context.where, groups, plan.max_parallelism, plan.key_type)
+            place = BackendPlace(
+                plan.uid,
+                context.where,
+                groups,
+                plan.max_parallelism,
+                plan.key_type,
+                settings.job_id,
+                self.subtask,
+                settings.program,
+            )
+            backend = settings.backend.create(place)
             self.backends.append(backend)
             context.backend = backend
+        if plan.checkpointed:
+            context.operator_state = OperatorStateBackend(plan.uid, context.where, self.subtask, self.parallelism)
+            self.operator_states.append(context.operator_state)
         if plan.inputs == 0:
             spec = load_spec(context)
             if isinstance(spec, SourceSpec):

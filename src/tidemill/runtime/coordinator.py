@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -31,6 +31,7 @@ from tidemill.graph.plan import JobPlan
 from tidemill.runtime.epoch import EpochContext
 from tidemill.runtime.failures import Failure
 from tidemill.runtime.records import MIN_TIME
+from tidemill.runtime.rescaling import JobParallelism
 from tidemill.runtime.snapshots import Snapshots
 from tidemill.runtime.task import JobBundle, read_report
 
@@ -46,7 +47,8 @@ class EpochInput:
 
     ``splits`` gives, per source chain, one pickled list of splits per subtask. ``frames`` is whatever the engine itself
     reads (Spark's batch), with the number of its partitions per chain in ``partitions``. ``positions`` is where each
-    source stands afterwards, by the uid of its operator; ``spark`` are Spark's own positions.
+    source stands afterwards, by the uid of its operator; ``spark`` are Spark's own positions. ``ended`` are the chains
+    whose sources have ended, while others may go on.
     """
 
     splits: Mapping[int, list[bytes]] = field(default_factory=dict)
@@ -55,6 +57,7 @@ class EpochInput:
     positions: Mapping[str, Any] = field(default_factory=dict)
     spark: dict[str, Any] | None = None
     last: bool = False
+    ended: Collection[int] = ()
 
 
 class Engine(Protocol):
@@ -92,12 +95,13 @@ class Coordinator:
         self,
         bundle: JobBundle,
         engine: Engine,
-        parallelism: int,
+        parallelism: JobParallelism,
         committers: Mapping[str, Committer],
         *,
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         snapshots: Snapshots | None = None,
         allow_non_restored_state: bool = False,
+        after: str | None = None,
         on_epoch: Callable[[EpochStats], None] | None = None,
     ) -> None:
         # configuration
@@ -107,6 +111,7 @@ class Coordinator:
         self._parallelism = parallelism
         self._clock = clock
         self._allow_non_restored = allow_non_restored_state
+        self._after = after
         self._on_epoch = on_epoch
         self._log = ManifestLog(bundle.storage, bundle.job_id)
         self._snapshots = snapshots
@@ -133,10 +138,10 @@ class Coordinator:
         found = self._log.read_head()
         if found is not None:
             self._check_restorable(found)
-        lineage, restored = self._log.open_lineage()
+        lineage, restored = self._log.open_lineage(after=self._after)
         self.lineage = lineage
         self._discard_leftovers()
-        self._commit(self.head)
+        self._commit(self.head, again=True)
         if self._snapshots is not None:
             self._snapshots.start(self._log)
         return restored
@@ -147,16 +152,17 @@ class Coordinator:
         reach("offsets.logged")
         try:
             context, verdict = self._run(inputs)
-        except TidemillError:
+            ran = time.perf_counter()
+            manifest = self._publish(context, verdict, inputs)  # 4
+            published = time.perf_counter()
+            self._commit(manifest)  # 5
+        except Exception:
             # Where another driver cleans up, our tasks fail for want of files: it must not look like our own failure.
             with contextlib.suppress(CheckpointError):
                 self._log.check_owner()
             raise
-        ran = time.perf_counter()
-        manifest = self._publish(context, verdict, inputs)  # 4
-        published = time.perf_counter()
-        self._commit(manifest)  # 5
         reach("epoch.done")
+        self._parallelism.committed()
         if self._snapshots is not None:
             self._snapshots.after_epoch(self._log)  # 6
         self._tell(manifest, started, ran, published)
@@ -198,13 +204,13 @@ class Coordinator:
 
     def _context(self, epoch: Epoch, run: int, inputs: EpochInput) -> EpochContext:
         head = self.head
-        parallelism = tuple(self._width(chain.id, chain.parallelism, inputs) for chain in self._plan.chains)
+        parallelism = tuple(self._width(chain.id, inputs) for chain in self._plan.chains)
         attempts: dict[int, tuple[str, ...]] = {}
         clocks: dict[int, dict[str, tuple[int, ...]]] = {}
         lowest: int | None = None
         for chain in self._plan.chains:
             uid = chain.head.uid
-            if chain.head.keyed and uid in head.attempts:
+            if chain.stateful and uid in head.attempts:
                 attempts[chain.id] = tuple(head.attempts[uid])
             for operator in chain.operators:
                 marks = head.watermarks.get(operator.uid)
@@ -227,12 +233,13 @@ class Coordinator:
             clocks=clocks,
             watermark_base=MIN_TIME if lowest is None else lowest,
             last=inputs.last,
+            ended=tuple(inputs.ended),
         )
 
-    def _width(self, chain: int, fixed: int | None, inputs: EpochInput) -> int:
+    def _width(self, chain: int, inputs: EpochInput) -> int:
         if chain in inputs.partitions:
             return max(1, inputs.partitions[chain])
-        return fixed if fixed is not None else self._parallelism
+        return self._parallelism.of(chain)
 
     def _judge(self, context: EpochContext, acks: list[Ack]) -> Verdict:
         chains = self._plan.chains
@@ -242,16 +249,24 @@ class Coordinator:
 
     def _publish(self, context: EpochContext, verdict: Publish, inputs: EpochInput) -> Manifest:
         head = self.head
-        described = None if head.operators or head.operators_slot else describe_operators(self._plan)
+        described = None
+        if head.kind == "takeover":
+            # What a program no longer has is still described: its state is still there.
+            described = {**head.operators, **describe_operators(self._plan)}
+            if described == head.operators:
+                described = None
         manifest = build_manifest(
             head,
             verdict,
             clock=context.clock,
             sources={**head.sources, **inputs.positions},
             spark=inputs.spark,
-            max_parallelism={op.uid: op.max_parallelism for chain in self._plan.chains for op in chain.operators}
-            if described is not None
-            else None,
+            max_parallelism=None
+            if described is None
+            else {
+                **head.max_parallelism,
+                **{op.uid: op.max_parallelism for chain in self._plan.chains for op in chain.operators},
+            },
             operators=described,
             runs=None if self._snapshots is None else self._snapshots.runs_for(head),
             finished=inputs.last,
@@ -259,10 +274,11 @@ class Coordinator:
         self._log.publish(manifest)
         return manifest
 
-    def _commit(self, manifest: Manifest) -> None:
+    def _commit(self, manifest: Manifest, *, again: bool = False) -> None:
         if not manifest.committables:
             return
         reach("sink.commit.before")
+        self._log.check_next_slot()
         for uid, by_subtask in manifest.committables.items():
             committer = self._committers.get(uid)
             if committer is None:
@@ -270,7 +286,9 @@ class Coordinator:
                     f"epoch {manifest.epoch} has results to commit for the sink with uid {uid!r}, "
                     "which is not part of the program any more"
                 )
-            committer.commit([Committed(manifest.epoch, subtask, data) for subtask, data in sorted(by_subtask.items())])
+            committer.commit(
+                [Committed(manifest.epoch, subtask, data, again) for subtask, data in sorted(by_subtask.items())]
+            )
         reach("sink.commit.after")
 
     def _sweep(self) -> None:
@@ -289,7 +307,8 @@ class Coordinator:
         for uid, description in self._log.operators_of(found).items():
             operator = known.get(uid)
             if operator is None:
-                if description.get("keyed") and not self._allow_non_restored:
+                stateful = description.get("keyed") or description.get("operator_state")
+                if stateful and not self._allow_non_restored:
                     raise StateError(
                         f"the checkpoint has state of operator {description['name']!r} (uid {uid}), which is not "
                         "part of the program. Give the operator the same uid as before, or drop its state with "
@@ -327,7 +346,12 @@ class Coordinator:
 def describe_operators(plan: JobPlan) -> dict[str, Any]:
     """What a later restore must know of each operator."""
     return {
-        operator.uid: {"name": operator.name, "kind": operator.spec_kind, "keyed": operator.keyed}
+        operator.uid: {
+            "name": operator.name,
+            "kind": operator.spec_kind,
+            "keyed": operator.keyed,
+            "operator_state": operator.operator_state,
+        }
         for chain in plan.chains
         for operator in chain.operators
     }

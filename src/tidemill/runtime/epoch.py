@@ -16,7 +16,8 @@ class EpochContext:
     ``head`` is the slot of the manifest the epoch builds on. ``attempts`` names, per chain, the attempts that manifest
     was made of. ``clocks`` gives, per chain, the committed watermarks of its subtasks, by the uid of the operator whose
     clock it is: the head, and operators behind it that make watermarks. ``clock`` is the processing time,
-    fixed by the driver for the whole epoch. ``last`` marks the final epoch of a bounded job: time goes to its end.
+    fixed by the driver for the whole epoch. ``last`` marks the final epoch of a bounded job: time goes to its end. In
+    the chains of ``ended`` sources it does so before, and they hold nobody back.
     """
 
     job_id: str
@@ -30,6 +31,7 @@ class EpochContext:
     clocks: dict[int, dict[str, tuple[int, ...]]] = field(default_factory=dict)
     watermark_base: int = MIN_TIME
     last: bool = False
+    ended: tuple[int, ...] = ()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -38,6 +40,7 @@ class EpochContext:
     def from_json(cls, text: str) -> EpochContext:
         fields = json.loads(text)
         fields["parallelism"] = tuple(fields["parallelism"])
+        fields["ended"] = tuple(fields["ended"])
         fields["attempts"] = {int(chain): tuple(attempts) for chain, attempts in fields["attempts"].items()}
         fields["clocks"] = {
             int(chain): {uid: tuple(clocks) for uid, clocks in by_uid.items()}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.common.job_client import JobClient
@@ -24,11 +25,15 @@ from tidemill.errors import (
     TidemillError,
 )
 from tidemill.runtime.coordinator import EpochStats
+from tidemill.runtime.rescaling import JobParallelism
 from tidemill.runtime.restarts import Restarts
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+#: Metrics of an epoch that are a state of things, not an increment.
+GAUGES: Final = frozenset({"stateEntries"})
 
 #: Errors that a restart cannot mend.
 _FINAL = (FencedError, ConfigurationError, GraphError, CheckpointOwnershipError, CorruptFileError)
@@ -39,17 +44,25 @@ class StopSignal:
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self._hooks: list[Callable[[], None]] = []
+        self._hooks: list[Callable[[], object]] = []
 
     def set(self) -> None:
         """Ask the job to end."""
         self._event.set()
-        for hook in self._hooks:
-            hook()
+        for hook in list(self._hooks):
+            try:
+                hook()
+            except Exception as error:
+                log.warning("a job that is to end could not be interrupted: %s", error)
 
-    def on_set(self, hook: Callable[[], None]) -> None:
-        """Call ``hook`` when the job is asked to end (to interrupt what it waits for)."""
+    @contextmanager
+    def interrupting(self, hook: Callable[[], object]) -> Iterator[None]:
+        """While the block runs: call ``hook`` when the job is asked to end, to interrupt what it waits for."""
         self._hooks.append(hook)
+        try:
+            yield
+        finally:
+            self._hooks.remove(hook)
 
     def is_set(self) -> bool:
         return self._event.is_set()
@@ -86,12 +99,14 @@ class RunningJob(JobClient):
         attempt: Callable[[StopSignal], None],
         restarts: Restarts,
         cleanup: Callable[[], None],
+        parallelism: JobParallelism,
     ) -> None:
         self.name = name
         self._job_id = JobID(job_id)
         self._attempt = attempt
         self._restarts = restarts
         self._cleanup = cleanup
+        self._parallelism = parallelism
         self._stop = StopSignal()
         self._status = JobStatus.CREATED
         self._started = time.monotonic()
@@ -100,6 +115,7 @@ class RunningJob(JobClient):
         self.exceptions: list[ExceptionEntry] = []
         self.epochs: list[EpochStats] = []
         self.num_restarts = 0
+        self._totals: dict[str, Any] = {}
         self._thread = threading.Thread(target=self._main, name=f"tidemill-job-{job_id}", daemon=True)
 
     def start(self) -> RunningJob:
@@ -111,6 +127,8 @@ class RunningJob(JobClient):
         """Remember what an epoch did; the last thousand are kept."""
         self.epochs.append(stats)
         del self.epochs[:-1000]
+        for name, value in stats.metrics.items():
+            self._totals[name] = value if name in GAUGES else self._totals.get(name, 0) + value
 
     def get_job_id(self) -> JobID:
         return self._job_id
@@ -132,8 +150,11 @@ class RunningJob(JobClient):
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
         return self._no_savepoints()
 
+    def rescale(self, parallelism: int | Mapping[str, int]) -> CompletableFuture[None]:
+        return self._parallelism.request(parallelism)
+
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
-        return CompletableFuture.completed(self._totals())
+        return CompletableFuture.completed(dict(self._totals))
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         return self._result
@@ -147,19 +168,12 @@ class RunningJob(JobClient):
             )
         )
 
-    def _totals(self) -> dict[str, Any]:
-        totals: dict[str, Any] = {}
-        for stats in self.epochs:
-            for name, value in stats.metrics.items():
-                totals[name] = totals.get(name, 0) + value
-        return totals
-
     def _main(self) -> None:
-        error: BaseException | None = None
         try:
             error = self._run_until_over()
-        finally:
-            self._finish(error)
+        except BaseException as ended:  # what a committer or a source raised to end its thread has ended the job
+            error = ended
+        self._finish(error)
 
     def _run_until_over(self) -> BaseException | None:
         while True:
@@ -185,10 +199,11 @@ class RunningJob(JobClient):
             self._cleanup()
         except Exception as problem:
             log.warning("cleaning up after job %s failed: %s", self.name, problem)
+        self._parallelism.end(error)
         runtime = int((time.monotonic() - self._started) * 1000)
         if error is None:
             self._status = JobStatus.FINISHED
-            self._result._future.set_result(JobExecutionResult(self._job_id, runtime, self._totals()))
+            self._result._future.set_result(JobExecutionResult(self._job_id, runtime, dict(self._totals)))
         else:
             self._status = JobStatus.CANCELED if isinstance(error, JobCancelledError) else JobStatus.FAILED
             self._result._future.set_exception(error)

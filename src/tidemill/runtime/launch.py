@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tidemill.checkpoint.storage import Storage, storage_for
+from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.storage import LocalStorage, Storage, storage_for
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_id import JobID
 from tidemill.config import CheckpointingOptions, ExecutionOptions, PipelineOptions, StateOptions
@@ -22,9 +23,11 @@ from tidemill.runtime.chain import ChainSettings
 from tidemill.runtime.coordinator import Coordinator
 from tidemill.runtime.job import StopSignal
 from tidemill.runtime.main_classes import main_script_classes
+from tidemill.runtime.rescaling import JobParallelism, with_stored_max_parallelism
 from tidemill.runtime.scratch import scratch_directory
 from tidemill.runtime.split_input import SplitInput
 from tidemill.runtime.task import JobBundle
+from tidemill.state.backends import BackendChoice, choose_backend
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,26 @@ class Launch:
         """Those of them that are read in plain Python."""
         return {chain: source for chain, source in self.sources().items() if isinstance(source, SplitSource)}
 
+    def restoring(self, storage: Storage) -> Launch:
+        """The launch with the max parallelism that keyed operators have in the job's state, where there is any.
+
+        One that the program or its configuration sets stays, and is refused if it is another: see ``Coordinator.open``.
+        Raises :class:`~tidemill.errors.GraphError` for an operator that is to be wider than its state allows.
+        """
+        operators = [operator for chain in self.plan.chains for operator in chain.operators if operator.keyed]
+        if all(operator.explicit_max_parallelism for operator in operators):
+            return self
+        head = ManifestLog(storage, self.job_id).read_head()
+        if head is None:
+            return self
+        asked_for = self.configuration.contains(PipelineOptions.PARALLELISM)
+        return replace(self, plan=with_stored_max_parallelism(self.plan, head.max_parallelism, lower=not asked_for))
+
+    def parallelism(self, default: int) -> JobParallelism:
+        """The parallelism of the job's chains, to be shared by all its attempts."""
+        unchangeable = [chain for chain, source in self.split_sources().items() if source.parallelism is not None]
+        return JobParallelism(self.plan, default, unchangeable)
+
     def committers(self) -> dict[str, Committer]:
         """A committer for each sink that has one, by operator uid."""
         committers = {}
@@ -71,6 +94,9 @@ class Launch:
             settings=ChainSettings(
                 job_parameters=parameters or {},
                 runtime_mode=self.plan.runtime_mode,
+                job_id=self.job_id,
+                # In BATCH mode a key's state is gone when the key is done: it fits in memory.
+                backend=BackendChoice() if self.plan.runtime_mode == "BATCH" else choose_backend(self.configuration),
             ),
             schemas=schemas or {},
             parcel_size=get(ExecutionOptions.EXCHANGE_PARCEL_SIZE),
@@ -99,13 +125,12 @@ def open_storage(configuration: Configuration, job_id: str) -> tuple[Storage, Pa
         root, remove = scratch_directory()
         # Nobody can come back to a temporary directory: there is no point in waiting for the disk.
         return storage_for(str(root), durable=False), root, remove
-    location = f"{directory.rstrip('/')}/{job_id}"
-    storage = storage_for(location)
-    return storage, Path(location.removeprefix("file://")), storage.close
+    storage = storage_for(f"{directory.rstrip('/')}/{job_id}")
+    return storage, storage.root if isinstance(storage, LocalStorage) else None, storage.close
 
 
 def run_split_job(
-    launch: Launch, coordinator: Coordinator, parallelism: int, stop: StopSignal, poll_seconds: float = 0.02
+    launch: Launch, coordinator: Coordinator, parallelism: JobParallelism, stop: StopSignal, poll_seconds: float = 0.02
 ) -> None:
     """Run a job without Spark sources from its last committed epoch until its sources end or it is stopped."""
     restored = coordinator.open()
@@ -124,7 +149,8 @@ def run_split_job(
     try:
         while True:
             stop.check()
-            if not sources.finished and not sources.available() and not coordinator.timer_due():
+            wanted = sources.finished or sources.available() or coordinator.timer_due() or parallelism.pending
+            if not wanted:
                 stop.wait(poll_seconds)
                 continue
             inputs = sources.next_input()

@@ -164,15 +164,22 @@ class KeyRoute(_PickedRoute):
         self._operator = operator
         self._selector = partitioning.selector
         self._target_of = TargetCache(max_parallelism, targets)
+        self._dealt = 0
+
+    def begin_epoch(self, seed: str) -> None:
+        self._target_of.trim(self._dealt)
+        self._dealt = 0
 
     def deal_columns(self, batch: ColumnBatch) -> Iterator[ColumnDeal] | None:
         key = key_column(batch, self._selector)
         if key is None:
             return None
+        self._dealt += len(batch)
         return ((target, rows, key) for target, rows in deal_columns(batch, key, self._count, self._target_of))
 
     def deal(self, batch: Batch) -> Iterator[Deal]:
         keys = self._extract(batch.values)
+        self._dealt += len(keys)
         try:
             chosen = self._target_of.targets(keys)
         except InvalidKeyError as error:

@@ -27,6 +27,7 @@ from tidemill.faults import reach
 from tidemill.runtime.pieces import store_sections
 from tidemill.state.merging import merge_sections
 from tidemill.state.state_file import Section, decode_sections
+from tidemill.state.ttl_merge import CommittedTimes
 
 log = logging.getLogger(__name__)
 
@@ -49,17 +50,18 @@ class Slice:
     readers: tuple[PieceReader, ...]
     keep_deletes: bool
     inline_limit: int
+    times: CommittedTimes | None = None
 
 
 def merge_slice(storage: Storage, part: Slice) -> Piece | None:
     """Merge one slice and store it; None if nothing is left of it."""
     sections: list[Section] = []
     for reader in part.readers:
-        data = reader.read()
+        data = reader.for_groups(part.ranges)
         name = reader.piece.file or reader.named_by
         for operator, (first, last) in part.ranges.items():
             sections.extend(decode_sections(data, name, {operator}, first, last))
-    merged = merge_sections(sections, part.max_parallelism, part.keep_deletes)
+    merged = merge_sections(sections, part.max_parallelism, part.keep_deletes, part.times)
     return store_sections(
         storage,
         merged,
@@ -100,13 +102,17 @@ class Snapshots:
         self._done: tuple[tuple[RunRef, ...], RunRef] | None = None
         self._in_progress: set[str] = set()
         self._adopted = False
+        self._failures = 0
+        self._retry_at = 0
         self._swept_at = 0
+        self._started = 0
         self._cleaner: Cleaner | None = None
         self._lock = threading.Lock()
 
     def start(self, manifests: ManifestLog) -> None:
         """A lineage was opened: what a former driver left unfinished is swept soon."""
         self._swept_at = manifests.head.epoch - _SWEEP_EPOCHS
+        self._started = manifests.head.clock
         self._cleaner = Cleaner(self._storage, manifests, lambda: list(self._in_progress))
 
     def runs_for(self, head: Manifest) -> tuple[RunRef, ...] | None:
@@ -128,30 +134,39 @@ class Snapshots:
             busy = self._done is not None or (self._work is not None and not self._work.done())
         if busy:
             return
+        if head.epoch < self._retry_at:
+            return
         plan = plan_compaction(head.runs, self._fan_in)
         sweep = self._adopted or head.epoch - self._swept_at >= _SWEEP_EPOCHS
         if plan is None and not sweep:
             return
         self._adopted = False
 
-        def work() -> None:
-            try:
-                if sweep:
-                    self._swept_at = head.epoch
-                    if self._cleaner is not None:
-                        self._cleaner.collect()
-                if plan is not None:
-                    self._merge(manifests, head, plan)
-            except FencedError:
-                return  # the next publish finds out too, and stops the job
-            except TidemillError as error:
-                # The state is whole without the merge: it is tried again after the next epoch.
-                log.warning("a background snapshot failed and will be tried again: %s", error)
-
         if self._executor is None:
-            work()
+            self._tidy_up(manifests, head, plan, sweep=sweep)
         else:
-            self._work = self._executor.submit(work)
+            self._work = self._executor.submit(self._tidy_up, manifests, head, plan, sweep=sweep)
+
+    def _tidy_up(self, manifests: ManifestLog, head: Manifest, plan: list[RunRef] | None, *, sweep: bool) -> None:
+        try:
+            if sweep:
+                self._swept_at = head.epoch
+                if self._cleaner is not None:
+                    self._cleaner.collect()
+            if plan is not None:
+                self._merge(manifests, head, plan)
+            self._failures = 0
+        except FencedError:
+            return  # the next publish finds out too, and stops the job
+        except Exception as error:
+            expected = isinstance(error, TidemillError)
+            if self._executor is None and not expected:
+                raise
+            # The state is whole without the merge: it is tried again, less and less often.
+            self._failures += 1
+            self._retry_at = head.epoch + min(2**self._failures, _SWEEP_EPOCHS)
+            trace = None if expected else error
+            log.warning("a background snapshot failed and will be tried again: %s", error, exc_info=trace)
 
     def stop(self) -> None:
         """Wait for work in progress and stop."""
@@ -198,6 +213,9 @@ class Snapshots:
         total = sum(run.bytes for run, _ in runs)
         count = max(1, -(-total // _SLICE_BYTES))
         limits = {operator: head.max_parallelism[operator] for operator in operators}
+        times = CommittedTimes(
+            head.clock, self._started, {operator: min(marks) for operator, marks in head.watermarks.items() if marks}
+        )
         slices = []
         for number in range(count):
             ranges = {
@@ -213,6 +231,7 @@ class Snapshots:
                     tuple(_readers(self._storage, runs, ranges)),
                     keep_deletes,
                     self._inline_limit,
+                    times,
                 )
             )
         return slices

@@ -10,6 +10,7 @@ import cloudpickle
 from tidemill.datastream.sources import SplitEnumerator, SplitSource
 from tidemill.graph.plan import JobPlan
 from tidemill.runtime.coordinator import EpochInput
+from tidemill.runtime.rescaling import JobParallelism
 
 
 class SplitInput:
@@ -23,7 +24,7 @@ class SplitInput:
         plan: JobPlan,
         sources: Mapping[int, SplitSource],
         positions: Mapping[str, Any],
-        parallelism: int,
+        parallelism: JobParallelism,
         max_records: int,
         *,
         whole: bool = False,
@@ -49,13 +50,16 @@ class SplitInput:
         return any(not e.finished and e.available() for e in self._enumerators.values())
 
     def next_input(self) -> EpochInput:
-        """The input of the next epoch; it is the last one if all sources end with it.
+        """The input of the next epoch, dealt to as many subtasks as were asked for by now.
+
+        It is the last one if all sources end with it.
 
         Of a ``whole`` input only the last one is to be run: it has everything.
         """
+        self._parallelism.take_up()
         positions = {}
         for chain, enumerator in self._enumerators.items():
-            width = self._plan.chains[chain].parallelism or self._parallelism
+            width = self._parallelism.of(chain)
             ready = [] if enumerator.finished else enumerator.next_splits(width, self._max_records)
             held = self._held.setdefault(chain, [])
             held += [[] for _ in range(len(ready) - len(held))]
@@ -68,6 +72,7 @@ class SplitInput:
             else {},
             positions=positions,
             last=self.finished,
+            ended=[chain for chain, enumerator in self._enumerators.items() if enumerator.finished],
         )
         if not self.whole:
             self._held.clear()

@@ -7,7 +7,8 @@ Steps, in this order:
 2. begin the epoch: senders are attached, processing-time timers that are due fire;
 3. read the input: splits of a source, or the parcels of all channels;
 4. on the last epoch, move time to its end;
-5. the barrier: operators finish, sinks prepare their commit, senders close their channels;
+5. the barrier: operators finish, sinks prepare their commit, senders close their channels, functions bring their
+   operator state up to date;
 6. write what changed as a delta, inline if it is small;
 7. send the ack towards the driver and keep the chain warm.
 
@@ -194,16 +195,26 @@ class EpochTask:
                 self._bundle.settings,
                 self._bundle.chain_schema(self._plan.id),
             )
-            self._warm.load_state(self._bundle, chain, context)
-            chain.open()
+            try:
+                self._set_clocks(chain)
+                self._warm.load_state(self._bundle, chain, context)
+                chain.open(context.epoch - 1 or None)
+            except BaseException:
+                with contextlib.suppress(Exception):  # the first error is the one to report
+                    chain.close()
+                raise
         reach("state.loaded")
         return chain
+
+    def _set_clocks(self, chain: Chain) -> None:
+        clocks = {uid: marks[self._subtask] for uid, marks in self._context.clocks.get(self._plan.id, {}).items()}
+        chain.restore_watermarks(clocks.get(self._plan.head.uid, MIN_TIME), clocks)
+        chain.set_processing_time(self._context.clock)
 
     # 2. to 4.
     def _process(self, chain: Chain, inputs: Iterator[bytes]) -> Iterator[None]:
         context = self._context
-        clocks = {uid: clocks[self._subtask] for uid, clocks in context.clocks.get(self._plan.id, {}).items()}
-        chain.restore_watermarks(clocks.get(self._plan.head.uid, MIN_TIME), clocks)
+        self._set_clocks(chain)
         self._attach_senders(chain)
         chain.begin_epoch(
             context.clock,
@@ -224,9 +235,11 @@ class EpochTask:
             self._records_in += count
             reach("task.batch")
             yield
+        over = context.last or self._plan.id in context.ended
+        if over and isinstance(head, SourceOperator) and head.current_watermark < MAX_TIME:
+            head.watermark(MAX_TIME)
+            yield
         if context.last:
-            if isinstance(head, SourceOperator):
-                head.watermark(MAX_TIME)
             chain.end_input()
             yield
 
@@ -235,8 +248,10 @@ class EpochTask:
         waiting = self._sorted_input(chain)
         receivers: dict[int, Callable[[Batch], None]] = {}
         for edge in self._edges_in.values():
-            process = head.process if waiting is None else waiting.add
-            receivers[edge.id] = self._receiver(chain, edge, process, keyed)
+            # Beside a keyed edge there may be a broadcast one, which is not held back.
+            by_key = keyed and edge.kind is PartitionKind.KEY_GROUP
+            process = waiting.add if by_key and waiting is not None else head.process
+            receivers[edge.id] = self._receiver(chain, edge, process, by_key)
         inbox = Inbox(
             {edge.id: self._context.parallelism[edge.source_chain] for edge in self._edges_in.values()},
             self._context.watermark_base,
@@ -336,6 +351,7 @@ class EpochTask:
         chain.end_epoch()
         for edge in self._edges_out:
             chain.ports[edge.id].finish()
+        chain.snapshot_state(self._context.epoch, self._context.clock)
         reach("delta.before")
         pieces = self._write_delta(chain.export_delta())
         reach("delta.after")
@@ -373,9 +389,8 @@ class EpochTask:
             metrics[f"{name}.numRecordsOut"] = operator.output.take_count()
             for metric, value in operator.context.metrics.increments().items():
                 metrics[f"{name}.{metric}"] = value
-        entries = sum(backend.entries() for backend in chain.backends)
-        if chain.backends:
-            metrics["stateEntries"] = entries
+        if chain.states():
+            metrics["stateEntries"] = sum(states.entries() for states in chain.states())
         return metrics
 
 

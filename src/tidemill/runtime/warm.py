@@ -10,20 +10,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.restore import committed_pieces, pieces_for
+from tidemill.checkpoint.versions import runs_after
 from tidemill.graph.plan import ChainPlan
 from tidemill.runtime.chain import Chain
 from tidemill.runtime.epoch import EpochContext
+from tidemill.state.backend import StateVersion
+from tidemill.state.operator_state import ONLY_GROUP, is_operator_state
 from tidemill.state.state_file import Section, decode_sections
 
 if TYPE_CHECKING:
     from tidemill.runtime.task import JobBundle
-
-#: What an entry of state is taken to cost when the cache's budget is checked: a dict slot, a key and a small value.
-ENTRY_BYTES: Final = 200
 
 
 @dataclass
@@ -31,6 +31,7 @@ class _Warm:
     chain: Chain
     lineage: str
     epoch: int
+    run: int
     attempt: str
 
 
@@ -44,41 +45,62 @@ class WarmChains:
 
     def take(self, job_id: str, plan: ChainPlan, subtask: int, context: EpochContext) -> Chain | None:
         """The chain of a subtask, ready to go on, or None. The caller owns it until :meth:`keep`."""
+        self.retire(job_id, context)
         warm = self._chains.pop((job_id, plan.id, subtask), None)
         if warm is None:
             return None
         chain = warm.chain
-        same_shape = warm.lineage == context.lineage and chain.parallelism == context.parallelism[plan.id]
-        if same_shape and not chain.backends and warm.epoch < context.epoch:
+        if not plan.stateful and warm.epoch < context.epoch:
             return chain
         named = context.attempts.get(plan.id, ())
-        if same_shape and subtask < len(named) and named[subtask] == warm.attempt:
-            chain.fold()
+        if subtask < len(named) and named[subtask] == warm.attempt:
+            try:
+                chain.fold(StateVersion(context.lineage, context.head or 0, warm.epoch))
+            except BaseException:
+                _close(chain)
+                raise
             return chain
+        if warm.epoch == context.epoch and warm.run < context.run:
+            with contextlib.suppress(Exception):  # it is given up whatever it does with the news
+                chain.aborted()
         _close(chain)
         return None
 
     def keep(self, job_id: str, chain: Chain, context: EpochContext, attempt: str) -> None:
         """Keep a chain whose subtask finished its epoch; after the last epoch it is closed instead."""
         if context.last:
-            _close(chain)
+            _close(chain, forget=True)
             return
         key = (job_id, chain.plan.id, chain.subtask)
-        self._chains[key] = _Warm(chain, context.lineage, context.epoch, attempt)
+        if (replaced := self._chains.pop(key, None)) is not None:
+            _close(replaced.chain)
+        self._chains[key] = _Warm(chain, context.lineage, context.epoch, context.run, attempt)
         self._evict(keep=key)
+
+    def retire(self, job_id: str, context: EpochContext) -> None:
+        """Close the chains of a job that no epoch can go on with: of another lineage, or another parallelism."""
+        for key, warm in list(self._chains.items()):
+            if key[0] == job_id and not (
+                warm.lineage == context.lineage and warm.chain.parallelism == context.parallelism[key[1]]
+            ):
+                chain = self._chains.pop(key).chain
+                _close(chain, forget=chain.parallelism != context.parallelism[key[1]])
 
     def drop(self, job_id: str) -> int:
         """Close and forget all chains of a job; the number of chains closed."""
         keys = [key for key in self._chains if key[0] == job_id]
         for key in keys:
-            _close(self._chains.pop(key).chain)
+            _close(self._chains.pop(key).chain, forget=True)
         return len(keys)
 
     def load_state(self, bundle: JobBundle, chain: Chain, context: EpochContext) -> None:
         """Load the state the head manifest stands for into a new chain: only its operators, only its key groups."""
         self.opened += 1
-        if context.head is not None and chain.backends:
-            chain.load(committed_sections(bundle, chain, context.head))
+        if context.head is not None and (chain.backends or chain.operator_states):
+            load_committed(bundle, chain, context.head)
+        elif context.head is None:
+            for backend in chain.backends:
+                backend.reset()
 
     def _evict(self, keep: tuple[str, int, int]) -> None:
         total = sum(_size(warm.chain) for warm in self._chains.values())
@@ -90,21 +112,46 @@ class WarmChains:
                 _close(self._chains.pop(key).chain)
 
 
-def committed_sections(bundle: JobBundle, chain: Chain, head: int) -> Iterator[Section]:
-    """The sections of committed state that belong to a chain's subtask, oldest first."""
+def load_committed(bundle: JobBundle, chain: Chain, head_slot: int) -> None:
+    """Load what a manifest stands for into a new chain; of state that a backend found on its disk only the rest."""
     manifests = ManifestLog(bundle.storage, bundle.job_id)
-    runs = committed_pieces(bundle.storage, manifests, manifests.read(head))
+    head = manifests.read(head_slot)
+    for backend in chain.backends:
+        found = backend.version()
+        if found is not None and runs_after(head, found, manifests.read) is None:
+            backend.reset()
+    chain.load(committed_sections(bundle, chain, head_slot))
+    for backend in chain.backends:
+        backend.loaded(StateVersion(head.lineage, head.slot, head.epoch))
+
+
+def committed_sections(bundle: JobBundle, chain: Chain, head_slot: int) -> Iterator[Section]:
+    """The sections of committed state that belong to a chain's subtask and are not on its disk, oldest first."""
+    manifests = ManifestLog(bundle.storage, bundle.job_id)
+    head = manifests.read(head_slot)
+    runs = committed_pieces(bundle.storage, manifests, head)
     for backend in chain.backends:
         operator, first, last = {backend.operator}, backend.groups.first, backend.groups.last
-        for piece, reader in pieces_for(bundle.storage, runs, operator, first, last):
-            yield from decode_sections(reader.read(), piece.file or reader.named_by, operator, first, last)
+        found = backend.version()
+        wanted = head.runs if found is None else runs_after(head, found, manifests.read) or ()
+        needed = [(run, pieces) for run, pieces in runs if run in wanted]
+        for piece, reader in pieces_for(bundle.storage, needed, operator, first, last):
+            data = reader.for_groups({backend.operator: (first, last)})
+            sections = decode_sections(data, piece.file or reader.named_by, operator, first, last)
+            yield from (section for section in sections if not is_operator_state(section))
+    for states in chain.operator_states:
+        operator = {states.operator}
+        for piece, reader in pieces_for(bundle.storage, runs, operator, ONLY_GROUP, ONLY_GROUP):
+            data = reader.for_groups({states.operator: (ONLY_GROUP, ONLY_GROUP)})
+            sections = decode_sections(data, piece.file or reader.named_by, operator, ONLY_GROUP, ONLY_GROUP)
+            yield from filter(is_operator_state, sections)
 
 
 def _size(chain: Chain) -> int:
-    return sum(backend.entries() for backend in chain.backends) * ENTRY_BYTES
+    return sum(states.memory() for states in chain.states())
 
 
-def _close(chain: Chain) -> None:
+def _close(chain: Chain, *, forget: bool = False) -> None:
     # A user function that raises while it is put away cannot hurt an epoch any more.
     with contextlib.suppress(Exception):
-        chain.close()
+        chain.close(forget=forget)

@@ -6,7 +6,7 @@ import pickle
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import cloudpickle
 from pyspark import SparkContext
@@ -18,7 +18,18 @@ from tidemill.runtime.snapshots import Slice
 from tidemill.runtime.task import JobBundle
 from tidemill.spark.exchange import StageBuilder
 from tidemill.spark.failures import translated
-from tidemill.spark.worker import EPOCH_PROPERTY, DropFunction, FramesFunction, LevelFunction, MergeFunction
+from tidemill.spark.worker import (
+    EPOCH_PROPERTY,
+    DropFunction,
+    FramesFunction,
+    LevelFunction,
+    MergeFunction,
+    RetireFunction,
+)
+
+#: A subtask with state has a slot, and so a worker, to itself, up to so many per core: a job may be wider than the
+#: machine, and is so after it was moved to a smaller one. An idle worker takes some 80 MB.
+_SLOTS_PER_CORE: Final = 8
 
 
 @dataclass(frozen=True)
@@ -36,17 +47,24 @@ class SparkEngine:
     """Runs the levels of each epoch as the stages of one Spark job."""
 
     def __init__(
-        self, context: SparkContext, bundle: JobBundle, slots: int, combined_schema: bytes | None = None
+        self, context: SparkContext, bundle: JobBundle, cores: int, combined_schema: bytes | None = None
     ) -> None:
+        """``cores`` is the number of tasks that run at the same time."""
         self._context = context
         self._bundle = bundle
-        self._stages = StageBuilder(context, slots)
+        self._cores = cores
+        self._slots = _SLOTS_PER_CORE * cores
+        self._stages = StageBuilder(context, self._slots + cores)
         # Background work has workers of its own: in those of a slot it would get between a subtask and its state.
         self._background = StageBuilder(context, 1, pool="background-")
-        self._slots = slots
         self._combined_schema = combined_schema
         # A name of its own: workers that know an earlier program of this job must not take it for this one.
         self._broadcast = context.broadcast((uuid.uuid4().hex, cloudpickle.dumps(bundle)))
+        # The slots of a chain's subtasks begin here, however wide it or its neighbours become.
+        self._homes: dict[int, int] = {}
+        self._widths: dict[int, int] = {}
+        self._used: frozenset[int] = frozenset()
+        self._ever_used: set[int] = set()
 
     def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
         """Run all levels of an epoch; returns what reached the driver."""
@@ -54,6 +72,7 @@ class SparkEngine:
         self._context.setLocalProperty(EPOCH_PROPERTY, context.to_json())
         try:
             with translated():
+                self._settle(context, layout)
                 parts = self._sources(context, layout, inputs)
                 for level in range(1, layout.depth):
                     width = layout.width(level)
@@ -74,11 +93,41 @@ class SparkEngine:
     def close(self) -> None:
         """Close the job's warm chains in all slots and forget its code."""
         with translated():
-            source = self._stages.scatter([b""] * self._slots)
-            self._stages.collect(
-                self._stages.apply(source, self._slots, 0, ("drop",), lambda targets: DropFunction(self._bundle.job_id))
-            )
+            self._in_slots(sorted(self._ever_used), "drop", DropFunction(self._bundle.job_id))
         self._broadcast.destroy()
+
+    def _settle(self, context: EpochContext, layout: Layout) -> None:
+        """Give chains their slots; in slots that have no subtask left after a rescale, close what waits there."""
+        used: set[int] = set()
+        for chain in self._bundle.plan.chains:
+            self._homes.setdefault(chain.id, layout.partition(chain.id, 0))
+            self._widths[chain.id] = max(self._widths.get(chain.id, 0), context.parallelism[chain.id])
+            slots = {self._slot(chain.id, subtask) for subtask in range(context.parallelism[chain.id])}
+            self._ever_used |= slots
+            if chain.parallelism is not None:  # what follows Spark's partitions comes and goes
+                used |= slots
+        idle = sorted(self._used - used)
+        self._used = frozenset(used)
+        self._in_slots(idle, "retire", RetireFunction(self._bundle.job_id))
+
+    def _slot(self, chain: int, subtask: int) -> int:
+        """The slot of a subtask.
+
+        Where it has state it has one to itself, as far as they go. Subtasks without state share them, as long as there
+        are no more than run at the same time; else they keep to slots of their own: two tasks of one slot would make a
+        second worker in it, and the subtask with state would meet either.
+        """
+        home = self._homes[chain] + subtask
+        if self._bundle.plan.chains[chain].stateful:
+            return home % self._slots
+        return home if self._widths[chain] <= self._cores else self._slots + home % self._cores
+
+    def _in_slots(self, slots: list[int], name: str, function: Any) -> None:
+        """Run a function once in each of these slots."""
+        if slots:
+            source = self._stages.scatter([b""] * len(slots))
+            parts = self._stages.apply(source, len(slots), 0, (name,), lambda targets: function, homes=slots)
+            self._stages.collect(parts)
 
     def _sources(self, context: EpochContext, layout: Layout, inputs: EpochInput) -> list[Any]:
         parts: list[Any] = []
@@ -99,6 +148,7 @@ class SparkEngine:
                 0,
                 ("frames", last),
                 lambda targets: FramesFunction(self._broadcast, frames.chains, targets, self._combined_schema, last),
+                homes=[self._slot(frames.chains[0], subtask) for subtask in range(width)],
             )
         return parts
 
@@ -110,4 +160,5 @@ class SparkEngine:
             first,
             ("level", level, last),
             lambda targets: LevelFunction(self._broadcast, level, targets, last),
+            homes=[self._slot(*layout.subtask(level, partition)) for partition in range(first, first + width)],
         )

@@ -57,17 +57,25 @@ class StageBuilder:
         self._cleaner: Any = cleaner.get() if cleaner.isDefined() else None
 
     def apply(
-        self, source: Any, width: int, first: int, name: tuple[Any, ...], make: Callable[[tuple[int, ...]], Any]
+        self,
+        source: Any,
+        width: int,
+        first: int,
+        name: tuple[Any, ...],
+        make: Callable[[tuple[int, ...]], Any],
+        homes: Sequence[int] = (),
     ) -> list[Any]:
         """Java RDDs that apply a function to each partition of a Java RDD of byte strings, in their slots.
 
         Partition i of ``source`` is partition ``first + i`` of its level. ``make`` builds the function for the
-        partitions of one entry; ``name`` identifies it over epochs.
+        partitions of one entry; ``name`` identifies it over epochs. ``homes`` gives each partition's slot, modulo the
+        number of slots; by default it is the partition itself.
         """
         applied = []
-        for indexes in self._entries(width):
+        slots = [home % self._slots for home in homes or range(first, first + width)]
+        for indexes in self._entries(slots):
             targets = tuple(first + index for index in indexes)
-            slot = targets[0] % self._slots
+            slot = slots[indexes[0]]
             function = self._function((*name, targets), slot, partial(make, targets))
             part = source if len(indexes) == width else self._pruned(source, indexes)
             part = self._placement.anchored(part, slot)
@@ -116,10 +124,13 @@ class StageBuilder:
             array[index] = part.toJavaRDD() if hasattr(part, "toJavaRDD") else part
         return self._context._jsc.union(array).rdd()
 
-    def _entries(self, width: int) -> list[tuple[int, ...]]:
-        if width <= _SINGLE:
-            return [(index,) for index in range(width)]
-        return [tuple(range(slot, width, self._slots)) for slot in range(min(self._slots, width))]
+    def _entries(self, slots: Sequence[int]) -> list[tuple[int, ...]]:
+        if len(slots) <= _SINGLE:
+            return [(index,) for index in range(len(slots))]
+        by_slot: dict[int, list[int]] = {}
+        for index, slot in enumerate(slots):
+            by_slot.setdefault(slot, []).append(index)
+        return [tuple(indexes) for indexes in by_slot.values()]
 
     def _function(self, name: tuple[Any, ...], slot: int, make: Callable[[], Any]) -> Any:
         key = (*name, slot)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +13,18 @@ import cloudpickle
 from pyspark.sql import SparkSession
 
 from tidemill import faults
-from tidemill.checkpoint.names import input_prefix
+from tidemill.checkpoint.names import INPUT
 from tidemill.checkpoint.storage import Storage
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.common.restart_strategy import RestartStrategies
-from tidemill.config import ExecutionOptions, PipelineOptions, StateOptions, StateRecoveryOptions
+from tidemill.config import (
+    CheckpointingOptions,
+    ExecutionOptions,
+    PipelineOptions,
+    StateOptions,
+    StateRecoveryOptions,
+)
 from tidemill.datastream.execution import JobProgram
 from tidemill.datastream.sources import DataFrameSource, FormatSource, Source
 from tidemill.datastream.specs import SourceSpec
@@ -26,6 +35,7 @@ from tidemill.runtime.job import RunningJob, StopSignal
 from tidemill.runtime.launch import Launch, open_storage, prepare, run_split_job
 from tidemill.runtime.restarts import restarts_for
 from tidemill.runtime.snapshots import Snapshots
+from tidemill.spark.cluster import check_shared, cores_of
 from tidemill.spark.engine import SparkEngine
 from tidemill.spark.frames import frame_of
 from tidemill.spark.parquet_input import ParquetSource, materialise
@@ -42,28 +52,40 @@ class SparkExecutor:
     def execute_async(self, program: JobProgram) -> JobClient:
         """Compile and start a program; epochs run in a thread of this process, tasks on Spark."""
         faults.install_from_environment()
-        session, owned = session_for(self._configuration)
+        with ExitStack() as undo:
+            session, owned = session_for(self._configuration)
+            if owned:
+                undo.callback(session.stop)
+            run = self._prepare(program, session, undo)
+            undo.callback(run.clean_up)
+            restarts = restarts_for(RestartStrategies.from_configuration(self._configuration))
+            cleanup = undo.pop_all().close
+        job = RunningJob(run.job_id, program.name, run.attempt, restarts, cleanup, run.parallelism)
+        run.note_epoch = job.note_epoch
+        return job.start()
+
+    def _prepare(self, program: JobProgram, session: SparkSession, undo: ExitStack) -> _SparkJob:
+        context = session.sparkContext
+        if self._configuration.get(CheckpointingOptions.DIRECTORY) is None and not str(context.master).startswith(
+            "local"
+        ):
+            raise ConfigurationError(
+                f"a job on {context.master} needs execution.checkpointing.dir: a directory that the driver and all "
+                "executors share"
+            )
         for path in program.python_files:
-            session.sparkContext.addPyFile(path)
-        slots = session.sparkContext.defaultParallelism
+            context.addPyFile(path)
+        slots = cores_of(context)
         configured = self._configuration.contains(PipelineOptions.PARALLELISM)
         parallelism = self._configuration.get(PipelineOptions.PARALLELISM) if configured else slots
         launch = prepare(program, parallelism)
         storage, directory, release = open_storage(self._configuration, launch.job_id)
+        undo.callback(release)
         if directory is None:
             raise ConfigurationError("this version keeps checkpoints in directories all executors can see")
-        run = _SparkJob(session, launch, storage, directory, parallelism, slots, self._configuration)
-
-        def cleanup() -> None:
-            run.clean_up()
-            release()
-            if owned:
-                session.stop()
-
-        restarts = restarts_for(RestartStrategies.from_configuration(self._configuration))
-        job = RunningJob(launch.job_id, program.name, run.attempt, restarts, cleanup)
-        run.note_epoch = job.note_epoch
-        return job.start()
+        check_shared(context, directory)
+        launch = launch.restoring(storage)
+        return _SparkJob(session, launch, storage, directory, parallelism, slots, self._configuration)
 
 
 class _SparkJob:
@@ -81,28 +103,35 @@ class _SparkJob:
     ) -> None:
         self._session = session
         self._launch = launch
+        self.job_id = launch.job_id
         self._storage = storage
         self._directory = directory
-        self._parallelism = parallelism
-        self._slots = slots
+        self._default = parallelism
+        self.parallelism = launch.parallelism(parallelism)
+        self._cores = slots
         self._configuration = configuration
         self._finished = False
+        self._lineage: str | None = None
         self.note_epoch: Any = None
 
     def attempt(self, stop: StopSignal) -> None:
         """Run the job from its last committed epoch until it ends."""
+        context, group = self._session.sparkContext, f"tidemill-{self.job_id}"
+        context.setJobGroup(group, self._launch.plan.name, interruptOnCancel=False)
+        with stop.interrupting(partial(context.cancelJobGroup, group)):
+            self._run(stop)
+
+    def _run(self, stop: StopSignal) -> None:
         context = self._session.sparkContext
-        context.setJobGroup(f"tidemill-{self._launch.job_id}", self._launch.plan.name, interruptOnCancel=False)
-        stop.on_set(lambda: context.cancelJobGroup(f"tidemill-{self._launch.job_id}"))
         streaming = self._streaming_sources()
         launch = self._with_parquet(streaming)
         inputs = StreamingInput(self._session, launch, streaming) if streaming else None
         bundle = launch.bundle(self._storage, inputs.schemas() if inputs else {})
-        engine = SparkEngine(context, bundle, self._slots, inputs.combined_schema() if inputs else None)
+        engine = SparkEngine(context, bundle, self._cores, inputs.combined_schema() if inputs else None)
         coordinator = Coordinator(
             bundle,
             engine,
-            self._parallelism,
+            self.parallelism,
             launch.committers(),
             snapshots=Snapshots(
                 self._storage,
@@ -111,21 +140,23 @@ class _SparkJob:
                 inline_limit=self._get(StateOptions.INLINE_DELTA_SIZE),
             ),
             allow_non_restored_state=self._get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE),
+            after=self._lineage,
             on_epoch=self._note,
         )
         try:
             if inputs is None:
-                run_split_job(launch, coordinator, self._parallelism, stop)
+                run_split_job(launch, coordinator, self.parallelism, stop)
             else:
-                run_streaming_job(inputs, coordinator, self._directory, stop)
-            self._finished = True
+                run_streaming_job(inputs, coordinator, self.parallelism, self._directory, stop)
+            self._finished = coordinator.head.finished
         finally:
+            self._lineage = coordinator.lineage or self._lineage
             coordinator.close()
 
     def clean_up(self) -> None:
         """Remove the materialised input of a job that has read all of it."""
         if self._finished:
-            self._storage.delete(self._storage.list("input/"))
+            shutil.rmtree(self._directory / INPUT, ignore_errors=True)
 
     def _note(self, stats: EpochStats) -> None:
         if self.note_epoch is not None:
@@ -150,12 +181,11 @@ class _SparkJob:
             if chain in streaming or not isinstance(source, (DataFrameSource, FormatSource)):
                 continue
             head = chains[chain].head
-            directory = self._directory / input_prefix(head.uid)
-            materialise(frame_of(self._session, source, 0), directory)
+            directory = materialise(frame_of(self._session, source, 0), self._storage, self._directory, head.uid)
             spec = SourceSpec(ParquetSource(str(directory), source.type_info), operators[head.uid].spec.watermarks)
             replaced = replace(head, spec=cloudpickle.dumps(spec))
             chains[chain] = replace(
-                chains[chain], operators=(replaced, *chains[chain].operators[1:]), parallelism=self._parallelism
+                chains[chain], operators=(replaced, *chains[chain].operators[1:]), parallelism=self._default
             )
             operators[head.uid] = replace(operators[head.uid], spec=spec)
         plan: JobPlan = replace(launch.plan, chains=tuple(chains))

@@ -6,14 +6,20 @@ position is the number of a row group, and workers read row groups directly, wit
 
 from __future__ import annotations
 
+import shutil
+import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import Observation, functions
 
+from tidemill.checkpoint.names import input_name, input_prefix
+from tidemill.checkpoint.storage import AlreadyExistsError, NotFoundError, Storage
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.datastream.sources import Position, Split, SplitEnumerator, SplitSource
 from tidemill.errors import CheckpointError
@@ -101,13 +107,32 @@ def balanced(groups: Sequence[RowGroup], parts: int) -> list[list[RowGroup]]:
     return [part for part in lists if part]
 
 
-def materialise(dataframe: Any, directory: Path) -> None:
-    """Write a DataFrame to a directory, unless an earlier run of the job has done so already."""
-    if (directory / "_SUCCESS").exists():
-        return
+def materialise(dataframe: Any, storage: Storage, root: Path, uid: str) -> Path:
+    """Write a bounded source's DataFrame as Parquet, unless an earlier start of the job has done so; where it is.
+
+    Each start writes into a folder of its own. Which one counts is decided by who creates the marker: of two drivers
+    that start at the same time both read the rows of one.
+    """
+    marker = input_name(uid, "chosen")
+    with suppress(NotFoundError):
+        return root / input_prefix(uid) / storage.read(marker).decode()
+    token = uuid.uuid4().hex
+    directory = root / input_prefix(uid) / token
+    rows = Observation()
     with translated():
-        writer = dataframe.write.mode("overwrite")
+        writer = dataframe.observe(rows, functions.count(functions.lit(1)).alias("rows")).write
         writer = writer.option("parquet.block.size", str(_ROW_GROUP_BYTES)).option("compression", "lz4_raw")
         writer.parquet(str(directory))
-    if not (directory / "_SUCCESS").exists():
-        raise CheckpointError(f"Spark wrote the input of the job to {directory}, but it cannot be seen from the driver")
+        written = rows.get["rows"]
+    seen = sum(pq.read_metadata(path).num_rows for path in directory.glob("*.parquet"))
+    if seen != written:
+        raise CheckpointError(
+            f"Spark wrote {written} rows of input to {directory}, but the driver sees {seen} of them there: the "
+            "checkpoint directory (execution.checkpointing.dir) must be one that all executors and the driver share"
+        )
+    try:
+        storage.create(marker, token.encode())
+    except AlreadyExistsError:
+        shutil.rmtree(directory, ignore_errors=True)
+        return root / input_prefix(uid) / storage.read(marker).decode()
+    return directory

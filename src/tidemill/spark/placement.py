@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from pyspark import SparkContext
 
+from tidemill.spark.cluster import executors_of, is_clustered
+
 #: Executors come and go rarely, and asking Spark for them costs some milliseconds.
 _REFRESH_SECONDS: Final = 2.0
 
@@ -52,7 +54,7 @@ class Placement:
         self._context = context
         self._slots = slots
         # Where all tasks run in one process there is nothing to choose.
-        self._clustered = not str(context.master).startswith("local[") and str(context.master) != "local"
+        self._clustered = is_clustered(context)
         # transient
         self._assigned: dict[int, str] = {}
         self._anchors: dict[str, Any] = {}
@@ -74,17 +76,8 @@ class Placement:
         if now - self._looked < _REFRESH_SECONDS:
             return
         self._looked = now
-        self._assigned = assign_slots(self._slots, self._executors(), self._assigned)
-
-    def _executors(self) -> list[str]:
-        """The executors there are, each as Spark's scheduler takes it for a location."""
-        known = self._context._jsc.sc().statusStore().executorList(True)
-        executors = [known.apply(position) for position in range(known.size())]
-        return sorted(
-            f"executor_{executor.hostPort().rpartition(':')[0]}_{executor.id()}"
-            for executor in executors
-            if executor.id() != "driver"
-        )
+        locations = [executor.location for executor in executors_of(self._context)]
+        self._assigned = assign_slots(self._slots, locations, self._assigned)
 
     def _anchor(self, executor: str) -> Any:
         anchor = self._anchors.get(executor)

@@ -20,7 +20,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.checkpoint.model import Manifest
-from tidemill.checkpoint.names import SPARK, spark_location
+from tidemill.checkpoint.names import SPARK, lineage_slot, spark_location
 from tidemill.checkpoint.protocol import should_skip
 from tidemill.common.configuration import Configuration
 from tidemill.config import ExecutionOptions
@@ -29,6 +29,7 @@ from tidemill.errors import JobExecutionError
 from tidemill.runtime.coordinator import Coordinator, EpochInput
 from tidemill.runtime.job import StopSignal
 from tidemill.runtime.launch import Launch
+from tidemill.runtime.rescaling import JobParallelism
 from tidemill.runtime.split_input import SplitInput
 from tidemill.spark.engine import Frames
 from tidemill.spark.failures import summary
@@ -73,6 +74,7 @@ class StreamingInput:
             partitions=dict.fromkeys(self._frames, partitions),
             positions=splits.positions,
             spark=spark,
+            ended=splits.ended,
         )
 
     def no_input(self, spark: dict[str, Any] | None, splits: EpochInput) -> EpochInput:
@@ -83,31 +85,34 @@ class StreamingInput:
             partitions=dict.fromkeys(self._frames, 1),
             positions=splits.positions,
             spark=spark,
+            ended=splits.ended,
         )
 
 
-def run_streaming_job(inputs: StreamingInput, coordinator: Coordinator, directory: Path, stop: StopSignal) -> None:
+def run_streaming_job(
+    inputs: StreamingInput, coordinator: Coordinator, parallelism: JobParallelism, directory: Path, stop: StopSignal
+) -> None:
     """Run a streaming query from the last committed batch until it ends or the job is stopped."""
     restored = coordinator.open()
     location = directory / spark_location(coordinator.lineage)
-    if restored is not None and restored.spark is not None:
-        before = directory / spark_location(restored.spark["lineage"])
-        inherit_location(before, location, restored)
-        forget_locations(directory, {before, location})
-    callback = _Batches(inputs, coordinator, location, stop)
+    before = former_location(directory, coordinator.lineage, restored)
+    if before is not None:
+        inherit_location(before, location, None if restored is None else restored.spark)
+        forget_locations(directory, coordinator.lineage, before)
+    callback = _Batches(inputs, coordinator, parallelism, location, stop)
     query = (
         inputs.frame.writeStream.foreachBatch(callback)
         .option("checkpointLocation", str(location))
         .queryName(f"tidemill-{inputs.launch.job_id}-{coordinator.lineage}")
         .start()
     )
-    stop.on_set(query.stop)
     try:
-        while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
-            if stop.is_set() or callback.error is not None:
-                break
-            if coordinator.timer_due():
-                callback.run_without_input()
+        with stop.interrupting(query.stop):
+            while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
+                if stop.is_set() or callback.error is not None:
+                    break
+                if callback.due():
+                    callback.run_without_input()
     except StreamingQueryException as error:
         if callback.error is not None:
             raise callback.error from None
@@ -122,27 +127,39 @@ def run_streaming_job(inputs: StreamingInput, coordinator: Coordinator, director
 class _Batches:
     """Called by Spark with each batch."""
 
-    def __init__(self, inputs: StreamingInput, coordinator: Coordinator, location: Path, stop: StopSignal) -> None:
+    def __init__(
+        self,
+        inputs: StreamingInput,
+        coordinator: Coordinator,
+        parallelism: JobParallelism,
+        location: Path,
+        stop: StopSignal,
+    ) -> None:
         self._inputs = inputs
         self._coordinator = coordinator
         self._location = location
+        self._parallelism = parallelism
         self._stop = stop
         self._lock = threading.Lock()
         self._splits = SplitInput(
             inputs.launch.plan,
             inputs.launch.split_sources(),
             coordinator.head.sources,
-            1,
+            parallelism,
             inputs.configuration.get(ExecutionOptions.EPOCH_MAX_RECORDS),
         )
         self.error: BaseException | None = None
 
+    def due(self) -> bool:
+        """Whether a timer, a rescale, or input of sources that are not Spark's waits for an epoch."""
+        return self._coordinator.timer_due() or self._parallelism.pending or self._splits.available()
+
     def run_without_input(self) -> None:
-        """Run an epoch for the sake of time, unless a batch is being processed, which does as well."""
+        """Run an epoch that is due, unless a batch is being processed, which does as well."""
         if not self._lock.acquire(blocking=False):
             return
         try:
-            if self.error is None and self._coordinator.timer_due():
+            if self.error is None and self.due():
                 self._coordinator.run_epoch(
                     self._inputs.no_input(self._coordinator.head.spark, self._splits.next_input())
                 )
@@ -156,7 +173,7 @@ class _Batches:
             with self._lock:
                 self._stop.check()
                 if self.error is not None:
-                    return  # an epoch between the batches has failed: nothing comes after it
+                    raise self.error  # an epoch between the batches has failed: Spark must not take this one as done
                 offsets = (self._location / "offsets" / str(batch_id)).read_text(encoding="utf-8")
                 if should_skip(self._coordinator.head, batch_id, offsets):
                     return
@@ -171,17 +188,40 @@ class _Batches:
         self._splits.close()
 
 
-def forget_locations(directory: Path, needed: set[Path]) -> None:
-    """Remove the Spark checkpoint locations of lineages that no start can go back to.
+def former_location(directory: Path, lineage: str, restored: Manifest | None) -> Path | None:
+    """The Spark checkpoint location to go on from: that of the last committed batch.
+
+    Where no batch has been committed yet, it is the newest one that an earlier lineage left: it knows where the sources
+    began, and how the first batch was cut.
+    """
+    if restored is not None and restored.spark is not None:
+        return directory / spark_location(restored.spark["lineage"])
+    earlier = earlier_locations(directory, lineage)
+    return earlier[-1] if earlier else None
+
+
+def earlier_locations(directory: Path, lineage: str) -> list[Path]:
+    """The Spark checkpoint locations of earlier lineages, oldest first; those of later ones are their drivers' own."""
+    own = lineage_slot(lineage) or 0
+    found = [
+        (slot, location)
+        for location in (directory / SPARK).glob("*")
+        if (slot := lineage_slot(location.name)) is not None and slot < own
+    ]
+    return [location for _, location in sorted(found)]
+
+
+def forget_locations(directory: Path, lineage: str, needed: Path) -> None:
+    """Remove the Spark checkpoint locations of earlier lineages that no start can go back to.
 
     The one the head manifest was committed in stays until an epoch of the new lineage is committed.
     """
-    for location in (directory / SPARK).iterdir():
-        if location not in needed:
+    for location in earlier_locations(directory, lineage):
+        if location != needed:
             shutil.rmtree(location, ignore_errors=True)
 
 
-def inherit_location(old: Path, new: Path, head: Manifest) -> None:
+def inherit_location(old: Path, new: Path, positions: dict[str, Any] | None) -> None:
     """Build a lineage's Spark checkpoint location from its predecessor's, up to the committed batch.
 
     Of a batch that was begun but not committed the offsets are taken over, so that it is cut where it was cut before:
@@ -191,8 +231,7 @@ def inherit_location(old: Path, new: Path, head: Manifest) -> None:
     Sources' own logs are copied last: they are then at least as new as the offsets that refer to them, also if the
     predecessor still runs.
     """
-    positions = head.spark or {}
-    last = int(positions["batch_id"])
+    last = -1 if positions is None else int(positions["batch_id"])
     new.mkdir(parents=True, exist_ok=True)
     for name in ("metadata",):
         if (old / name).exists():
@@ -202,7 +241,8 @@ def inherit_location(old: Path, new: Path, head: Manifest) -> None:
         for entry in (old / log).glob("[0-9]*"):
             if int(entry.name) <= through:
                 shutil.copy2(entry, new / log / entry.name)
-    # The manifest's own copy is what counts, whatever Spark kept.
-    (new / "offsets" / str(last)).write_text(positions["offsets"], encoding="utf-8")
+    if positions is not None:
+        # The manifest's own copy is what counts, whatever Spark kept.
+        (new / "offsets" / str(last)).write_text(positions["offsets"], encoding="utf-8")
     if (old / "sources").exists():
         shutil.copytree(old / "sources", new / "sources", dirs_exist_ok=True)

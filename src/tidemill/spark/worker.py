@@ -165,6 +165,19 @@ def delivered(output: Iterator[tuple[int, bytes]], last: bool) -> Iterator[bytes
             yield parcel
 
 
+class RetireFunction:
+    """Closes the warm chains of a job that its current epoch has no subtask for."""
+
+    def __init__(self, job_id: str) -> None:
+        self._job_id = job_id
+
+    def __call__(self, split: int, items: Iterable[bytes]) -> Iterator[bytes]:
+        process = this_process()
+        process.warm.retire(self._job_id, epoch_context())
+        process.settle()
+        return iter(())
+
+
 class DropFunction:
     """Closes a job's warm chains in whatever workers it runs."""
 

@@ -1,16 +1,22 @@
-"""The keyed state of one operator in one subtask: its states, its timers, the current key.
+"""The contract of a state backend: the keyed state of one operator in one subtask, its timers, the current key.
 
-The backend contract. ``*_state`` register a state under its descriptor's name and return the object user functions
-work with. An epoch is ``begin_epoch``, reads and writes, ``export_delta``; then ``fold`` if its manifest named this
-attempt, or ``discard``. ``load`` applies sections of committed state, oldest first, before or after the state they
-belong to is registered.
+``*_state`` register a state under its descriptor's name and return the object user functions work with. An epoch is
+``begin_epoch``, reads and writes, ``export_delta``; then ``fold`` if its manifest named this attempt, or ``discard``.
+``load`` applies sections of committed state, oldest first, before or after the state they belong to is registered.
+
+Backends differ only in where the committed base is: as Python objects in memory (:mod:`tidemill.state.hashmap`), or on
+local disk (:mod:`tidemill.state.rocksdb`). What an epoch changed is in memory, and what is durable is the same sections
+for all of them, so a job can change its backend from one start to the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tidemill.common.configuration import Configuration
 from tidemill.common.typeinfo import BasicTypeInfo, TupleTypeInfo, TypeInformation
 from tidemill.datastream.state_descriptors import (
     AggregatingStateDescriptor,
@@ -21,6 +27,7 @@ from tidemill.datastream.state_descriptors import (
     ValueStateDescriptor,
 )
 from tidemill.errors import StateError
+from tidemill.state.codec_ttl import plain_type
 from tidemill.state.context import KeyContext
 from tidemill.state.key_groups import GroupCache, KeyGroupRange
 from tidemill.state.keyed_states import (
@@ -30,53 +37,111 @@ from tidemill.state.keyed_states import (
     HeapReducingState,
     HeapValueState,
 )
-from tidemill.state.sections import TIMER_SHAPE, StateShape, read_rows, write_rows
+from tidemill.state.sections import TIMER_SHAPE, StateShape, check_types, read_rows, write_rows
+from tidemill.state.stable_hash import stable_hash
 from tidemill.state.state_file import Section
-from tidemill.state.tables import ListTable, MapTable, Table, ValueTable
-from tidemill.state.timers import TimerQueue
+from tidemill.state.tables import Table
+from tidemill.state.timers import Timers
+from tidemill.state.ttl import expires, expiring_state
+from tidemill.state.ttl_declared import OperatorTime, StandingTime
 
 EVENT_TIMERS = "__timers_event"
 PROCESSING_TIMERS = "__timers_processing"
 
-_TABLES: dict[str, type[Table]] = {
-    "value": ValueTable,
-    "reducing": ValueTable,
-    "aggregating": ValueTable,
-    "list": ListTable,
-    "map": MapTable,
-}
-
 S = TypeVar("S")
 
 
-class KeyedStateBackend:
-    """Keyed state in memory (``hashmap``)."""
+@dataclass(frozen=True)
+class BackendPlace:
+    """Which state a backend holds: of which operator, for which key groups, in which job and subtask.
 
-    def __init__(
-        self,
-        operator: str,
-        where: str,
-        groups: KeyGroupRange,
-        max_parallelism: int,
-        key_type: TypeInformation | None,
-    ) -> None:
+    ``where`` names the operator in messages. ``program`` is equal for all workers that run the same start of a program,
+    and no others: what one of them left on a disk, another can read.
+    """
+
+    operator: str
+    where: str
+    groups: KeyGroupRange
+    max_parallelism: int
+    key_type: TypeInformation | None = None
+    job_id: str = "job"
+    subtask: int = 0
+    program: str = ""
+
+
+@dataclass(frozen=True)
+class StateVersion:
+    """A committed state, by the manifest that made it so: its slot in the log, its lineage and its epoch."""
+
+    lineage: str
+    slot: int
+    epoch: int
+
+
+class KeyedStateBackend(ABC):
+    """Keyed state: the contract, and what all backends share."""
+
+    #: Whether :meth:`prefetch` does anything: asked once per batch.
+    prefetches = False
+    #: Whether looking at an entry costs no more than a dict lookup.
+    in_memory = False
+
+    def __init__(self, place: BackendPlace) -> None:
         # configuration
-        self.operator = operator
-        self.groups = groups
-        self._where = where
-        self._key_type = key_type
+        self.operator = place.operator
+        self.groups = place.groups
+        self._where = place.where
+        self._key_type = place.key_type
         # transient
-        self.context = KeyContext(where)
-        self._group_of = GroupCache(max_parallelism)
+        self.context = KeyContext(place.where)
+        self._group_of = GroupCache(place.max_parallelism)
         self._states: dict[str, tuple[StateDescriptor, Any]] = {}
         self._unclaimed: dict[str, list[Section]] = {}
         #: Whether a state may hold objects that user code can change after it has read or written them.
         self.mutable = False
+        #: The clock of states with a time to live: the operator itself, once there is one.
+        self.time: OperatorTime = StandingTime()
+        #: Whether a state's time to live goes by event time.
+        self.event_time_ttl = False
         # checkpointed
         self._tables: dict[str, Table] = {}
         self._shapes: dict[str, StateShape] = {}
-        self.event_timers = TimerQueue()
-        self.processing_timers = TimerQueue()
+        self.event_timers: Timers = self._new_timers(EVENT_TIMERS)
+        self.processing_timers: Timers = self._new_timers(PROCESSING_TIMERS)
+
+    # --- what a backend must say
+
+    @classmethod
+    def create(cls, place: BackendPlace, settings: Any) -> KeyedStateBackend:
+        """A backend at a place; ``settings`` are what :meth:`settings` made of the job's configuration."""
+        return cls(place)
+
+    @classmethod
+    def settings(cls, configuration: Configuration) -> Any:
+        """What the backend must know of the job's configuration; it is pickled and sent to the workers."""
+        return None
+
+    @abstractmethod
+    def _new_table(self, name: str, shape: StateShape) -> Table:
+        """An empty table for the entries of a state, or one with what a reused version of the state holds."""
+
+    @abstractmethod
+    def _new_timers(self, name: str) -> Timers:
+        """The timers of one time domain."""
+
+    @abstractmethod
+    def memory(self) -> int:
+        """About how many bytes of the worker's memory the committed state takes."""
+
+    def _parked(self, section: Section) -> Section:
+        """A section that is kept until its state is registered, in the form in which it is kept."""
+        return section
+
+    def _slices(self, section: Section) -> Iterable[Section]:
+        """A section in the parts in which it is loaded."""
+        return (section,)
+
+    # --- registering states
 
     def value_state(self, descriptor: ValueStateDescriptor) -> HeapValueState:
         """Register or find a value state."""
@@ -101,15 +166,29 @@ class KeyedStateBackend:
         return self._register(descriptor, lambda table: HeapAggregatingState(self.context, table, aggregate))
 
     def keys(self, state: str, namespace: Any = None) -> Iterator[Any]:
-        """The keys that have a value in a state, in an order that does not depend on the worker's history."""
+        """The keys that have a value in a state. The order (by key group, then by stable hash) does not depend on the
+        worker's history."""
         table = self._tables.get(state)
         if table is None:
             return iter(())
-        return iter(sorted(table.keys(namespace), key=self._group_of.__getitem__))
+        return iter(sorted(table.keys(namespace), key=lambda key: (self._group_of[key], stable_hash(key))))
+
+    def scan(self, state: str) -> Iterator[tuple[Any, Any, Any, Any]]:
+        """The committed entries of a registered state as (namespace, key, user key of a map or None, what is stored).
+
+        The iterator may be left and gone on with in a later epoch: it then sees entries as they are by then, may miss
+        some that are new, and misses none that were there all the time. What it returns must not be changed.
+        """
+        return self._tables[state].scan()
 
     def group_of(self, key: Any) -> int:
         """The key group of a key."""
         return self._group_of[key]
+
+    # --- the life of an epoch
+
+    def prefetch(self, keys: list[Any]) -> None:
+        """The records of a batch with these keys come next: their state may be read ahead."""
 
     def begin_epoch(self) -> None:
         """Get all states ready for a new epoch; what the last one changed must be folded or discarded."""
@@ -124,10 +203,11 @@ class KeyedStateBackend:
         """The whole committed state; the epoch must have changed nothing yet."""
         return self._sections(lambda table: table.export_all())
 
-    def fold(self) -> None:
-        """The last delta is committed: make it the base."""
+    def fold(self, version: StateVersion | None = None) -> None:
+        """The last delta is committed, by the manifest that ``version`` names: make it the base."""
         for table in self._all_tables():
             table.fold()
+        self._group_of.trim(self.entries())
 
     def discard(self) -> None:
         """The last epoch did not count: go back to the base."""
@@ -137,13 +217,29 @@ class KeyedStateBackend:
     def load(self, section: Section) -> None:
         """Apply one section of committed state; sections must come oldest first."""
         if section.state == EVENT_TIMERS:
-            self.event_timers.load(read_rows(section))
+            self._load(self.event_timers, section, None)
         elif section.state == PROCESSING_TIMERS:
-            self.processing_timers.load(read_rows(section))
+            self._load(self.processing_timers, section, None)
         elif section.state in self._tables:
-            self._tables[section.state].load(read_rows(section, self._shapes[section.state]))
+            self._load(self._tables[section.state], section, self._shapes[section.state])
         else:
-            self._unclaimed.setdefault(section.state, []).append(section)
+            self._unclaimed.setdefault(section.state, []).append(self._parked(section))
+
+    def version(self) -> StateVersion | None:
+        """The committed state that a new backend found on its disk: only what came after it has to be loaded."""
+        return None
+
+    def reset(self) -> None:
+        """Forget the version found on disk, if there is one."""
+
+    def loaded(self, version: StateVersion) -> None:
+        """All that makes up ``version`` has been loaded."""
+
+    def close(self, *, forget: bool = True) -> None:
+        """Release what the backend holds; with ``forget`` also what it has on local disk, which nobody will look for.
+
+        Nothing durable depends on it.
+        """
 
     def entries(self) -> int:
         """Number of committed entries, over all states and timers."""
@@ -163,21 +259,34 @@ class KeyedStateBackend:
             self._check_same(known[0], descriptor)
             found: S = known[1]
             return found
+        if expires(descriptor):
+            # Registers what stores the values, then stands before it under the same name.
+            expiring: S = expiring_state(self, descriptor, self._unclaimed.get(descriptor.name, ()))
+            self._states[descriptor.name] = (descriptor, expiring)
+            return expiring
         shape = StateShape.of(descriptor, self._key_type)
-        table = _TABLES[descriptor.kind]()
+        table = self._new_table(descriptor.name, shape)
         self._tables[descriptor.name] = table
         self.mutable = self.mutable or not _immutable(_entry_type(descriptor))
         self._shapes[descriptor.name] = shape
-        for section in self._unclaimed.pop(descriptor.name, ()):
-            if section.kind != table.kind:
+        stored = self._unclaimed.pop(descriptor.name, ())
+        for section in stored:  # before any value is read
+            kind = section.schema.get("types", {}).get("kind")
+            if section.kind != table.kind or (kind is not None and kind != descriptor.kind):
                 raise StateError(
-                    f"{self._where}: state {descriptor.name!r} is stored as {section.kind} state, "
+                    f"{self._where}: state {descriptor.name!r} is stored as {kind or section.kind} state, "
                     f"but the program now declares it as {descriptor.kind} state; give it another name"
                 )
-            table.load(read_rows(section, shape))
+            check_types(section, shape, self._where)
+        for section in stored:
+            self._load(table, section, shape)
         state = build(table)
         self._states[descriptor.name] = (descriptor, state)
         return state
+
+    def _load(self, table: Any, section: Section, shape: StateShape | None) -> None:
+        for part in self._slices(section):
+            table.load(read_rows(part, shape))
 
     def _check_same(self, known: StateDescriptor, descriptor: StateDescriptor) -> None:
         if known.kind != descriptor.kind or known.type_info != descriptor.type_info:
@@ -212,6 +321,7 @@ def _entry_type(descriptor: StateDescriptor) -> TypeInformation:
 
 
 def _immutable(type_info: TypeInformation) -> bool:
+    type_info = plain_type(type_info)
     if isinstance(type_info, TupleTypeInfo):
         return all(map(_immutable, type_info.get_field_types()))
     return isinstance(type_info, BasicTypeInfo)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -29,10 +29,12 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement, not by C
 @dataclass(frozen=True)
 class Loading:
     """What reading a file may do. Without ``allow_pickle`` no code of the file's choice runs: nothing is unpickled and
-    nothing imported. ``classes`` are known by name in any case."""
+    nothing imported. ``classes`` are known by name in any case. ``codecs`` take the place of the usual ones, by name,
+    for readers that want values in another form."""
 
     allow_pickle: bool = True
     classes: Mapping[str, type] = field(default_factory=dict)
+    codecs: Mapping[str, Callable[[Mapping[str, Any], Loading], Any]] = field(default_factory=dict)
 
     def find(self, name: str, kind: str) -> type:
         """The class of that name; ``kind`` is "dataclass", "named_tuple" or "enum"."""

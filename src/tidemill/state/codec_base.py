@@ -102,26 +102,33 @@ class ColumnCodec(ABC):
 
 def restore_codec(spec: Mapping[str, Any], loading: Loading) -> ColumnCodec:
     """The inverse of :meth:`ColumnCodec.spec`."""
-    restore = ColumnCodec._codecs.get(spec.get("codec", ""))
+    name = spec.get("codec", "")
+    restore = loading.codecs.get(name) or ColumnCodec._codecs.get(name)
     if restore is None:
         raise SerializationError(f"unknown column codec {spec.get('codec')!r}; was it written by a later version?")
-    return restore(spec, loading)
+    codec: ColumnCodec = restore(spec, loading)
+    return codec
 
 
 def codec_from_description(
-    description: Mapping[str, Any], *, allow_pickle: bool = True, classes: Mapping[str, type] | None = None
+    description: Mapping[str, Any],
+    *,
+    allow_pickle: bool = True,
+    classes: Mapping[str, type] | None = None,
+    loading: Loading | None = None,
 ) -> ColumnCodec:
     """The codec that :meth:`ColumnCodec.describe` described.
 
     ``classes`` are found by name before any module is looked at. With ``allow_pickle=False`` no code of the file's
-    choice runs: a column with pickled values is refused, and no module is imported. Raises :class:`SerializationError`.
+    choice runs: a column with pickled values is refused, and no module is imported. ``loading`` says all this at once.
+    Raises :class:`SerializationError`.
     """
     if description.get("v") != DESCRIPTION_VERSION:
         raise SerializationError(
             f"a column codec of version {description.get('v')!r} cannot be read; this is version {DESCRIPTION_VERSION}"
         )
     try:
-        return restore_codec(description, Loading(allow_pickle, classes or {}))
+        return restore_codec(description, loading or Loading(allow_pickle, classes or {}))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise SerializationError(f"a column codec has a damaged description: {error!r}") from error
 

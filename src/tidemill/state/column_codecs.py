@@ -56,6 +56,7 @@ from tidemill.state.codec_collections import EnumCodec, ListCodec, MapCodec
 from tidemill.state.codec_fields import DataclassCodec, InstantCodec, NamedTupleCodec, TupleCodec
 from tidemill.state.codec_row import RowCodec
 from tidemill.state.codec_time import DateCodec, TimeCodec, TimestampCodec
+from tidemill.state.codec_ttl import StampedTypeInfo, TtlCodec
 
 __all__ = [
     "METADATA_KEY",
@@ -209,4 +210,5 @@ _MAKERS: dict[type, Callable[[Any], ColumnCodec]] = {
     DataclassTypeInfo: _dataclass,
     NamedTupleTypeInfo: _named_tuple,
     EnumTypeInfo: lambda type_info: EnumCodec(type_info.python_class),
+    StampedTypeInfo: lambda type_info: TtlCodec(codec_for(type_info.elem_type)),
 }

@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from tidemill.errors import StateError
+
+#: What :meth:`KeyContext.held` returns outside of any record.
+NO_KEY: Final = object()
 
 
 class KeyContext:
     """Holds the current key in a slot. While there is none, the object is of a class whose ``key`` cannot be read.
 
     So the check costs nothing per record: with a key at hand this is a plain slot, which the interpreter reads without
-    a call.
+    a call. In the same way only those pay for it who want to be told of each record (:meth:`listen`).
     """
 
-    __slots__ = ("key", "owner")
+    __slots__ = ("_listeners", "key", "owner")
 
     key: Any
 
     def __init__(self, owner: str) -> None:
         self.owner = owner
+        self._listeners: tuple[Callable[[], None], ...] = ()
         self.leave()
 
     def leave(self) -> None:
         """Forget the key: from now on keyed state cannot be used, until a key is set."""
         self.__class__ = _NoKey
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have a function called whenever a key is set."""
+        self._listeners = (*self._listeners, listener)
+
+    def held(self) -> Any:
+        """The key, or ``NO_KEY``: for who needs another one for a while, and then calls :meth:`put_back`."""
+        return self.key
+
+    def put_back(self, held: Any) -> None:
+        """Return to what :meth:`held` returned."""
+        if held is NO_KEY:
+            self.leave()
+        else:
+            self.key = held
 
 
 class _NoKey(KeyContext):
@@ -41,5 +61,27 @@ class _NoKey(KeyContext):
 
     @key.setter
     def key(self, key: Any) -> None:
-        object.__setattr__(self, "__class__", KeyContext)
+        object.__setattr__(self, "__class__", _HeardKey if self._listeners else KeyContext)
         self.key = key
+
+    def held(self) -> Any:
+        return NO_KEY
+
+
+_SLOT: Any = KeyContext.__dict__["key"]
+
+
+class _HeardKey(KeyContext):
+    """A key context with listeners."""
+
+    __slots__ = ()
+
+    @property
+    def key(self) -> Any:
+        return _SLOT.__get__(self)
+
+    @key.setter
+    def key(self, key: Any) -> None:
+        _SLOT.__set__(self, key)
+        for listener in self._listeners:
+            listener()

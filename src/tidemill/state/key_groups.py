@@ -34,6 +34,8 @@ MAX_MAX_PARALLELISM = 32768
 
 # A cached str key costs about 200 bytes with its dict slot: 1 000 000 entries are bounded by some 200 MB.
 _CACHE_LIMIT = 1_000_000
+# As many keys are remembered in any case: 3 MB.
+_CACHE_FLOOR = 16_384
 
 
 def check_parallelism(max_parallelism: int, parallelism: int = 1) -> None:
@@ -124,6 +126,11 @@ class GroupCache(dict[Any, int]):
 
     def _compute(self, key: Any) -> int:
         return stable_hash(key) % self._max_parallelism
+
+    def trim(self, used: int) -> None:
+        """About ``used`` keys are in use: forget all if far more are remembered, most of which are gone for good."""
+        if len(self) > max(4 * used, _CACHE_FLOOR):
+            self.clear()
 
     def groups(self, keys: list[Any]) -> list[int]:
         """The value of every key; raises :class:`InvalidKeyError` for the first one that cannot be a key."""

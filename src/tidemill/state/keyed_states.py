@@ -1,4 +1,4 @@
-"""The five keyed states as user functions see them, over in-memory tables.
+"""The five keyed states as user functions see them, over the tables of any backend.
 
 Each object is bound once to its table and key context; per record only the key in the context changes. Namespaces
 (windows) are switched with :meth:`set_current_namespace`, which swaps the layer the object works on.
@@ -69,7 +69,7 @@ class _SingleValue(_Bound):
     def _copy_of(self, key: Any, value: Any) -> Any:
         copied = self._reads.get(key, MISSING)
         if copied is MISSING:
-            copied = self._reads[key] = detached(value)
+            copied = self._reads[key] = self._table.detached(value)
         return copied
 
     def clear(self) -> None:
@@ -123,7 +123,10 @@ class HeapReducingState(_SingleValue, ReducingState[Any]):
         return None if value is MISSING else value
 
     def add(self, value: Any) -> None:
-        """Reduce one more value into the state."""
+        """Reduce one more value into the state; None clears it, as in Flink."""
+        if value is None:
+            self.clear()
+            return
         current = self._get()
         self._overlay[self._context.key] = value if current is MISSING else self._reduce(current, value)
 
@@ -145,7 +148,10 @@ class HeapAggregatingState(_SingleValue, AggregatingState[Any, Any]):
         return None if accumulator is MISSING else self._aggregate.get_result(accumulator)
 
     def add(self, value: Any) -> None:
-        """Add one value to the accumulator."""
+        """Add one value to the accumulator; None clears it, as in Flink."""
+        if value is None:
+            self.clear()
+            return
         accumulator = self._get()
         if accumulator is MISSING:
             accumulator = self._aggregate.create_accumulator()
@@ -232,18 +238,24 @@ class HeapListState(_Bound, ListState[Any]):
         self.add_all(moved)
 
     def _committed(self, key: Any) -> list[Any]:
-        items = self._base.get(key)
-        if items is None:
-            return []
-        copied = self._reads.get(key)
+        copied: list[Any] | None = self._reads.get(key)
         if copied is None:
+            items = self._base.get(key)
+            if items is None:
+                return []
             # Lists only grow by a fold, and a fold forgets the reads: one check per key and epoch.
-            copied = self._reads[key] = items if ATOMIC.issuperset(map(type, items)) else [detached(i) for i in items]
-        return copied if copied is not items else list(items)
+            copied = items if ATOMIC.issuperset(map(type, items)) else [self._table.detached(item) for item in items]
+            self._reads[key] = copied
+        return copied
 
 
 class HeapMapState(_Bound, MapState[Any, Any]):
-    """MapState in memory: each entry is read and written on its own."""
+    """MapState: each entry is read and written on its own.
+
+    In memory the order of iteration is that in which the entries were first put; in RocksDB it is that of their keys.
+    """
+
+    _table: MapTable
 
     def __init__(self, context: KeyContext, table: MapTable) -> None:
         super().__init__(context, table)
@@ -278,23 +290,23 @@ class HeapMapState(_Bound, MapState[Any, Any]):
         return self._entry(key) is not MISSING
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """Entries in the order in which they were first put."""
-        return iter([(key, self._entry(key)) for key in self._user_keys()])
+        """All entries, in the order of the backend."""
+        return iter(self._items())
 
     def keys(self) -> Iterator[Any]:
-        """User keys in the order in which they were first put."""
-        return iter(self._user_keys())
+        """All user keys, in the order of the entries."""
+        return iter([user_key for user_key, _ in self._items()])
 
     def values(self) -> Iterator[Any]:
-        """Values in the order in which their keys were first put."""
-        return iter([self._entry(key) for key in self._user_keys()])
+        """All values, in the order of the entries."""
+        return iter([value for _, value in self._items()])
 
     def is_empty(self) -> bool:
         """Whether the map has no entries."""
         change = self._overlay.get(self._context.key)
         if change is None:
             return not self._base.get(self._context.key)
-        return not self._user_keys()
+        return not self._items()
 
     def clear(self) -> None:
         """Remove all entries of the current key."""
@@ -329,19 +341,22 @@ class HeapMapState(_Bound, MapState[Any, Any]):
         if entries is None:
             return MISSING
         value = entries.get(user_key, MISSING)
-        if value is MISSING or type(value) in ATOMIC:
-            return value
+        return value if value is MISSING or type(value) in ATOMIC else self._copy_of(key, user_key, value)
+
+    def _copy_of(self, key: Any, user_key: Any, value: Any) -> Any:
         copied = self._reads.get((key, user_key), MISSING)
         if copied is MISSING:
-            copied = self._reads[key, user_key] = detached(value)
+            copied = self._reads[key, user_key] = self._table.detached(value)
         return copied
 
-    def _user_keys(self) -> list[Any]:
+    def _items(self) -> list[tuple[Any, Any]]:
         key = self._context.key
-        entries = self._base.get(key, {})
         change = self._overlay.get(key)
+        found: dict[Any, Any] = {}
+        if change is None or not change.cleared:
+            for user_key, value in self._base.get(key, {}).items():
+                found[user_key] = value if type(value) in ATOMIC else self._copy_of(key, user_key, value)
         if change is None:
-            return list(entries)
-        kept = () if change.cleared else (k for k in entries if change.entries.get(k) is not DELETED)
-        old = set(entries) if not change.cleared else ()
-        return [*kept, *(k for k, v in change.entries.items() if v is not DELETED and k not in old)]
+            return list(found.items())
+        found.update(change.entries)
+        return self._table.in_order([item for item in found.items() if item[1] is not DELETED])

@@ -9,22 +9,38 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.state.column_codecs import codec_for
+from tidemill.state.codec_ttl import TtlCodec
+from tidemill.state.column_codecs import (
+    AnyCodec,
+    ColumnCodec,
+    ListCodec,
+    codec_for,
+    codec_from_description,
+    column_description,
+)
 from tidemill.state.key_groups import GroupCache
+from tidemill.state.operator_state import is_operator_state
 from tidemill.state.sections import StateShape, read_rows, write_rows
 from tidemill.state.state_file import Section
 from tidemill.state.tables import DELETE, ListTable, MapTable, Rows, Table, ValueTable
 from tidemill.state.timers import merge_timer_rows
+from tidemill.state.ttl_declared import stored_ttl
+from tidemill.state.ttl_merge import CommittedTimes, drop_expired_columns, drop_expired_rows, horizon_of
+from tidemill.state.ttl_rows import fit_times
 
 _TABLES: dict[str, type[Table]] = {"value": ValueTable, "list": ListTable, "map": MapTable}
 
 
 def merge_sections(
-    sections: Iterable[Section], max_parallelism: Mapping[str, int], keep_deletes: bool
+    sections: Iterable[Section],
+    max_parallelism: Mapping[str, int],
+    keep_deletes: bool,
+    times: CommittedTimes | None = None,
 ) -> list[Section]:
     """One section per state, equal in effect to all given ones in their order (oldest first).
 
-    With ``keep_deletes`` False nothing older lies below: tombstones, and appends to nothing, become plain entries.
+    With ``keep_deletes`` False nothing older lies below: tombstones, and appends to nothing, become plain entries. With
+    ``times``, entries are left out whose time to live is over.
     """
     grouped: dict[tuple[str, str], list[Section]] = {}
     for section in sections:
@@ -32,15 +48,23 @@ def merge_sections(
     merged = []
     for (operator, state), parts in grouped.items():
         kind = parts[-1].kind
+        ttl = stored_ttl(parts[-1].schema)
+        horizon = horizon_of(ttl, operator, times)
         columnar = merge_columns(parts, keep_deletes) if kind == "value" else None
         if columnar is not None:
+            if horizon is not None:
+                columnar = drop_expired_columns(columnar, horizon, keep_deletes=keep_deletes)
             if columnar.num_rows:
                 merged.append(Section(operator, state, kind, parts[-1].schema, columnar))
             continue
-        rows = _merge(kind, [read_rows(part) for part in parts if part.kind == kind], keep_deletes)
+        alike = [part for part in parts if part.kind == kind]
+        types = parts[-1].schema.get("types")
+        rows = _merge(kind, [_rows_of(part, types, ttl) for part in alike], keep_deletes)
+        if rows is not None and horizon is not None:
+            rows = drop_expired_rows(kind, rows, horizon, keep_deletes=keep_deletes)
         if rows is not None:
-            shape = _shape_of(kind)
-            group_of = GroupCache(max_parallelism[operator])
+            shape = _shape_of(kind, alike)
+            group_of = GroupCache(1 if is_operator_state(parts[-1]) else max_parallelism[operator])
             merged.append(write_rows(operator, state, shape, rows, group_of, f"operator with uid {operator}"))
     return merged
 
@@ -58,6 +82,8 @@ def merge_columns(parts: list[Section], keep_deletes: bool) -> pa.Table | None:
         return None
     if any(part.kind != "value" or not part.table.schema.equals(schema, check_metadata=True) for part in parts):
         return None
+    if len({(stored_ttl(part.schema) or {}).get("time") for part in parts}) > 1:
+        return None
     table = pa.concat_tables([part.table for part in parts]).combine_chunks()
     keys = table.column("key")
     if keys.null_count:
@@ -71,6 +97,13 @@ def merge_columns(parts: list[Section], keep_deletes: bool) -> pa.Table | None:
     return merged
 
 
+def _rows_of(part: Section, types: dict[str, Any] | None, ttl: Mapping[str, Any] | None) -> Rows:
+    """The rows of a part in the form of the newest one: its types, and with times of last access if it has them."""
+    rows = read_rows(part, as_types=types)
+    rows.values = fit_times(rows.values, rows.ops, stored_ttl(part.schema), ttl, is_list=part.kind == "list")
+    return rows
+
+
 def _merge(kind: str, parts: list[Rows], keep_deletes: bool) -> Rows | None:
     if kind == "timer":
         return merge_timer_rows(parts, keep_deletes)
@@ -80,12 +113,21 @@ def _merge(kind: str, parts: list[Rows], keep_deletes: bool) -> Rows | None:
     if keep_deletes:
         rows_left: Rows | None = table.export_delta()
         return rows_left
-    table.fold()
+    table.settle()
     all_rows: Rows | None = table.export_all()
     return all_rows
 
 
-def _shape_of(kind: str) -> StateShape:
-    # Values keep what types they have: unknown types are encoded by what the column holds.
-    unknown = codec_for(None)
-    return StateShape(kind, unknown, unknown, unknown if kind == "map" else None)
+def _shape_of(kind: str, parts: list[Section]) -> StateShape:
+    """Columns that all parts encode alike stay as they are; others are encoded by what they hold."""
+    user_key = _codec_of("user_key", parts) if kind == "map" else None
+    value = _codec_of("value", parts)
+    if stored_ttl(parts[-1].schema) is not None and isinstance(value, AnyCodec):
+        value = ListCodec(TtlCodec(value)) if kind == "list" else TtlCodec(value)
+    return StateShape(kind, _codec_of("key", parts), value, user_key, schema=parts[-1].schema)
+
+
+def _codec_of(column: str, parts: list[Section]) -> ColumnCodec:
+    descriptions = [column_description(part.table.schema.field(column)) for part in parts]
+    same = all(description == descriptions[0] for description in descriptions)
+    return codec_from_description(descriptions[0]) if same else codec_for(None)

@@ -2,46 +2,73 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tidemill.common.typeinfo import TypeInformation
+from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
-from tidemill.errors import SerializationError
+from tidemill.errors import SerializationError, StateError, TypeMismatchError
 from tidemill.state.canonical_key import canonical_keys
+from tidemill.state.codec_ttl import Stamped, StampedTypeInfo, plain_type
 from tidemill.state.column_codecs import ColumnCodec, ListCodec, codec_for, decode_column, encode_column
 from tidemill.state.key_groups import GroupCache
+from tidemill.state.serializers import Convert, Incompatible, StateTypes, compatibility, parse_snapshot, type_text
 from tidemill.state.state_file import Section
 from tidemill.state.tables import Rows
+from tidemill.state.ttl_declared import SCHEMA_KEY, DeclaredTtl, stored_ttl
+from tidemill.state.ttl_rows import fit_times
 
 _KINDS = {"value": "value", "reducing": "value", "aggregating": "value", "list": "list", "map": "map"}
 
 
 @dataclass(frozen=True)
 class StateShape:
-    """How the entries of one state are laid out in columns."""
+    """How the entries of one state are laid out in columns.
+
+    ``types`` are the declared ones, None where nothing is declared (a merge). ``schema`` goes into every section: plain
+    JSON data, of which ``types`` is their snapshot. ``ttl`` is the time to live of the entries, if they have one.
+    """
 
     kind: str
     key: ColumnCodec
     value: ColumnCodec
     user_key: ColumnCodec | None = None
+    types: StateTypes | None = None
+    schema: dict[str, Any] = field(default_factory=dict, hash=False)
+    ttl: DeclaredTtl | None = None
 
     @classmethod
     def of(cls, descriptor: StateDescriptor, key_type: TypeInformation | None) -> StateShape:
         """The shape a descriptor asks for."""
         key = codec_for(key_type)
         if isinstance(descriptor, MapStateDescriptor):
-            return cls("map", key, codec_for(descriptor.value_type_info), codec_for(descriptor.key_type_info))
+            value, user_key = descriptor.value_type_info, descriptor.key_type_info
+            types = StateTypes("map", key_type, plain_type(value), user_key)
+            return cls("map", key, codec_for(value), codec_for(user_key), ttl=_ttl_of(value))._typed(types)
         if isinstance(descriptor, ListStateDescriptor):
-            return cls("list", key, ListCodec(codec_for(descriptor.elem_type_info)))
-        return cls(_KINDS[descriptor.kind], key, codec_for(descriptor.type_info))
+            value = descriptor.elem_type_info
+            types = StateTypes("list", key_type, plain_type(value))
+            return cls("list", key, ListCodec(codec_for(value)), ttl=_ttl_of(value))._typed(types)
+        value = descriptor.type_info
+        types = StateTypes(descriptor.kind, key_type, plain_type(value))
+        return cls(_KINDS[descriptor.kind], key, codec_for(value), ttl=_ttl_of(value))._typed(types)
 
     def with_key(self, key_type: TypeInformation | None) -> StateShape:
-        """The same shape for keys of another type."""
-        return replace(self, key=codec_for(key_type))
+        """The shape of timers for keys of a type."""
+        return replace(self, key=codec_for(key_type))._typed(StateTypes("timer", key_type, Types.LONG()))
+
+    @property
+    def stored_type(self) -> TypeInformation | None:
+        """The type of what is stored: a value (of a list: an element), with its time of last access if it has one."""
+        if self.types is None or self.ttl is None:
+            return None if self.types is None else self.types.value
+        return StampedTypeInfo(self.types.value, self.ttl)
+
+    def _typed(self, types: StateTypes) -> StateShape:
+        return replace(self, types=types, schema={**self.schema, "types": types.snapshot()})
 
 
 #: Shape of timers: the value is their time.
@@ -62,11 +89,45 @@ def write_rows(operator: str, state: str, shape: StateShape, rows: Rows, group_o
         raise SerializationError(f"state {state!r} of {where} cannot be stored: {error}") from error
     schema = pa.schema([field for field, _ in columns])
     table = pa.Table.from_arrays([array for _, array in columns], schema=schema)
-    return Section(operator, state, shape.kind, {}, table)
+    described = shape.schema if shape.ttl is None else {**shape.schema, SCHEMA_KEY: shape.ttl.describe()}
+    return Section(operator, state, shape.kind, described, table)
 
 
-def read_rows(section: Section, shape: StateShape | None = None) -> Rows:
-    """The rows of a section; a shape lends the classes of its declared types, where the file names some."""
+def check_types(section: Section, shape: StateShape, where: str) -> dict[str, Convert]:
+    """What must be done to the stored values of each column before a program with these declared types can use them.
+
+    Looks at the types alone, not at any value. Raises :class:`StateError` that names both types if they do not fit.
+    """
+    if shape.types is None:
+        return {}
+    return type_changes(section, shape.types.snapshot(), where)
+
+
+def type_changes(section: Section, declared: dict[str, Any] | None, where: str) -> dict[str, Convert]:
+    """As :func:`check_types`, for types that are known by their snapshot only."""
+    changes = {}
+    stored, wanted = parse_snapshot(section.schema.get("types")), parse_snapshot(declared)
+    for column in stored.keys() & wanted.keys():
+        found = compatibility(stored[column], wanted[column], is_key=column != "value")
+        if isinstance(found, Incompatible):
+            what = {"key": "keys", "user_key": "map keys", "value": "values"}[column]
+            raise StateError(
+                f"{where}: state {section.state!r} is stored with {what} of type {type_text(stored[column])}, but the "
+                f"program declares {type_text(wanted[column])}, and what is stored cannot be converted ({found.reason})"
+                ". Declare the stored type again, or give the state another name to start it empty"
+            )
+        if isinstance(found, Convert) and (found.apply is not None or found.check):
+            changes[column] = found
+    return changes
+
+
+def read_rows(section: Section, shape: StateShape | None = None, as_types: dict[str, Any] | None = None) -> Rows:
+    """The rows of a section.
+
+    A shape lends the classes of its declared types, where the file names some, and values stored with other types are
+    converted to those of the shape, or of the snapshot ``as_types``. Raises :class:`StateError` where they cannot be.
+    With a shape, values have a time of last access if the state it stands for has a time to live, and only then.
+    """
     table = section.table
     declared = {} if shape is None else {"key": shape.key, "value": shape.value, "user_key": shape.user_key}
     columns: dict[str, Any] = {}
@@ -74,14 +135,50 @@ def read_rows(section: Section, shape: StateShape | None = None) -> Rows:
         index = table.schema.get_field_index(name)
         if index >= 0:
             columns[name] = decode_column(table.schema.field(index), table.column(index), declared=declared.get(name))
-    ops = table.column("op").to_numpy()
+    where = f"operator with uid {section.operator}"
+    changes = type_changes(section, as_types, where) if shape is None else check_types(section, shape, where)
+    for name, change in changes.items():
+        declared_type = None if shape is None or shape.types is None else shape.types.of(name)
+        try:
+            columns[name] = _changed(
+                columns[name], change, declared_type, is_list=section.kind == "list" and name == "value"
+            )
+        except TypeMismatchError as error:
+            raise StateError(
+                f"{where}: state {section.state!r} holds a value that is not of the type the program now declares for "
+                f"it: {error} Give the state another name, or declare no type"
+            ) from error
+    codes = table.column("op").to_numpy()
+    ops = codes.tolist() if codes.any() else []
+    if shape is not None:
+        stored, wanted = stored_ttl(section.schema), None if shape.ttl is None else shape.ttl.describe()
+        columns["value"] = fit_times(columns["value"], ops, stored, wanted, is_list=section.kind == "list")
     return Rows(
         keys=canonical_keys(columns["key"]),
         namespaces=columns.get("namespace", []),
-        ops=ops.tolist() if ops.any() else [],
+        ops=ops,
         user_keys=columns.get("user_key", []),
         values=columns["value"],
     )
+
+
+def _changed(values: list[Any], change: Convert, declared: TypeInformation | None, *, is_list: bool) -> list[Any]:
+    if is_list:
+        return [items and _changed(items, change, declared, is_list=False) for items in values]
+    if any(isinstance(value, Stamped) for value in values):
+        inner = [value and value.value for value in values]
+        changed = _changed(inner, change, declared, is_list=False)
+        return [old and Stamped(new, old.time) for old, new in zip(values, changed, strict=True)]
+    if change.apply is not None:
+        apply = change.apply
+        values = [value if value is None else apply(value) for value in values]
+    if change.check and declared is not None:
+        declared.validator()([value for value in values if value is not None])
+    return values
+
+
+def _ttl_of(value_type: TypeInformation) -> DeclaredTtl | None:
+    return value_type.ttl if isinstance(value_type, StampedTypeInfo) else None
 
 
 def _group_column(rows: Rows, group_of: GroupCache) -> tuple[Any, Any]:

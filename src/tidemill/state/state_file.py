@@ -128,9 +128,11 @@ def decode_sections(
     operators: set[str] | None = None,
     first_group: int = 0,
     last_group: int = 0xFFFF,
+    states: set[str] | None = None,
 ) -> Iterator[Section]:
     """The sections of these operators (None: of all) with their rows of the key groups ``first_group`` to
-    ``last_group``, in the order of the file; sections without such rows are left out.
+    ``last_group``, in the order of the file; sections without such rows, and of other than these states (None: all),
+    are left out.
 
     ``data`` is the whole file, or a reader of ranges, of which only the needed ones are fetched. ``name`` is named in
     errors. Raises :class:`CorruptFileError` if a byte is damaged or missing: for the index before anything is returned,
@@ -139,6 +141,8 @@ def decode_sections(
     reader = as_reader(data)
     for section in read_index(reader, name):
         if operators is not None and section.operator not in operators:
+            continue
+        if states is not None and section.state not in states:
             continue
         first, last = section.rows_of(first_group, last_group)
         if first < last:

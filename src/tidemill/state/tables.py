@@ -1,9 +1,12 @@
-"""Entries of one keyed state in memory: a committed base, and in front of it what the current epoch changed.
+"""Entries of one keyed state: a committed base, and in front of it what the current epoch changed.
 
 An epoch reads through to the base but writes only to the overlay. At the barrier the overlay is exported as a delta;
 when that delta is known to be committed, :meth:`fold` moves it into the base; an attempt that did not count is dropped
 with :meth:`discard`. The base never holds an object that user code may still change: what cannot be proven immutable
 leaves it as a copy, made once per key and epoch.
+
+The base of these tables is in memory; other backends have tables of their own, with a base elsewhere and the same
+overlay (:mod:`tidemill.state.rocksdb`).
 
 Order matters: the base keeps entries in the order in which they were first written, and a restore replays deltas in
 the same order, so iteration over a map state is equal on a warm and on a cold worker.
@@ -16,7 +19,7 @@ import datetime as dt
 import decimal
 import enum
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -48,6 +51,8 @@ class _Marker(enum.Enum):
 MISSING: Final = _Marker.MISSING
 DELETED: Final = _Marker.DELETED
 
+_UNSHARED: Final = ATOMIC | {_Marker}
+
 # What a row of a section does, as stored in its ``op`` column.
 PUT: Final = 0
 DELETE: Final = 1
@@ -55,9 +60,14 @@ APPEND: Final = 2
 CLEAR: Final = 3
 
 
+#: Types that know better than ``copy.deepcopy`` how to be copied, if at all.
+COPIERS: Final[dict[type, Callable[[Any], Any]]] = {}
+
+
 def detached(value: Any) -> Any:
     """The value itself if nobody can change it, else a deep copy."""
-    return value if type(value) in ATOMIC else copy.deepcopy(value)
+    kind = type(value)
+    return value if kind in ATOMIC else COPIERS.get(kind, copy.deepcopy)(value)
 
 
 @dataclass
@@ -75,13 +85,14 @@ class Rows:
 
 
 class Layer:
-    """The entries of one namespace: the epoch's overlay, the committed base, and copies handed out for reading."""
+    """The entries of one namespace: the epoch's overlay, the committed base (a dict, or what can be read like one), and
+    copies handed out for reading."""
 
     __slots__ = ("base", "overlay", "reads")
 
     def __init__(self) -> None:
         self.overlay: dict[Any, Any] = {}
-        self.base: dict[Any, Any] = {}
+        self.base: Any = {}
         self.reads: dict[Any, Any] = {}
 
 
@@ -89,6 +100,8 @@ class Table:
     """Common part of all tables: layers by namespace, and which of them the current epoch has touched."""
 
     kind: str
+    #: What keeps the base safe from changes to a value that was read from it.
+    detached = staticmethod(detached)
 
     def __init__(self) -> None:
         self._layers: dict[Any, Layer] = {}
@@ -100,9 +113,12 @@ class Table:
         if layer is None:
             layer = self._layers.get(namespace)
             if layer is None:
-                layer = self._layers[namespace] = Layer()
+                layer = self._layers[namespace] = self._new_layer(namespace)
             self._touched[namespace] = layer
         return layer
+
+    def _new_layer(self, namespace: Any) -> Layer:
+        return Layer()
 
     def export_delta(self) -> Rows | None:
         """What the epoch changed, or None."""
@@ -121,6 +137,13 @@ class Table:
 
     def fold(self) -> None:
         """Make the epoch's changes part of the base, after its manifest was found to name this attempt."""
+        for layer in self._touched.values():
+            # A user function may still hold what it put.
+            self._detach(layer.overlay)
+        self.settle()
+
+    def settle(self) -> None:
+        """As :meth:`fold`, for changes that nobody else holds an object of."""
         for namespace, layer in self._touched.items():
             if layer.overlay:
                 self._fold(layer)
@@ -138,15 +161,22 @@ class Table:
 
     def keys(self, namespace: Any) -> Iterator[Any]:
         """Keys with a value in a namespace, as the current epoch sees them."""
-        layer = self._layers.get(namespace)
-        if layer is None:
-            return
+        layer = self._layers.get(namespace) or self._new_layer(namespace)
         for key in layer.base:
             if key not in layer.overlay:
                 yield key
         for key, change in layer.overlay.items():
             if self._present(layer, key, change):
                 yield key
+
+    def scan(self) -> Iterator[tuple[Any, Any, Any, Any]]:
+        """Committed entries as (namespace, key, user key or None, stored value); may be left and gone on with later."""
+        for namespace in list(self._layers):
+            base = self._layers[namespace].base if namespace in self._layers else {}
+            for key in list(base):
+                stored = base.get(key, MISSING)
+                if stored is not MISSING:
+                    yield namespace, key, None, stored
 
     def namespaces(self) -> list[Any]:
         """All namespaces that hold or may hold entries."""
@@ -159,7 +189,7 @@ class Table:
     def load(self, rows: Rows) -> None:
         """Apply rows of a delta or snapshot to the base, in order; the overlay must be empty."""
         self.replay(rows)
-        self.fold()
+        self.settle()
 
     def replay(self, rows: Rows) -> None:
         """Apply rows to the overlay, as if the epoch had made these changes."""
@@ -174,6 +204,9 @@ class Table:
     def _fold(self, layer: Layer) -> None:
         raise NotImplementedError
 
+    def _detach(self, overlay: dict[Any, Any]) -> None:
+        raise NotImplementedError
+
     def _present(self, layer: Layer, key: Any, change: Any) -> bool:
         raise NotImplementedError
 
@@ -186,7 +219,7 @@ class ValueTable(Table):
     def _export(self, rows: Rows, namespace: Any, overlay: dict[Any, Any]) -> None:
         rows.keys.extend(overlay)
         values = list(overlay.values())
-        if DELETED in overlay.values():
+        if _Marker in map(type, values):
             rows.ops += [DELETE if value is DELETED else PUT for value in values]
             values = [None if value is DELETED else value for value in values]
         else:
@@ -196,6 +229,11 @@ class ValueTable(Table):
 
     def _export_base(self, rows: Rows, namespace: Any, base: dict[Any, Any]) -> None:
         self._export(rows, namespace, base)
+
+    def _detach(self, overlay: dict[Any, Any]) -> None:
+        if not _UNSHARED.issuperset(map(type, overlay.values())):
+            for key, value in overlay.items():
+                overlay[key] = detached(value)
 
     def _fold(self, layer: Layer) -> None:
         base, overlay = layer.base, layer.overlay
@@ -247,6 +285,11 @@ class ListTable(Table):
         rows.ops += [PUT] * len(base)
         rows.namespaces += [namespace] * len(base)
 
+    def _detach(self, overlay: dict[Any, Any]) -> None:
+        for change in overlay.values():
+            if not ATOMIC.issuperset(map(type, change.items)):
+                change.items = [detached(item) for item in change.items]
+
     def _fold(self, layer: Layer) -> None:
         base = layer.base
         for key, change in layer.overlay.items():
@@ -290,6 +333,10 @@ class MapTable(Table):
 
     kind = "map"
 
+    def in_order(self, items: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """The entries of a map in the order of its iteration: committed ones come first, as the base has them."""
+        return items
+
     def _export(self, rows: Rows, namespace: Any, overlay: dict[Any, Any]) -> None:
         for key, change in overlay.items():
             count = len(change.entries)
@@ -317,6 +364,13 @@ class MapTable(Table):
             rows.ops += [PUT] * len(entries)
             rows.namespaces += [namespace] * len(entries)
 
+    def _detach(self, overlay: dict[Any, Any]) -> None:
+        for change in overlay.values():
+            entries = change.entries
+            if not _UNSHARED.issuperset(map(type, entries.values())):
+                for user_key, value in entries.items():
+                    entries[user_key] = detached(value)
+
     def _fold(self, layer: Layer) -> None:
         base = layer.base
         for key, change in layer.overlay.items():
@@ -332,6 +386,13 @@ class MapTable(Table):
                     entries[user_key] = value
             if not entries:
                 del base[key]
+
+    def scan(self) -> Iterator[tuple[Any, Any, Any, Any]]:
+        for namespace, key, _, entries in super().scan():
+            for user_key in list(entries):
+                value = entries.get(user_key, MISSING)
+                if value is not MISSING:
+                    yield namespace, key, user_key, value
 
     def _present(self, layer: Layer, key: Any, change: Any) -> bool:
         if any(value is not DELETED for value in change.entries.values()):

@@ -151,6 +151,7 @@ class TaggedReader:
         return pickle.loads(data)
 
 
+# Forms that hold classes go through the instance: a reader may do without the classes.
 _READERS: dict[bytes, Callable[[TaggedReader], Any]] = {
     b"N": lambda r: None,
     b"T": lambda r: True,
@@ -173,11 +174,11 @@ _READERS: dict[bytes, Callable[[TaggedReader], Any]] = {
     b"m": TaggedReader._datetime,
     b"h": TaggedReader._time,
     b"R": TaggedReader._row,
-    b"E": TaggedReader._enum,
-    b"G": TaggedReader._flag,
-    b"M": TaggedReader._named_tuple,
-    b"C": TaggedReader._dataclass,
-    b"P": TaggedReader._pickle,
+    b"E": lambda r: r._enum(),
+    b"G": lambda r: r._flag(),
+    b"M": lambda r: r._named_tuple(),
+    b"C": lambda r: r._dataclass(),
+    b"P": lambda r: r._pickle(),
 }
 
 

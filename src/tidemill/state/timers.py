@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final, Protocol
 
 from tidemill.state.stable_hash import stable_hash
 from tidemill.state.tables import DELETE, PUT, Rows
@@ -16,9 +16,30 @@ from tidemill.state.tables import DELETE, PUT, Rows
 Timer = tuple[int, Any, Any]  # time, key, namespace
 _HeapEntry = tuple[int, int, int, Any, int, Any, Any]
 
+#: A heap with so many dead entries is not worth looking at.
+_FEW: Final = 64
+
+
+class Timers(Protocol):
+    """The pending timers of one time domain: the contract, and the order, are those of :class:`TimerQueue`."""
+
+    def __len__(self) -> int: ...
+    def __contains__(self, timer: Timer) -> bool: ...
+    def register(self, time: int, key: Any, namespace: Any = None) -> None: ...
+    def delete(self, time: int, key: Any, namespace: Any = None) -> None: ...
+    def pop_due(self, time: int) -> Timer | None: ...
+    def peek(self) -> int | None: ...
+    def pending(self) -> Iterator[Timer]: ...
+    def export_delta(self) -> Rows | None: ...
+    def export_all(self) -> Rows | None: ...
+    def fold(self) -> None: ...
+    def discard(self) -> None: ...
+    def entries(self) -> int: ...
+    def load(self, rows: Rows) -> None: ...
+
 
 class TimerQueue:
-    """Pending timers of one time domain.
+    """Pending timers of one time domain, in memory.
 
     ``_live`` is the truth; the heap may hold entries that are no longer live, which are skipped when met. ``_changes``
     maps each timer the epoch touched to whether it was pending in the committed state, and so is both the delta and
@@ -105,6 +126,7 @@ class TimerQueue:
     def fold(self) -> None:
         """The epoch is committed: its changes are the new committed state."""
         self._changes.clear()
+        self._shed()
 
     def discard(self) -> None:
         """Go back to the committed timers."""
@@ -138,6 +160,13 @@ class TimerQueue:
         rank = 0 if namespace is None else 1
         self._counter += 1
         heapq.heappush(self._heap, (time, stable_hash(key), rank, namespace or 0, self._counter, key, namespace))
+
+    def _shed(self) -> None:
+        """Timers that are set and deleted again must not stay in the heap until their time would have come."""
+        if len(self._heap) > 2 * len(self._live) + _FEW:
+            kept = {timer: entry for entry in self._heap if (timer := (entry[0], entry[5], entry[6])) in self._live}
+            self._heap = list(kept.values())
+            heapq.heapify(self._heap)
 
     @staticmethod
     def _append(rows: Rows, timer: Timer, op: int) -> None:

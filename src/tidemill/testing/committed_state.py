@@ -8,10 +8,13 @@ from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.restore import committed_pieces, pieces_for
 from tidemill.checkpoint.storage import Storage
 from tidemill.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from tidemill.state.operator_state import BROADCAST, SPLIT, stored_name
 from tidemill.state.sections import read_rows
 from tidemill.state.state_file import decode_sections
 from tidemill.state.tables import ListTable, MapTable, Table, ValueTable
 from tidemill.state.timers import TimerQueue
+from tidemill.state.ttl_declared import stored_ttl
+from tidemill.state.ttl_rows import fit_times
 
 _TABLES: Final[dict[str, type[Table]]] = {"value": ValueTable, "list": ListTable, "map": MapTable}
 _LAST_GROUP: Final = 0xFFFF
@@ -31,12 +34,19 @@ class CommittedState:
                 if table is None:
                     table = TimerQueue() if section.kind == "timer" else _TABLES[section.kind]()
                     self._tables[section.operator, section.state] = table
-                table.load(read_rows(section))
+                rows, ttl = read_rows(section), stored_ttl(section.schema)
+                rows.values = fit_times(rows.values, rows.ops, ttl, None, is_list=section.kind == "list")
+                table.load(rows)
 
     def of(self, operator: str, state: str, namespace: Any = None) -> dict[Any, Any]:
         """Key to value: a list for list state, a dict for map state, the accumulator for aggregating state."""
         table = self._tables.get((operator, state))
         return {} if table is None else dict(table.layer(namespace).base)
+
+    def operator_state(self, operator: str, state: str) -> dict[int, Any]:
+        """Operator state by the number of the subtask that has it: lists, or for broadcast state dicts."""
+        lists, maps = self.of(operator, stored_name(SPLIT, state)), self.of(operator, stored_name(BROADCAST, state))
+        return lists or maps
 
     def names(self, operator: str) -> list[str]:
         """The states of an operator that hold or held something."""

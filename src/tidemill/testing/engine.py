@@ -38,6 +38,8 @@ class LocalEngine:
     def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
         """Run all levels; parcels are sorted as the engine's contract says before a partition reads them."""
         layout = Layout(self._bundle.plan, context.parallelism)
+        for worker in self._workers:
+            worker.retire(self._bundle.job_id, context)
         waiting: dict[int, list[tuple[int, bytes]]] = {}
         for level in range(layout.depth):
             sent: list[tuple[int, bytes]] = []

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from tidemill.checkpoint.model import Manifest
 from tidemill.checkpoint.storage import MemoryStorage, Storage
+from tidemill.common.completable_future import CompletableFuture
 from tidemill.common.configuration import Configuration
 from tidemill.config import ExecutionOptions, PipelineOptions
 from tidemill.datastream.data_stream import DataStream
@@ -137,19 +138,29 @@ class JobHarness:
         workers: int | None = None,
         placement: Placement | None = None,
         build: Build | None = None,
+        configuration: Mapping[str, str] | None = None,
         crashed: bool = False,
     ) -> None:
-        """Start the job again from its storage: with another parallelism, on other workers, as another program.
+        """Start the job again from its storage: with another parallelism, on other workers, as another program, with
+        other values of some configuration keys.
 
         With ``crashed`` nothing of the running job is closed.
         """
         if not crashed:
             self.close()
         self._build = build or self._build
+        self._configuration.update(configuration or {})
         self._parallelism = parallelism or self._parallelism
         self._workers = workers or self._workers
         self._placement = placement or self._placement
         self._start()
+
+    def rescale(self, parallelism: int | Mapping[str, int]) -> CompletableFuture[None]:
+        """Ask for another parallelism from the next epoch on, as :meth:`JobClient.rescale` does.
+
+        A restart begins with the parallelism the harness was given.
+        """
+        return self._live.request(parallelism)
 
     def kill_worker(self, worker: int) -> None:
         """A worker loses all it holds in memory."""
@@ -186,6 +197,10 @@ class JobHarness:
         """The committed state of an operator, given by uid or name, as key to value."""
         return self._committed().of(self._operator(operator).uid, name, namespace)
 
+    def operator_state(self, operator: str, name: str) -> dict[int, Any]:
+        """The committed operator state of an operator by subtask: lists, or for broadcast state dicts."""
+        return self._committed().operator_state(self._operator(operator).uid, name)
+
     def timers(self, operator: str, domain: TimeDomain = TimeDomain.EVENT_TIME) -> list[tuple[int, Any]]:
         """The committed timers of an operator as (time, key)."""
         return self._committed().timers(self._operator(operator).uid, event_time=domain is TimeDomain.EVENT_TIME)
@@ -201,13 +216,14 @@ class JobHarness:
     # --- building blocks
 
     def _start(self) -> None:
-        launch = self._launch = self._compile()
+        launch = self._launch = self._compile().restoring(self.storage)
         bundle = launch.bundle(self.storage)
         self._engine = LocalEngine(bundle, self._workers, self._placement)
+        self._live = launch.parallelism(self._parallelism)
         coordinator = Coordinator(
             bundle,
             self._engine,
-            self._parallelism,
+            self._live,
             launch.committers(),
             clock=lambda: self._clock,
             snapshots=Snapshots(self.storage, background=False, fan_in=self._merge_after),
@@ -219,7 +235,7 @@ class JobHarness:
             launch.plan,
             launch.split_sources(),
             positions,
-            self._parallelism,
+            self._live,
             self._max_records,
             whole=launch.plan.runtime_mode == "BATCH",
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.datastream.data_stream import DataStream
+from tidemill.datastream.state_descriptors import MapStateDescriptor
 from tidemill.datastream.time_domain import TimeDomain
 from tidemill.errors import StateError
 from tidemill.state.canonical_key import canonical_key
@@ -18,6 +19,14 @@ from tidemill.state.keyed_states import (
     HeapValueState,
 )
 from tidemill.state.tables import detached
+from tidemill.state.ttl_states import (
+    TtlAggregatingState,
+    TtlListState,
+    TtlMapState,
+    TtlReducingState,
+    TtlState,
+    TtlValueState,
+)
 from tidemill.testing.operator_harness import OperatorHarness
 from tidemill.testing.snapshot import Snapshot
 
@@ -65,6 +74,7 @@ class KeyedHarness(OperatorHarness):
         runtime_mode: str = "STREAMING",
         job_parameters: dict[str, str] | None = None,
         types: Iterable[TypeInformation | None] = (),
+        broadcast: Iterable[MapStateDescriptor] = (),
         snapshot: Snapshot | None = None,
     ) -> None:
         self._selectors = (key_selector, key_selector if key_selector2 is None else key_selector2)
@@ -77,6 +87,7 @@ class KeyedHarness(OperatorHarness):
             runtime_mode=runtime_mode,
             job_parameters=job_parameters,
             types=types,
+            broadcast=broadcast,
             snapshot=snapshot,
         )
         self._options |= {"key_selector": key_selector, "key_type": key_type, "key_selector2": key_selector2}
@@ -87,11 +98,13 @@ class KeyedHarness(OperatorHarness):
         """What a state holds for a key, as the current epoch sees it.
 
         A value state gives its value, a list state a list, a map state a dict, a reducing state the reduced value, an
-        aggregating state its result; None, [] or {} where there is nothing.
+        aggregating state its result; None, [] or {} where there is nothing. Looking does not count as an access.
         """
         state: Any = self._state(name)
         with _AtKey(self, state, key, namespace):
-            if isinstance(state, HeapValueState):
+            if isinstance(state, TtlState):
+                found = state.peek()
+            elif isinstance(state, HeapValueState):
                 found = state.value()
             elif isinstance(state, HeapListState):
                 found = list(state.get())
@@ -108,9 +121,11 @@ class KeyedHarness(OperatorHarness):
         """
         state: Any = self._state(name)
         with _AtKey(self, state, key, namespace):
-            if isinstance(state, (HeapValueState, HeapListState)):
+            if isinstance(state, (HeapValueState, HeapListState, TtlValueState, TtlListState)):
                 state.update(value)
-            elif isinstance(state, HeapMapState):
+            elif isinstance(state, (TtlReducingState, TtlAggregatingState)):
+                state.put(value)
+            elif isinstance(state, (HeapMapState, TtlMapState)):
                 state.clear()
                 state.put_all(value)
             elif isinstance(state, (HeapReducingState, HeapAggregatingState)):
@@ -138,6 +153,8 @@ class KeyedHarness(OperatorHarness):
         keyed: list[DataStream] = [
             stream.key_by(selector, self._key_type) for stream, selector in zip(streams, self._selectors, strict=False)
         ]
+        if self._broadcast:
+            keyed[1:] = streams[1:]
         return super()._apply(keyed)
 
     def _state(self, name: str) -> Any:

@@ -36,17 +36,26 @@ class LocalExecutor:
                     "execution.target: local"
                 )
         storage, _, release = open_storage(self._configuration, launch.job_id)
+        try:
+            launch = launch.restoring(storage)
+        except BaseException:
+            release()
+            raise
         bundle = launch.bundle(storage)
+        parallelism = launch.parallelism(DEFAULT_PARALLELISM)
         job: RunningJob
+        lineage = ""
 
         def attempt(stop: StopSignal) -> None:
+            nonlocal lineage
+
             def note(stats: EpochStats) -> None:
                 job.note_epoch(stats)
 
             coordinator = Coordinator(
                 bundle,
                 LocalEngine(bundle, workers=DEFAULT_PARALLELISM),
-                DEFAULT_PARALLELISM,
+                parallelism,
                 launch.committers(),
                 snapshots=Snapshots(
                     storage,
@@ -54,13 +63,15 @@ class LocalExecutor:
                     fan_in=self._configuration.get(ExecutionOptions.EPOCH_SNAPSHOT_INTERVAL),
                 ),
                 allow_non_restored_state=self._configuration.get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE),
+                after=lineage or None,
                 on_epoch=note,
             )
             try:
-                run_split_job(launch, coordinator, DEFAULT_PARALLELISM, stop)
+                run_split_job(launch, coordinator, parallelism, stop)
             finally:
+                lineage = coordinator.lineage or lineage
                 coordinator.close()
 
         restarts = restarts_for(RestartStrategies.from_configuration(self._configuration))
-        job = RunningJob(launch.job_id, program.name, attempt, restarts, release)
+        job = RunningJob(launch.job_id, program.name, attempt, restarts, release, parallelism)
         return job.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,7 +12,9 @@ from tidemill.common.typeinfo import TypeInformation
 from tidemill.config import ExecutionOptions
 from tidemill.datastream.data_stream import DataStream
 from tidemill.datastream.output_tag import OutputTag
+from tidemill.datastream.state_descriptors import MapStateDescriptor
 from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
+from tidemill.datastream.transformations import PartitionKind
 from tidemill.errors import GraphError, StateError, TidemillError
 from tidemill.graph.plan import ChainPlan, JobPlan
 from tidemill.graph.uids import operators_by_uid
@@ -25,7 +27,9 @@ from tidemill.runtime.sorted_input import SortedInput
 from tidemill.state.backend import KeyedStateBackend
 from tidemill.state.canonical_key import canonical_keys
 from tidemill.state.merging import merge_sections
-from tidemill.state.state_file import decode_sections, encode_sections
+from tidemill.state.operator_state import is_operator_state
+from tidemill.state.state_file import Section, decode_sections, encode_sections
+from tidemill.state.ttl_merge import CommittedTimes
 from tidemill.testing.program import apply_function, inputs_of
 from tidemill.testing.scripted_source import ScriptedSource
 from tidemill.testing.snapshot import Snapshot
@@ -58,13 +62,19 @@ class OperatorHarness:
         runtime_mode: str = "STREAMING",
         job_parameters: dict[str, str] | None = None,
         types: Iterable[TypeInformation | None] = (),
+        broadcast: Iterable[MapStateDescriptor] = (),
         snapshot: Snapshot | None = None,
     ) -> None:
-        """``types`` are those of the inputs, where they matter; with ``snapshot`` it starts from that state."""
+        """``types`` are those of the inputs, where they matter; with ``snapshot`` it starts from that state.
+
+        ``broadcast`` are the states of a function with a broadcast side, whose elements are the second stream.
+        """
         # configuration
         self._what = what
         self._settings = ChainSettings(job_parameters or {}, runtime_mode)
+        self._broadcast = tuple(broadcast)
         self._options: dict[str, Any] = {
+            "broadcast": self._broadcast,
             "runtime_mode": runtime_mode,
             "job_parameters": job_parameters,
             "types": tuple(types),
@@ -79,11 +89,12 @@ class OperatorHarness:
         self._timestamps: list[int | None] = []
         self._side: dict[str, list[tuple[Any, int | None]]] = {}
         self._watermarks: list[int] = []
-        self._epoch = 0
+        self._epoch = 0 if snapshot is None else snapshot.epoch
         # checkpointed
         self._files: list[bytes] = [] if snapshot is None else list(snapshot.files)
         self._clock = max(processing_time, 0 if snapshot is None else snapshot.clock)
-        self._start(MIN_TIME if snapshot is None else snapshot.watermark)
+        self._started_at = -1 if snapshot is None else snapshot.clock
+        self._start(snapshot)
 
     # --- pushing records and time
 
@@ -168,6 +179,7 @@ class OperatorHarness:
         Afterwards the function reads committed state only, as at the start of any epoch.
         """
         self._chain.end_epoch()
+        self._chain.snapshot_state(self._epoch, self._clock)
         sections = self._chain.export_delta()
         data = b""
         if sections:
@@ -178,14 +190,18 @@ class OperatorHarness:
         return data
 
     def snapshot(self) -> Snapshot:
-        """End an epoch, and hand out the whole committed state with the clocks."""
+        """End an epoch, and hand out the whole committed state of this subtask with the clocks."""
         self.checkpoint()
-        files = self._files
-        if len(files) > 1:
-            sections = [section for file in files for section in decode_sections(file, "snapshot")]
+        sections = list(self._keyed_sections())
+        if len(self._files) > 1:
             limits = {operator.uid: operator.max_parallelism for operator in self._chain_plan.operators}
-            files = [encode_sections(merge_sections(sections, limits, keep_deletes=False))[0]]
-        return Snapshot(tuple(files), self._input_clock.current, self._clock)
+            marks = {operator.context.plan.uid: operator.current_watermark for operator in self._chain.operators}
+            times = CommittedTimes(self._clock, self._started_at, marks)
+            sections = merge_sections(sections, limits, keep_deletes=False, times=times)
+        for states in self._chain.operator_states:
+            sections += states.export_all()
+        files = (encode_sections(sections)[0],) if sections else ()
+        return Snapshot(files, self._input_clock.current, self._clock, self._epoch - 1)
 
     def restore(
         self, snapshot: Snapshot | bytes, *, parallelism: int | None = None, subtask: int | None = None
@@ -203,6 +219,13 @@ class OperatorHarness:
             **self._options,
         )
 
+    def operator_state(self, name: str) -> Any:
+        """What an operator state holds, as the function sees it: a list, or for broadcast state a dict."""
+        for states in self._chain.operator_states:
+            if name in {*states.get_registered_state_names(), *states.get_registered_broadcast_state_names()}:
+                return states.content(name)
+        raise StateError(f"{self._chain_plan.name!r} registered no operator state {name!r}")
+
     def close(self) -> None:
         """Close the function."""
         self._chain.close()
@@ -219,7 +242,7 @@ class OperatorHarness:
 
     def _apply(self, streams: list[DataStream]) -> DataStream:
         """Add the operators under test to the input streams."""
-        return apply_function(self._what, streams)
+        return apply_function(self._what, streams, self._broadcast)
 
     def _compile(self, what: Any, types: tuple[TypeInformation | None, ...]) -> tuple[JobPlan, str]:
         env = StreamExecutionEnvironment(Configuration())
@@ -251,26 +274,36 @@ class OperatorHarness:
         extractors: list[Callable[[list[Any]], list[Any]] | None] = [None] * self._chain_plan.head.inputs
         if self._chain_plan.head.keyed:
             for edge in plan.edges_into(self._chain_plan.id):
-                selector = pickle.loads(edge.partitioner).selector
-                extractors[edge.input_index] = key_extractor(self._chain_plan.head.name, selector)
+                if edge.kind is PartitionKind.KEY_GROUP:
+                    selector = pickle.loads(edge.partitioner).selector
+                    extractors[edge.input_index] = key_extractor(self._chain_plan.head.name, selector)
         return extractors
 
-    def _start(self, watermark: int) -> None:
-        chain = self._chain = Chain(self._chain_plan, {}, self.subtask, self.parallelism, self._settings)
-        for backend in chain.backends:
+    def _keyed_sections(self) -> Iterator[Section]:
+        """What the files have of this subtask's key groups."""
+        for backend in self._chain.backends:
             first, last = backend.groups.first, backend.groups.last
             for file in self._files:
-                chain.load(decode_sections(file, "snapshot", {backend.operator}, first, last))
+                sections = decode_sections(file, "snapshot", {backend.operator}, first, last)
+                yield from (section for section in sections if not is_operator_state(section))
+
+    def _start(self, snapshot: Snapshot | None) -> None:
+        watermark = MIN_TIME if snapshot is None else snapshot.watermark
+        chain = self._chain = Chain(self._chain_plan, {}, self.subtask, self.parallelism, self._settings)
+        chain.load(self._keyed_sections())
+        for file in self._files:
+            chain.load(filter(is_operator_state, decode_sections(file, "snapshot")))
         shown = next(operator for operator in chain.operators if operator.context.plan.uid == self._shown_uid)
         shown.output.connect(self._take, self._watermarks_append, None)
         shown.output.on_unread = self._take_side
         chain.restore_watermarks(watermark, {})
+        chain.set_processing_time(self._clock)
         head = self._chain_plan.head
         in_batch_mode = head.keyed and self._settings.runtime_mode == "BATCH"
         self._sorted = SortedInput(head.max_parallelism, _SORT_MEMORY, "the harness") if in_batch_mode else None
         channels = [Channel(number, 0) for number in range(len(self._extractors))]
         self._input_clock = InputClock(channels, watermark)
-        chain.open()
+        chain.open(None if snapshot is None else snapshot.epoch)
         self._begin_epoch()
 
     def _begin_epoch(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any, Final
 
 from tidemill.datastream.basic_functions import (
@@ -13,6 +14,7 @@ from tidemill.datastream.basic_functions import (
     MapFunction,
     ReduceFunction,
 )
+from tidemill.datastream.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from tidemill.datastream.data_stream import DataStream
 from tidemill.datastream.function_base import Function
 from tidemill.datastream.process_functions import (
@@ -21,6 +23,7 @@ from tidemill.datastream.process_functions import (
     KeyedProcessFunction,
     ProcessFunction,
 )
+from tidemill.datastream.state_descriptors import MapStateDescriptor
 
 #: The method of a stream that takes each kind of function.
 _METHODS: Final[dict[type, str]] = {
@@ -36,6 +39,8 @@ _METHODS_OF_TWO: Final[dict[type, str]] = {
     CoFlatMapFunction: "flat_map",
     CoProcessFunction: "process",
     KeyedCoProcessFunction: "process",
+    BroadcastProcessFunction: "process",
+    KeyedBroadcastProcessFunction: "process",
 }
 
 
@@ -50,13 +55,22 @@ def inputs_of(what: Any) -> int:
     return len(inspect.signature(what).parameters)
 
 
-def apply_function(what: Any, streams: list[DataStream]) -> DataStream:
-    """The stream that a function object, or a callable that builds on streams, makes of these."""
+def apply_function(what: Any, streams: list[DataStream], broadcast: Sequence[MapStateDescriptor] = ()) -> DataStream:
+    """The stream that a function object, or a callable that builds on streams, makes of these.
+
+    ``broadcast`` are the states that a function with a broadcast side has the second stream broadcast with.
+    """
     methods = _METHODS_OF_TWO if len(streams) == 2 else _METHODS
     method = next((name for kind, name in methods.items() if isinstance(what, kind)), None)
     if method is None:
         built: DataStream = what(*streams)
         return built
-    target: Any = streams[0].connect(streams[1]) if len(streams) == 2 else streams[0]
+    target: Any = streams[0]
+    if isinstance(what, (BroadcastProcessFunction, KeyedBroadcastProcessFunction)):
+        if not broadcast:
+            raise TypeError("a function with a broadcast side needs the descriptors of its states: broadcast=[...]")
+        target = target.connect(streams[1].broadcast(*broadcast))
+    elif len(streams) == 2:
+        target = target.connect(streams[1])
     applied: DataStream = getattr(target, method)(what)
     return applied

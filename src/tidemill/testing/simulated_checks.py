@@ -17,6 +17,7 @@ from tidemill.checkpoint.retention import kept_slots, names_referenced, waypoint
 from tidemill.checkpoint.snapshot_index import read_snapshot_index
 from tidemill.errors import TidemillError
 from tidemill.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from tidemill.state.operator_state import BROADCAST, LAYOUT, OPERATOR_STATE, is_operator_state
 from tidemill.state.sections import read_rows
 from tidemill.state.state_file import decode_sections
 from tidemill.state.tables import ListTable, MapTable, Table, ValueTable
@@ -56,10 +57,13 @@ def state_of(disk: Disk, head: Manifest) -> State:
     log = ManifestLog(disk, head.job_id)
     runs = committed_pieces(disk, log, head)
     tables: dict[tuple[str, str], Any] = {}
+    modes: dict[tuple[str, str], str] = {}
     operators = {section.operator for _, pieces in runs for piece in pieces for section in piece.sections}
     for piece, reader in pieces_for(disk, runs, operators, 0, 0xFFFF):
         for section in decode_sections(reader.read(), piece.file or reader.named_by):
             place = (section.operator, section.state)
+            if is_operator_state(section):
+                modes[place] = section.schema[OPERATOR_STATE]
             if place not in tables:
                 tables[place] = TimerQueue() if section.kind == "timer" else _TABLES[section.kind]()
             tables[place].load(read_rows(section))
@@ -67,11 +71,24 @@ def state_of(disk: Disk, head: Manifest) -> State:
     for (operator, state), table in tables.items():
         if state in (EVENT_TIMERS, PROCESSING_TIMERS):
             entries = {repr(timer): "" for timer in table.pending()}
+        elif (operator, state) in modes:
+            entries = _over_subtasks(modes[operator, state], table.layer(None).base)
         else:
             entries = {repr(key): repr(value) for key, value in table.layer(None).base.items()}
         if entries:
             found[operator, state] = entries
     return found
+
+
+def _over_subtasks(mode: str, stored: dict[int, Any]) -> dict[str, str]:
+    """Operator state as it is whatever the parallelism: the elements of all lists, what all copies of a map hold."""
+    if mode == BROADCAST:
+        return {repr(copy): "a copy" for copy in stored.values()}
+    if mode == LAYOUT:
+        counts = {len(stored), *stored.values()}
+        return {} if len(counts) == 1 else {f"written by {stored}": "but subtasks are as many as each says"}
+    elements = sorted(repr(element) for part in stored.values() for element in part)
+    return {"elements": repr(elements)} if elements else {}
 
 
 def check_log(disk: Disk) -> Iterator[str]:
@@ -91,16 +108,18 @@ def check_log(disk: Disk) -> Iterator[str]:
                 yield f"the takeover in slot {slot} is not of what was committed before it"
         elif manifest.epoch != before.epoch + 1 or manifest.lineage != before.lineage:
             yield f"epoch {manifest.epoch} of {manifest.lineage} in slot {slot} follows {before.epoch} of another"
-        elif not before.parallelism or manifest.parallelism == before.parallelism:
+        else:
             yield from _clocks(before, manifest)
         before = manifest
 
 
 def _clocks(before: Manifest, after: Manifest) -> Iterator[str]:
-    """Time never goes back, except where nobody knows whose clock it was after a change of parallelism."""
+    """Time never goes back. After a change of parallelism nobody knows whose clock was whose: the slowest counts."""
     for operator, marks in after.watermarks.items():
-        earlier = before.watermarks.get(operator, ())
-        if len(earlier) == len(marks) and any(new < old for new, old in zip(marks, earlier, strict=True)):
+        earlier = before.watermarks.get(operator, marks)
+        if len(earlier) != len(marks):
+            earlier = (min(earlier),) * len(marks)
+        if any(new < old for new, old in zip(marks, earlier, strict=True)):
             yield f"watermarks of {operator} went back in epoch {after.epoch}: {earlier} to {marks}"
     if after.clock < before.clock:
         yield f"processing time went back in epoch {after.epoch}"

@@ -11,6 +11,7 @@ from tidemill.config import ExecutionOptions, PipelineOptions
 from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
 from tidemill.runtime.coordinator import Coordinator
 from tidemill.runtime.launch import Launch, prepare
+from tidemill.runtime.rescaling import JobParallelism
 from tidemill.runtime.snapshots import Snapshots
 from tidemill.runtime.split_input import SplitInput
 from tidemill.runtime.warm import WarmChains
@@ -92,22 +93,24 @@ class Driver:
         inputs: dict[str, Input],
         settings: Settings,
         parallelism: int,
-        workers: list[WarmChains] | None = None,
+        earlier: Driver | None = None,
     ) -> None:
-        """``workers`` are those of an earlier attempt in the same process, with what they still hold."""
+        """``earlier`` is a failed attempt in the same process: its workers go on, and what clients asked it for."""
         # configuration
         self._world = world
         self._settings = settings
-        self._parallelism = parallelism
+        self._started_with = parallelism
         # transient
         launch = self._launch = compile_program(world, shape, inputs, settings, parallelism)
+        self._parallelism: JobParallelism = launch.parallelism(parallelism) if earlier is None else earlier._parallelism
+        workers = [WarmChains(settings.budget) for _ in range(settings.workers)] if earlier is None else earlier.workers
         bundle = dataclasses.replace(
             launch.bundle(world.storage), parcel_size=settings.parcel_size, inline_limit=settings.inline_limit
         )
         self.cluster = SimulatedCluster(
             bundle,
             placement_of(settings),
-            workers or [WarmChains(settings.budget) for _ in range(settings.workers)],
+            workers,
             world.meet,
             world.tell,
             world.enter,
@@ -121,7 +124,7 @@ class Driver:
         self.coordinator = Coordinator(
             bundle,
             self.cluster,
-            parallelism,
+            self._parallelism,
             launch.committers(),
             clock=lambda: _TICK * (self.coordinator.head.epoch + 1),
             snapshots=self.snapshots,
@@ -129,6 +132,11 @@ class Driver:
         self.sinks = tuple(name.removeprefix("sink-") for name in launch.committers() if name.startswith("sink-"))
         self._sources: SplitInput | None = None
         self._finished = False
+
+    @property
+    def workers(self) -> list[WarmChains]:
+        """The worker processes, with what they hold."""
+        return self.cluster.workers
 
     def run(self, epochs: int | None = None) -> None:
         """Run epochs, at most so many, until the input is used up."""
@@ -142,7 +150,8 @@ class Driver:
             self._finished = manifest.finished
             self._world.tell(
                 f"epoch {manifest.epoch} is done: slot {manifest.slot} of {manifest.lineage}, run {manifest.run}, "
-                f"{len(manifest.pieces)} pieces, {len(manifest.runs)} runs"
+                f"{len(manifest.pieces)} pieces, {len(manifest.runs)} runs, "
+                f"{sum(manifest.parallelism.values())} subtasks"
             )
             if epochs is not None:
                 epochs -= 1
@@ -156,7 +165,7 @@ class Driver:
         )
         self._world.tell(
             f"a driver took over: lineage {self.coordinator.lineage}, from epoch {head.epoch}, "
-            f"parallelism {self._parallelism}" + ("" if restored is not None else ", a new job")
+            f"parallelism {self._started_with}" + ("" if restored is not None else ", a new job")
         )
         return self._sources
 
@@ -167,6 +176,9 @@ class Driver:
         if trouble.what == "worker lost":
             self.cluster.kill_worker(trouble.choice % self._settings.workers)
             return
+        wanted = 1 + trouble.choice % min(6, self._settings.max_parallelism)
+        if trouble.what == "live rescale":
+            self._parallelism.request(wanted)
+            return
         self.coordinator.close()
-        widest = min(6, self._settings.max_parallelism)
-        raise RestartError(1 + trouble.choice % widest if trouble.what == "rescale" else self._parallelism)
+        raise RestartError(wanted if trouble.what == "rescale" else self._started_with)

@@ -7,7 +7,13 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from tidemill.common.typeinfo import Types
-from tidemill.datastream.basic_functions import AggregateFunction, MapFunction
+from tidemill.datastream.basic_functions import AggregateFunction, FlatMapFunction, MapFunction
+from tidemill.datastream.broadcast_functions import KeyedBroadcastProcessFunction
+from tidemill.datastream.checkpointed import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
 from tidemill.datastream.function_base import RuntimeContext
 from tidemill.datastream.output_tag import OutputTag
 from tidemill.datastream.process_functions import KeyedCoProcessFunction, KeyedProcessFunction
@@ -172,6 +178,74 @@ class Alarm(KeyedProcessFunction):
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
         self.due.clear()
         yield "rung", ctx.get_current_key(), timestamp
+
+
+class Triples(FlatMapFunction, CheckpointedFunction):
+    """Three records of a subtask at a time, whatever their keys; those that wait are operator state."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        self.stored = context.get_operator_state_store().get_list_state(ListStateDescriptor("waiting"))
+        self.waiting = list(self.stored.get())
+
+    def flat_map(self, value: Any) -> Iterable[Any]:
+        self.waiting.append(value)
+        if len(self.waiting) == 3:
+            yield "triple", value[0], tuple(record[2] for record in self.waiting)
+            self.waiting = []
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self.stored.update(self.waiting)
+
+
+class Hoard(MapFunction, CheckpointedFunction):
+    """Keeps all records it has seen: in a list that is dealt out, in one that all get, and as bytes."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        store = context.get_operator_state_store()
+        self.dealt = store.get_list_state(ListStateDescriptor("dealt", Types.LONG()))
+        self.shared = store.get_union_list_state(ListStateDescriptor("shared", Types.LONG()))
+        self.raw = list(context.get_raw_operator_state_inputs())
+
+    def map(self, value: Any) -> Any:
+        self.dealt.add(value[2])
+        self.shared.add(value[2])
+        self.raw.append(b"%d" % value[2])
+        return "kept", *value
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        output = context.get_raw_operator_state_output()
+        for partition in self.raw:
+            output.start_new_partition()
+            output.write(partition)
+
+
+LATEST: Final = MapStateDescriptor("latest", Types.STRING(), Types.LONG())
+
+
+class WithLatest(KeyedBroadcastProcessFunction):
+    """Puts beside each record what was broadcast last for its key; now and then all totals are taken back."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.descriptor = ValueStateDescriptor("total", Types.LONG(), default_value=0)
+        self.total = runtime_context.get_state(self.descriptor)
+
+    def process_element(self, value: Any, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterable[Any]:
+        self.total.update(self.total.value() + 1)
+        ctx.timer_service().register_event_time_timer((ctx.timestamp() or 0) + 60)
+        yield "record", value[0], value[2], ctx.get_broadcast_state(LATEST).get(value[0]), self.total.value()
+
+    def process_broadcast_element(self, value: Any, ctx: KeyedBroadcastProcessFunction.Context) -> None:
+        latest = ctx.get_broadcast_state(LATEST)
+        if value[2] % 5 == 0:
+            latest.remove(value[0])
+        else:
+            latest.put(value[0], value[2])
+        if value[2] % 7 == 0:
+            ctx.apply_to_keyed_state(self.descriptor, lambda key, state: state.clear())
+
+    def on_timer(self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext) -> Iterable[Any]:
+        latest = ctx.get_broadcast_state(LATEST)
+        yield "timer", ctx.get_current_key(), timestamp, tuple(latest.items()), self.total.value()
 
 
 class RandomAmount(MapFunction):

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterator
 
 from tidemill.errors import CheckpointOwnershipError, CorruptFileError, FencedError, TidemillError
-from tidemill.runtime.warm import WarmChains
 from tidemill.testing.simulated_checks import check_swept
 from tidemill.testing.simulated_driver import Driver, RestartError, Settings
 from tidemill.testing.simulated_jobs import Input
@@ -74,7 +73,7 @@ class SimulatedJob:
         self._waiting: list[Driver] = []
         self._turns: list[_Turn] = []
         self._in_the_middle: list[_Turn] = []
-        self._kept: list[WarmChains] | None = None
+        self._kept: Driver | None = None
         self._last: Driver | None = None
         # Each fault ends at most the driver it hits and those that had to give way; two more are for the sweep.
         self._starts_left = 4 + 3 * faults
@@ -141,13 +140,14 @@ class SimulatedJob:
         self.sinks = driver.sinks
         return driver
 
-    def _close(self, driver: Driver) -> list[WarmChains] | None:
+    def _close(self, driver: Driver) -> Driver | None:
+        """Put a driver away; what a new attempt in its process can go on with."""
         try:
             driver.coordinator.close()
         except KilledError:
             self._world.tell("the driver was killed while it was put away")
             return None
-        return driver.cluster.workers
+        return driver
 
     def _give_way(self, choice: int) -> None:
         """A driver stands still: another one takes over and runs up to three epochs, or up to the middle of one."""

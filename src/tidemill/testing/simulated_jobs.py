@@ -23,13 +23,17 @@ from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnume
 from tidemill.errors import GraphError
 from tidemill.testing.simulated_functions import (
     DICE,
+    LATEST,
     Alarm,
     Everything,
+    Hoard,
     Match,
     RandomAmount,
     Sort,
     Sums,
+    Triples,
     WindowSum,
+    WithLatest,
 )
 
 #: How far a record may be behind the latest one of its source.
@@ -217,6 +221,22 @@ def _alarms(streams: Streams) -> Mapping[str, DataStream]:
     return {"main": streams["a"].key_by(_first, Types.STRING()).process(Alarm()).uid("alarm")}
 
 
+def _operator_state(streams: Streams) -> Mapping[str, DataStream]:
+    # In the middle of a chain, and behind an exchange.
+    triples = streams["a"].map(tuple).flat_map(Triples()).uid("triples")
+    again = triples.map(lambda r: (r[1], 0, r[2])).rebalance().flat_map(Triples()).uid("again")
+    return {"main": triples, "again": again}
+
+
+def _hoards(streams: Streams) -> Mapping[str, DataStream]:
+    return {"main": streams["a"].rebalance().map(Hoard()).uid("hoard")}
+
+
+def _broadcast(streams: Streams) -> Mapping[str, DataStream]:
+    latest = streams["b"].rebalance().map(tuple).broadcast(LATEST)
+    return {"main": streams["a"].key_by(_first, Types.STRING()).connect(latest).process(WithLatest()).uid("latest")}
+
+
 def _random(streams: Streams) -> Mapping[str, DataStream]:
     return {"main": streams["a"].map(RandomAmount()).key_by(_second).process(Sums()).uid("sums")}
 
@@ -240,6 +260,9 @@ SHAPES: Final[dict[str, Shape]] = {
     "widths": Shape(_widths, ordered=False),
     "stateless": Shape(_stateless, ordered=False),
     "alarms": Shape(_alarms),
+    "operator-state": Shape(_operator_state, robust=False),
+    "hoards": Shape(_hoards, ordered=False),
+    "broadcast": Shape(_broadcast, sources=2, robust=False),
     "random": Shape(_random, random=True),
     "random-twice": Shape(_random_twice, random=True),
 }

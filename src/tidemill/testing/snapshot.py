@@ -16,18 +16,20 @@ _LENGTH = struct.Struct("<Q")
 class Snapshot:
     """Committed state of one or of all subtasks of an operator. ``bytes(snapshot)`` and ``from_bytes`` round-trip.
 
-    ``files`` are state files, oldest first; ``watermark`` and ``clock`` are event and processing time.
+    ``files`` are state files, oldest first; ``watermark`` and ``clock`` are event and processing time; ``epoch`` is the
+    number of the epoch it was taken after.
 
-    >>> Snapshot.from_bytes(bytes(Snapshot((b"one", b"two"), watermark=7, clock=3)))
-    Snapshot(files=(b'one', b'two'), watermark=7, clock=3)
+    >>> Snapshot.from_bytes(bytes(Snapshot((b"one", b"two"), watermark=7, clock=3, epoch=1)))
+    Snapshot(files=(b'one', b'two'), watermark=7, clock=3, epoch=1)
     """
 
     files: tuple[bytes, ...] = ()
     watermark: int = MIN_TIME
     clock: int = 0
+    epoch: int = 0
 
     def __bytes__(self) -> bytes:
-        header = json.dumps({"v": 1, "watermark": self.watermark, "clock": self.clock}).encode()
+        header = json.dumps({"v": 1, "watermark": self.watermark, "clock": self.clock, "epoch": self.epoch}).encode()
         return b"".join(_LENGTH.pack(len(part)) + part for part in (header, *self.files))
 
     @classmethod
@@ -43,7 +45,7 @@ class Snapshot:
         header = json.loads(parts[0])
         if header["v"] != 1:
             raise ValueError(f"a snapshot of version {header['v']} cannot be read, only of version 1")
-        return cls(tuple(parts[1:]), header["watermark"], header["clock"])
+        return cls(tuple(parts[1:]), header["watermark"], header["clock"], header["epoch"])
 
     @classmethod
     def of_all(cls, snapshots: Iterable[Snapshot]) -> Snapshot:
@@ -53,4 +55,5 @@ class Snapshot:
         """
         parts = list(snapshots)
         files = tuple(file for part in parts for file in part.files)
-        return cls(files, min(part.watermark for part in parts), max(part.clock for part in parts))
+        watermark, clock = min(part.watermark for part in parts), max(part.clock for part in parts)
+        return cls(files, watermark, clock, max(part.epoch for part in parts))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from tests.unit.checkpoint.examples import JOB, ack, piece
+from tidemill.checkpoint import restore
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.model import Epoch, Manifest, Piece, RunRef, SectionInfo, Slot
 from tidemill.checkpoint.names import manifest_name, snapshot_file_name, snapshot_id, snapshot_index_name
 from tidemill.checkpoint.protocol import Publish, apply_compaction, build_manifest
-from tidemill.checkpoint.restore import PieceCache, committed_pieces, pieces_for
+from tidemill.checkpoint.restore import PieceCache, PieceReader, committed_pieces, pieces_for
 from tidemill.checkpoint.snapshot_index import SnapshotIndex, encode_snapshot_index, write_snapshot_index
 from tidemill.checkpoint.storage import MemoryStorage
 from tidemill.errors import CorruptFileError
+from tidemill.state.state_file import RangeReader, Section, decode_sections, encode_sections
 
 NO_RUNS: tuple[RunRef, ...] = ()
 
@@ -128,6 +132,75 @@ def test_missing_and_stale_files_are_noticed(storage: CountingStorage, log: Mani
     storage.delete([manifest_name(head.slot)])
     with pytest.raises(CorruptFileError, match=rf"{manifest_name(head.slot)} is missing, but .* refers to it"):
         committed_pieces(storage, log, log.head)
+
+
+# --- a part of a large file
+
+
+def large(storage: MemoryStorage) -> PieceReader:
+    """A file of ten blocks: group g of operator a has the rows g * 100 to g * 100 + 99."""
+    table = pa.table(
+        {"key_group": pa.array([row // 100 for row in range(10_000)], pa.uint16()), "value": list(range(10_000))}
+    )
+    data, index = encode_sections([Section("a", "sum", "value", {}, table)], block_bytes=10_000)
+    storage.write("state/large", data)
+    infos = tuple(SectionInfo(e.operator, e.state, e.first_group, e.last_group, e.rows) for e in index)
+    digest = hashlib.sha256(data).hexdigest()
+    return PieceReader(storage, Piece(0, "a", len(data), digest, infos, file="state/large"), "manifests/1.tm")
+
+
+def values(reader: PieceReader, first: int, last: int) -> list[int]:
+    data = reader.for_groups({"a": (first, last)})
+    return [
+        value
+        for part in decode_sections(data, "state/large", {"a"}, first, last)
+        for value in part.table["value"].to_pylist()
+    ]
+
+
+@pytest.fixture
+def ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restore, "_READ_WHOLE", 1000)
+
+
+@pytest.mark.usefixtures("ranges")
+def test_a_part_of_a_large_file_is_read_by_ranges(storage: CountingStorage) -> None:
+    reader = large(storage)
+    assert isinstance(reader.for_groups({"a": (10, 19)}), RangeReader)
+    assert values(reader, 10, 19) == list(range(1000, 2000))
+    assert values(reader, 99, 200) == list(range(9900, 10_000))
+    assert values(reader, 0, 99) == list(range(10_000))
+
+
+@pytest.mark.usefixtures("ranges")
+def test_what_is_needed_as_a_whole_is_checked_as_a_whole(storage: CountingStorage) -> None:
+    reader = large(storage)
+    assert isinstance(reader.for_groups({"a": (0, 127)}), bytes)
+    changed = bytearray(storage.read("state/large"))
+    changed[200] ^= 1
+    storage.write("state/large", bytes(changed))
+    with pytest.raises(CorruptFileError, match="do not match their SHA-256"):
+        reader.for_groups({"a": (0, 127)})
+    with pytest.raises(CorruptFileError, match="block at offset 16 does not match its checksum"):
+        values(reader, 0, 5)
+    assert values(reader, 50, 50) == list(range(5000, 5100)), "a damaged block is no concern of those who need others"
+
+
+@pytest.mark.usefixtures("ranges")
+def test_a_large_file_of_another_length_or_none_at_all(storage: CountingStorage) -> None:
+    reader = large(storage)
+    good = storage.read("state/large")
+    for wrong in (good[:-1], good + b"x"):
+        storage.write("state/large", wrong)
+        with pytest.raises(CorruptFileError, match=rf"state/large \(named by manifests/1.tm\) .* not {len(good)}"):
+            reader.for_groups({"a": (3, 4)})
+    storage.write("state/large", good)
+    data = reader.for_groups({"a": (3, 4)})
+    storage.delete(["state/large"])
+    with pytest.raises(CorruptFileError, match=r"state/large is missing, but manifests/1\.tm refers to it"):
+        list(decode_sections(data, "state/large"))
+    with pytest.raises(CorruptFileError, match="is missing"):
+        reader.for_groups({"a": (3, 4)})
 
 
 def test_a_new_job_has_no_state(storage: CountingStorage) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from random import Random
 
 import pytest
@@ -385,6 +385,49 @@ def test_a_kill_before_the_deletes() -> None:
         collect_garbage(storage, log)
     assert storage.list() == before
     assert collect_garbage(storage, log)
+
+
+class DyingStorage(MemoryStorage):
+    """A copy of what another storage holds, whose owner is killed after some more deletes."""
+
+    def __init__(self, other: MemoryStorage, deletes: int | None) -> None:
+        super().__init__()
+        self._files = dict(other._files)
+        self.deletes = deletes
+
+    def delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            if self.deletes == 0:
+                raise KilledError
+            self.deletes = None if self.deletes is None else self.deletes - 1
+            super().delete([name])
+
+
+@pytest.mark.parametrize("successor", [False, True], ids=["the same driver", "a successor"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_sweep_killed_at_any_step_is_finished_by_the_next_one(seed: int, successor: bool) -> None:
+    world = World(Random(seed))
+    harmless = [World.write_delta, World.commit_epoch, World.begin_compaction, World.finish_compaction, World.take_over]
+    for _ in range(60):
+        world.random.choice(harmless)(world)
+
+    def swept(deletes: int | None) -> tuple[list[str], int]:
+        storage = DyingStorage(world.storage, deletes)
+        log = ManifestLog(storage, JOB, token=lambda: "f" * 16)
+        log._head = world.log.head
+        deleted: tuple[str, ...] = ()
+        with contextlib.suppress(KilledError):
+            deleted = collect_garbage(storage, log, world.compactions.keys)
+        storage.deletes = None
+        if successor:
+            log.open_lineage()
+        collect_garbage(storage, log, world.compactions.keys)
+        return storage.list(), len(deleted)
+
+    expected, steps = swept(None)
+    assert steps > 5
+    for deletes in range(steps):
+        assert swept(deletes)[0] == expected
 
 
 def test_a_long_running_job_keeps_few_files(tmp_path: object) -> None:

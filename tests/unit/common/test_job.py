@@ -64,13 +64,14 @@ def test_futures_that_fail_or_are_cancelled() -> None:
     assert str(cancelled) == "CompletableFuture[Completed exceptionally]"
 
 
-def test_a_job_client_has_all_of_pyflinks_methods() -> None:
+def test_a_job_client_has_all_of_pyflinks_methods_and_rescales() -> None:
     assert JobClient.__abstractmethods__ == {
         "cancel",
         "get_accumulators",
         "get_job_execution_result",
         "get_job_id",
         "get_job_status",
+        "rescale",
         "stop_with_savepoint",
         "trigger_savepoint",
     }

@@ -255,6 +255,9 @@ class FakeClient(JobClient):
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> Any:
         return None
 
+    def rescale(self, parallelism: Any) -> Any:
+        return None
+
     def get_accumulators(self) -> Any:
         return None
 

@@ -14,10 +14,14 @@ import pytest
 
 from tidemill.common import Configuration, Types
 from tidemill.datastream import (
+    BroadcastProcessFunction,
+    CheckpointedFunction,
+    CheckpointListener,
     CoMapFunction,
     DataStream,
     KeySelector,
     MapFunction,
+    MapStateDescriptor,
     OutputTag,
     ProcessFunction,
     RuntimeExecutionMode,
@@ -47,7 +51,7 @@ class Tagged(ProcessFunction):
         yield value
 
 
-class Buffering(MapFunction):
+class Buffering(MapFunction, CheckpointedFunction):
     def map(self, value: Any) -> Any:
         return value
 
@@ -58,7 +62,7 @@ class Buffering(MapFunction):
         pass
 
 
-class BufferingSink(SinkFunction):
+class BufferingSink(SinkFunction, CheckpointedFunction):
     def invoke(self, value: Any, context: SinkFunction.Context) -> None:
         pass
 
@@ -66,6 +70,19 @@ class BufferingSink(SinkFunction):
         pass
 
     def initialize_state(self, context: Any) -> None:
+        pass
+
+
+class Listening(MapFunction, CheckpointListener):
+    def map(self, value: Any) -> Any:
+        return value
+
+
+class Joining(BroadcastProcessFunction):
+    def process_element(self, value: Any, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterator[Any]:
+        yield value
+
+    def process_broadcast_element(self, value: Any, ctx: BroadcastProcessFunction.Context) -> None:
         pass
 
 
@@ -329,6 +346,7 @@ class TestSparkSources:
         [
             lambda stream: stream.map(identity).set_parallelism(2),
             lambda stream: stream.map(Buffering()),
+            lambda stream: stream.map(Listening()),
             lambda stream: stream.map(identity).disable_chaining(),
             lambda stream: stream.map(identity).start_new_chain(),
             lambda stream: stream.map(identity).slot_sharing_group("g"),
@@ -343,7 +361,30 @@ class TestSparkSources:
 
     def test_operator_state_elsewhere_may_be_chained(self, env: StreamExecutionEnvironment) -> None:
         env.from_sequence(1, 9).name("S").map(Buffering())
-        assert chains(compiled(env)) == ["S -> Map"]
+        plan = compiled(env)
+        assert chains(plan) == ["S -> Map"]
+        assert plan.chains[0].stateful
+        assert [operator.operator_state for operator in plan.chains[0].operators] == [False, True]
+
+    def test_a_listener_has_no_state_but_goes_on_from_its_own_attempt(self, env: StreamExecutionEnvironment) -> None:
+        env.from_sequence(1, 9).map(Listening())
+        (chain,) = compiled(env).chains
+        assert chain.stateful
+        assert [(operator.checkpointed, operator.operator_state) for operator in chain.operators] == [
+            (False, False),
+            (True, False),
+        ]
+
+    def test_a_broadcast_side_goes_to_all_subtasks(self, env: StreamExecutionEnvironment) -> None:
+        rules = env.from_collection([1]).broadcast(MapStateDescriptor("rules"))
+        spark_source(env).connect(rules).process(Joining())
+        plan = compiled(env)
+        joined = plan.chains[-1]
+        assert (joined.stateful, joined.head.operator_state, joined.parallelism) == (True, True, 2)
+        assert [(edge.input_index, edge.kind) for edge in plan.edges] == [
+            (0, PartitionKind.REBALANCE),
+            (1, PartitionKind.BROADCAST),
+        ]
 
     def test_a_union_of_sources_is_behind_an_exchange(self, env: StreamExecutionEnvironment) -> None:
         spark_source(env).union(spark_source(env)).map(identity)

@@ -68,19 +68,24 @@ class Job:
         self.recording = Recording()
         self.launch = launch(build, self.recording)
         self.engine = TamperingEngine(self.launch, self.storage, tamper)
+        self.parallelism = self.launch.parallelism(2)
         self.stats: list[EpochStats] = []
         self.clock = 0
         self.coordinator = Coordinator(
             self.launch.bundle(self.storage),
             self.engine,
-            2,
+            self.parallelism,
             self.launch.committers(),
             clock=lambda: self.clock,
             on_epoch=self.stats.append,
         )
         self.restored = self.coordinator.open()
         self.sources = SplitInput(
-            self.launch.plan, self.launch.split_sources(), self.coordinator.head.sources, 2, max_records=2
+            self.launch.plan,
+            self.launch.split_sources(),
+            self.coordinator.head.sources,
+            self.parallelism,
+            max_records=2,
         )
 
     def epoch(self) -> None:

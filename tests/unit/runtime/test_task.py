@@ -32,7 +32,7 @@ def context_of(job: JobBundle, **more: Any) -> EpochContext:
 
 def run_all(job: JobBundle, build: Any, **more: Any) -> list[Ack | Failure]:
     launched = launch(build)
-    inputs = SplitInput(launched.plan, launched.split_sources(), {}, 2, 10**6).next_input()
+    inputs = SplitInput(launched.plan, launched.split_sources(), {}, launched.parallelism(2), 10**6).next_input()
     engine = LocalEngine(job)
     return [read_report(report) for report in engine.run_epoch(context_of(job, **more), inputs)]
 
@@ -94,7 +94,7 @@ def test_a_failed_chain_is_closed_and_not_kept() -> None:
     job = bundle(build, parallelism=1)
     warm = WarmChains()
     launched = launch(build, parallelism=1)
-    inputs = SplitInput(launched.plan, launched.split_sources(), {}, 1, 10).next_input()
+    inputs = SplitInput(launched.plan, launched.split_sources(), {}, launched.parallelism(1), 10).next_input()
     splits = inputs.splits[0]
     out = list(execute_subtask(job, context_of(job), 0, 0, warm, iter(splits)))
     assert isinstance(read_report(out[-1][1]), Failure)

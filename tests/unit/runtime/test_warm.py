@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.unit.runtime.plans import bundle
-from tidemill.datastream import MapFunction
+from tidemill.datastream import CheckpointListener, ListCheckpointed, MapFunction
 from tidemill.runtime.chain import Chain, ChainSettings
 from tidemill.runtime.epoch import EpochContext
 from tidemill.runtime.warm import WarmChains
@@ -26,6 +26,23 @@ class ClosingBadly(Closing):
     def close(self) -> None:
         CLOSED.append("badly")
         raise RuntimeError("cannot close")
+
+
+class Remembering(Closing, ListCheckpointed, CheckpointListener):
+    """Has operator state, and notes what it hears."""
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> list[Any]:
+        return [checkpoint_id]
+
+    def restore_state(self, state: list[Any]) -> None:
+        pass
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        CLOSED.append(f"complete {checkpoint_id}")
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        CLOSED.append(f"aborted {checkpoint_id}")
+        raise RuntimeError("and nobody minds")
 
 
 def build(env: Any, function: Any = None) -> Any:
@@ -75,12 +92,74 @@ def test_another_subtask_job_lineage_or_parallelism_does_not_match() -> None:
     assert warm.take("unit", KEYED, 0, CONTEXT) is not None
 
 
+def test_chains_that_no_epoch_can_go_on_with_are_closed_wherever_a_task_comes_by() -> None:
+    warm = WarmChains()
+    for subtask in range(2):
+        warm.keep("unit", open_chain(STATELESS, subtask), previous(), "one")
+    kept = open_chain(KEYED, 1)
+    warm.keep("unit", kept, previous(), "two")
+    warm.keep("another job", open_chain(STATELESS), previous(), "one")
+    CLOSED.clear()
+    narrower = tuple(1 if chain.id == STATELESS.id else 2 for chain in PLAN.chains)
+    assert warm.take("unit", KEYED, 0, replace(CONTEXT, parallelism=narrower)) is None
+    assert CLOSED == ["closed", "closed"]
+    assert warm.take("unit", KEYED, 1, replace(CONTEXT, parallelism=narrower)) is kept
+    warm.retire("another job", replace(CONTEXT, lineage="later"))
+    assert CLOSED == ["closed"] * 3
+
+
+def test_what_another_attempt_of_a_subtask_leaves_takes_its_place() -> None:
+    warm, chain = WarmChains(), open_chain(STATELESS)
+    warm.keep("unit", open_chain(STATELESS), previous(), "one")
+    CLOSED.clear()
+    warm.keep("unit", chain, previous(), "two")
+    assert CLOSED == ["closed"]
+    assert warm.take("unit", STATELESS, 0, CONTEXT) is chain
+
+
 def test_a_chain_without_state_goes_on_but_not_in_a_rerun() -> None:
     warm, chain = WarmChains(), open_chain(STATELESS)
     warm.keep("unit", chain, previous(), "whoever")
     assert warm.take("unit", STATELESS, 0, CONTEXT) is chain
     warm.keep("unit", chain, CONTEXT, "whoever")
     assert warm.take("unit", STATELESS, 0, CONTEXT) is None  # its clock has moved already
+
+
+WITH_STATE = bundle(lambda env: build(env, Remembering())).plan.chains[STATELESS.id]
+
+
+def remembering(context: EpochContext) -> Chain:
+    CLOSED.clear()
+    chain = open_chain(WITH_STATE)
+    chain.begin_epoch(0, {})
+    chain.end_epoch()
+    chain.snapshot_state(context.epoch, 0)
+    return chain
+
+
+def test_a_chain_with_operator_state_goes_on_only_from_the_attempt_that_counted() -> None:
+    assert WITH_STATE.stateful
+    context = replace(CONTEXT, attempts={WITH_STATE.id: ("one", "two")})
+    warm, chain = WarmChains(), remembering(previous())
+    warm.keep("unit", chain, previous(), "another")
+    assert warm.take("unit", WITH_STATE, 0, context) is None
+    assert CLOSED == ["closed"]
+    chain = remembering(previous())
+    warm.keep("unit", chain, previous(), "one")
+    assert warm.take("unit", WITH_STATE, 0, context) is chain
+    chain.begin_epoch(0, {})
+    assert CLOSED == ["complete 1"]
+
+
+def test_a_chain_is_told_that_its_epoch_is_run_again() -> None:
+    warm = WarmChains()
+    warm.keep("unit", remembering(CONTEXT), CONTEXT, "one")
+    assert warm.take("unit", WITH_STATE, 0, replace(CONTEXT, run=1)) is None
+    assert CLOSED == ["aborted 2", "closed"]
+    # A second attempt of the same run may still be the one that does not count.
+    warm.keep("unit", remembering(CONTEXT), CONTEXT, "one")
+    assert warm.take("unit", WITH_STATE, 0, CONTEXT) is None
+    assert CLOSED == ["closed"]
 
 
 def test_chains_are_closed_when_they_are_given_up() -> None:

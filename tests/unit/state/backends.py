@@ -14,7 +14,8 @@ from tidemill.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from tidemill.state.backend import KeyedStateBackend
+from tidemill.state.backend import BackendPlace, KeyedStateBackend
+from tidemill.state.hashmap import HashMapBackend
 from tidemill.state.key_groups import KeyGroupRange
 from tidemill.state.state_file import decode_sections, encode_sections
 
@@ -25,7 +26,7 @@ def make_backend(
     parallelism: int = 1, subtask: int = 0, key_type: TypeInformation | None = None, operator: str = "op"
 ) -> KeyedStateBackend:
     groups = KeyGroupRange.for_subtask(MAX_PARALLELISM, parallelism, subtask)
-    return KeyedStateBackend(operator, f"operator {operator!r}", groups, MAX_PARALLELISM, key_type)
+    return HashMapBackend(BackendPlace(operator, f"operator {operator!r}", groups, MAX_PARALLELISM, key_type))
 
 
 def commit(backend: KeyedStateBackend) -> bytes | None:

@@ -91,6 +91,18 @@ def test_a_full_cache_empties_itself() -> None:
     assert len(cache) == 5
 
 
+def test_a_cache_forgets_keys_that_are_long_gone() -> None:
+    cache = GroupCache(16)
+    cache.groups(list(range(20_000)))
+    cache.trim(used=5000)
+    assert len(cache) == 20_000
+    cache.trim(used=4999)
+    assert len(cache) == 0
+    cache.groups(list(range(16_000)))
+    cache.trim(used=0)
+    assert len(cache) == 16_000, "a few are worth keeping in any case"
+
+
 def test_nan_keys_do_not_fill_the_cache() -> None:
     cache = GroupCache(16)
     assert len(set(cache.groups([float("nan") for _ in range(5)]))) == 1

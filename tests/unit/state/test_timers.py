@@ -128,6 +128,19 @@ STEPS = st.lists(
 )
 
 
+def test_timers_that_are_deleted_leave_nothing_behind() -> None:
+    queue = TimerQueue()
+    for key in range(1000):
+        queue.register(10**15 + key % 7, key)
+        queue.delete(10**15 + key % 7, key)
+        queue.register(10**15 + key % 7, key)
+        if key >= 10:
+            queue.delete(10**15 + (key - 10) % 7, key - 10)
+        queue.fold()
+        assert len(queue._heap) <= 2 * len(queue) + 64
+    assert sorted(queue.pending()) == sorted((10**15 + key % 7, key, None) for key in range(990, 1000))
+
+
 @settings(max_examples=100, deadline=None)
 @given(STEPS)
 def test_a_queue_is_a_sorted_set(steps: list[tuple[Any, ...]]) -> None:

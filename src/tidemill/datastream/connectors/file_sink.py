@@ -253,7 +253,8 @@ class _FileCommitter(Committer):
                     hidden.replace(final)
                     touched.add(final.parent)
                 except FileNotFoundError:
-                    if not final.exists():
+                    # A file that is gone after a restart was committed before, and has been taken away since.
+                    if not final.exists() and not part.again:
                         raise CheckpointError(
                             f"epoch {part.epoch} is committed, but its output file is gone: neither {hidden} nor "
                             f"{final} exists. Was the output directory cleaned while the job was running?"

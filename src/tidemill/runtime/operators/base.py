@@ -24,9 +24,11 @@ from tidemill.graph.plan import OperatorPlan
 from tidemill.metrics import MetricGroup
 from tidemill.runtime.failures import user_error
 from tidemill.runtime.metrics import OperatorMetrics
+from tidemill.runtime.operators.checkpointed import initialize, listens, snapshot
 from tidemill.runtime.output import Output
 from tidemill.runtime.records import MIN_TIME, Batch
 from tidemill.state.backend import KeyedStateBackend
+from tidemill.state.operator_state import OperatorStateBackend
 
 
 @dataclass
@@ -40,6 +42,7 @@ class OperatorContext:
     output: Output
     metrics: OperatorMetrics
     backend: KeyedStateBackend | None = None
+    operator_state: OperatorStateBackend | None = None
     job_parameters: dict[str, str] = field(default_factory=dict)
     runtime_mode: str = "STREAMING"
 
@@ -54,7 +57,8 @@ class Operator:
 
     The task calls, for an epoch: ``begin_epoch``, then any number of ``process`` and ``watermark``, then ``end_epoch``;
     ``end_input`` comes once before the last ``end_epoch`` of a bounded job. ``open`` and ``close`` frame the instance's
-    life, which spans many epochs on a warm worker.
+    life, which spans many epochs on a warm worker. Operators with operator state are told ``initialize_state`` before
+    ``open``, and ``snapshot_state`` after each ``end_epoch``; they emit nothing then.
     """
 
     def __init__(self, context: OperatorContext) -> None:
@@ -62,6 +66,45 @@ class Operator:
         self.output = context.output
         self.current_watermark = MIN_TIME
         self.processing_time = 0
+
+    @property
+    def record_timestamp(self) -> int | None:
+        """The event time of what is being processed, where keyed state must know it."""
+        return None
+
+    def initialize_state(self, restored: int | None) -> None:
+        """Set up operator state; ``restored`` is the epoch the job goes on from."""
+        states = self.context.operator_state
+        if states is not None:
+            for function in self.checkpointed():
+                self._told("initialize_state", initialize, function, states, FunctionContext(self.context), restored)
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
+        """The epoch is over: bring operator state up to date."""
+        states = self.context.operator_state
+        if states is not None:
+            for function in self.checkpointed():
+                self._told("snapshot_state", snapshot, function, states, checkpoint_id, timestamp)
+
+    def checkpoint_complete(self, checkpoint_id: int) -> None:
+        """An epoch that this instance took part in is committed."""
+        for function in filter(listens, self.checkpointed()):
+            self._told("notify_checkpoint_complete", function.notify_checkpoint_complete, checkpoint_id)
+
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """What this instance did in an epoch does not count; it is closed next."""
+        for function in filter(listens, self.checkpointed()):
+            self._told("notify_checkpoint_aborted", function.notify_checkpoint_aborted, checkpoint_id)
+
+    def checkpointed(self) -> list[Any]:
+        """The user functions that may take part in checkpoints."""
+        return self.functions()
+
+    def _told(self, method: str, call: Callable[..., None], *arguments: Any) -> None:
+        try:
+            call(*arguments)
+        except Exception as error:
+            raise self.failed(error, method=method) from error
 
     def open(self) -> None:
         """Open the user function."""

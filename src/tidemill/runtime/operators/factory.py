@@ -9,6 +9,7 @@ from typing import Any
 from tidemill.datastream import specs
 from tidemill.errors import GraphError, SerializationError
 from tidemill.runtime.operators.base import Operator, OperatorContext
+from tidemill.runtime.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastOperator
 from tidemill.runtime.operators.keyed import KeyedProcessOperator, ReduceOperator
 from tidemill.runtime.operators.sink import SinkOperator
 from tidemill.runtime.operators.stateless import (
@@ -36,12 +37,14 @@ _PLAIN: dict[type, Callable[[Any, OperatorContext], Operator]] = {
     specs.CoMapSpec: CoMapOperator,
     specs.CoFlatMapSpec: CoFlatMapOperator,
     specs.CoProcessSpec: CoProcessOperator,
+    specs.BroadcastProcessSpec: BroadcastProcessOperator,
     specs.TimestampsSpec: TimestampsOperator,
     specs.SinkSpec: SinkOperator,
 }
 _KEYED: dict[type, Callable[[Any, OperatorContext], Operator]] = {
     specs.ProcessSpec: KeyedProcessOperator,
     specs.CoProcessSpec: KeyedCoProcessOperator,
+    specs.BroadcastProcessSpec: KeyedBroadcastOperator,
 }
 
 

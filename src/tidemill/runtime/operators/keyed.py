@@ -76,6 +76,11 @@ class KeyedOperator(Operator):
     def functions(self) -> list[Any]:
         return [self.function]
 
+    @property
+    def record_timestamp(self) -> int | None:
+        context = self.function_context
+        return None if context.current_domain is TimeDomain.PROCESSING_TIME else context.current_timestamp
+
     def begin_epoch(self, processing_time: int) -> None:
         super().begin_epoch(processing_time)
         self._fire(self.backend.processing_timers, processing_time, TimeDomain.PROCESSING_TIME)
@@ -132,6 +137,8 @@ class KeyedOperator(Operator):
         extend = copying_extend(values) if self.backend.mutable else values.extend
         keys, context = self.backend.context, self.function_context
         record_keys = batch.keys or []
+        if self.backend.prefetches:
+            self.backend.prefetch(record_keys)
         value = None
         try:
             if batch.timestamps is None:
@@ -193,6 +200,8 @@ class ReduceOperator(Operator):
         keys, get, add = self._backend.context, self._state.get, self._state.add
         results: list[Any] = []
         record_keys = batch.keys or []
+        if self._backend.prefetches:
+            self._backend.prefetch(record_keys)
         value = None
         try:
             if self._batch_mode:

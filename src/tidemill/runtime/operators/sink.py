@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidemill.datastream.sinks import WriterContext
 from tidemill.datastream.specs import SinkSpec
 from tidemill.faults import reach
@@ -17,11 +19,18 @@ class SinkOperator(Operator):
         self._sink = spec.sink
         self.committables: tuple[bytes, ...] = ()
 
-    def open(self) -> None:
+    def initialize_state(self, restored: int | None) -> None:
         try:
             self._writer = self._sink.create_writer(self.context.subtask, self.context.parallelism)
         except Exception as error:
             raise self.failed(error, method="create_writer") from error
+        super().initialize_state(restored)
+
+    def checkpointed(self) -> list[Any]:
+        # The writer opens and closes the function of a FunctionSink; its state is ours to keep.
+        return [getattr(self._sink, "function", None)]
+
+    def open(self) -> None:
         try:
             self._writer.open(FunctionContext(self.context))
         except Exception as error:

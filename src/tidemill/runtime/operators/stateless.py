@@ -28,9 +28,14 @@ class ElementwiseOperator(Operator):
         super().__init__(context)
         self._function = spec.function
         self._call: Callable[[Any], Any] = method_of(spec.function, self.method)
+        self._timestamp: int | None = None
 
     def functions(self) -> list[Any]:
         return [self._function]
+
+    @property
+    def record_timestamp(self) -> int | None:
+        return self._timestamp
 
     def _apply(self, batch: Batch) -> list[Any]:
         """The function's result for each record."""
@@ -41,7 +46,12 @@ class ElementwiseOperator(Operator):
             else:
                 context, call = self.context.backend.context, self._call
                 results = []
-                if self.context.backend.mutable:
+                if self.context.backend.event_time_ttl and batch.timestamps is not None:
+                    for context.key, self._timestamp, value in zip(
+                        batch.keys, batch.timestamps, remaining, strict=True
+                    ):
+                        results.append(emitted(call(value)))
+                elif self.context.backend.mutable:
                     for context.key, value in zip(batch.keys, remaining, strict=True):
                         results.append(emitted(call(value)))
                 else:
@@ -50,6 +60,8 @@ class ElementwiseOperator(Operator):
         except Exception as error:
             record = batch.values[len(batch) - length_hint(remaining) - 1]
             raise self.failed(error, record=record, with_record=True) from error
+        finally:
+            self._timestamp = None
         return results
 
 
@@ -83,6 +95,7 @@ class FlatMapOperator(ElementwiseOperator):
         keys = None if self.context.backend is None else batch.keys
         context = None if self.context.backend is None else self.context.backend.context
         copies = self.context.backend is not None and self.context.backend.mutable
+        event_times = batch.timestamps if self.context.backend and self.context.backend.event_time_ttl else None
         call, extend = self._call, copying_extend(values) if copies else values.extend
         value = None
         try:
@@ -95,6 +108,8 @@ class FlatMapOperator(ElementwiseOperator):
                 for position, value in enumerate(batch.values):
                     if context is not None and keys is not None:
                         context.key = keys[position]
+                    if event_times is not None:
+                        self._timestamp = event_times[position]
                     before = len(values)
                     result = call(value)
                     if result is not None:
@@ -103,6 +118,8 @@ class FlatMapOperator(ElementwiseOperator):
                         timestamps += [batch.timestamps[position]] * (len(values) - before)
         except Exception as error:
             raise self.failed(error, record=value, with_record=True) from error
+        finally:
+            self._timestamp = None
         self.output.emit(values, timestamps)
 
 

@@ -32,6 +32,11 @@ class _TwoSided(Operator):
     def _side(self, number: int) -> Operator:
         raise NotImplementedError
 
+    @property
+    def record_timestamp(self) -> int | None:
+        first, second = self._sides
+        return second.record_timestamp if first.record_timestamp is None else first.record_timestamp
+
     def begin_epoch(self, processing_time: int) -> None:
         super().begin_epoch(processing_time)
         for side in self._sides:

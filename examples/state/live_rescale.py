@@ -1,0 +1,47 @@
+"""Live rescaling: a running job gets more subtasks, and its keys move to them with their state.
+
+Run it with ``python -m examples.state.live_rescale``; ``--target local`` runs it in this process, without Spark.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+
+from examples.support.target import environment
+from tidemill import state_processor
+from tidemill.common import Types
+from tidemill.datastream import KeyedProcessFunction, RuntimeContext, ValueStateDescriptor
+
+NUMBERS, KEYS = 2_000, 7
+
+
+class Count(KeyedProcessFunction):
+    """Counts, and emits nothing: the state is the result."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG(), 0))
+
+    def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterator[int]:
+        self.count.update(self.count.value() + 1)
+        yield from ()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        # Ten epochs with pauses: the job is sure to be running when it is rescaled.
+        pace = {"execution.epoch.max-records": f"{NUMBERS // 10}", "execution.epoch.min-interval": "200 ms"}
+        env = environment(__doc__, arguments, {"execution.checkpointing.dir": folder, **pace})
+        env.from_sequence(1, NUMBERS).key_by(lambda n: n % KEYS, Types.LONG()).process(Count()).uid("count")
+        job = env.execute_async("live rescale")
+        for width in (4, 3):
+            job.rescale({"count": width}).result()  # the first epoch of this width is committed
+            (operator,) = state_processor.read(folder).operators()
+            print(f"{operator.uid} runs in {operator.parallelism} subtasks")
+        job.get_job_execution_result().result()
+        counts = state_processor.read(folder).keyed_state("count", "count")
+        print(f"{sum(counts['value'].to_pylist())} of {NUMBERS} counted, for {len(counts)} keys")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""Operators over a stream of data and a broadcast stream."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from tidemill.common.typeinfo import BasicTypeInfo
+from tidemill.datastream.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from tidemill.datastream.specs import BroadcastProcessSpec
+from tidemill.datastream.state import BroadcastState, ReadOnlyBroadcastState
+from tidemill.datastream.state_descriptors import MapStateDescriptor, StateDescriptor
+from tidemill.errors import StateError
+from tidemill.runtime.emitted import copying_extend
+from tidemill.runtime.operators.base import FunctionContext, Operator, OperatorContext, method_of
+from tidemill.runtime.operators.keyed import KeyedContext, KeyedOperator
+from tidemill.runtime.records import MAX_TIME, Batch
+from tidemill.state.operator_maps import OperatorMapState, ReadOnlyMapState
+
+#: The method that registers a keyed state, by the kind of its descriptor.
+_GETTERS: Final = {
+    "value": "get_state",
+    "list": "get_list_state",
+    "map": "get_map_state",
+    "reducing": "get_reducing_state",
+    "aggregating": "get_aggregating_state",
+}
+#: Bytes of records held back in memory; what is more goes to a temporary file.
+_HELD_IN_MEMORY: Final = 32 << 20
+
+
+class BroadcastStates:
+    """The broadcast states of an operator, found by descriptor."""
+
+    def __init__(self, descriptors: Iterable[MapStateDescriptor], context: OperatorContext) -> None:
+        self._descriptors = {descriptor.name: descriptor for descriptor in descriptors}
+        self._context = context
+        self._states: dict[str, OperatorMapState] = {}
+        self._read_only: dict[str, ReadOnlyMapState] = {}
+
+    def open(self) -> None:
+        """Register all states; what was restored is in them afterwards."""
+        backend = self._context.operator_state
+        if backend is None:
+            raise StateError(f"{self._context.where} has no operator state")
+        for name, descriptor in self._descriptors.items():
+            state = self._states[name] = backend.get_broadcast_state(descriptor)
+            self._read_only[name] = ReadOnlyMapState(state, name, self._context.where)
+
+    def get(self, descriptor: MapStateDescriptor) -> OperatorMapState:
+        """A state to be changed."""
+        return self._states[self._known(descriptor)]
+
+    def read(self, descriptor: MapStateDescriptor) -> ReadOnlyMapState:
+        """A state to be read."""
+        return self._read_only[self._known(descriptor)]
+
+    def _known(self, descriptor: MapStateDescriptor) -> str:
+        name = descriptor.name
+        known = self._descriptors.get(name)
+        if known is descriptor:
+            return name
+        if known is None:
+            names = ", ".join(map(repr, self._descriptors))
+            raise StateError(
+                f"{self._context.where} has no broadcast state {name!r}; the stream was broadcast with {names}"
+            )
+        if known.type_info != descriptor.type_info:
+            raise StateError(
+                f"{self._context.where}: the stream was broadcast with {known!r}, but {descriptor!r} is asked for"
+            )
+        # The function has a copy of its own of an equal descriptor: it is looked at once.
+        self._descriptors[name] = descriptor
+        return name
+
+
+class _Clock:
+    """What both contexts of a function with a broadcast side know of the record at hand."""
+
+    def __init__(self, operator: Operator, states: BroadcastStates) -> None:
+        self._operator = operator
+        self._states = states
+        self.current_timestamp: int | None = None
+
+    def timestamp(self) -> int | None:
+        return self.current_timestamp
+
+    def current_processing_time(self) -> int:
+        return self._operator.processing_time
+
+    def current_watermark(self) -> int:
+        return self._operator.current_watermark
+
+
+class _DataContext(_Clock, BroadcastProcessFunction.ReadOnlyContext):
+    """The data side of a stream that is not keyed."""
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+        return self._states.read(state_descriptor)
+
+
+class _BroadcastContext(_Clock, BroadcastProcessFunction.Context):
+    """The broadcast side beside a stream that is not keyed."""
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        return self._states.get(state_descriptor)
+
+
+class _KeyedDataContext(KeyedContext, KeyedBroadcastProcessFunction.OnTimerContext):
+    """The data side of a keyed stream, also in a timer."""
+
+    def __init__(self, operator: KeyedOperator, states: BroadcastStates) -> None:
+        super().__init__(operator, operator.backend)
+        self._states = states
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+        return self._states.read(state_descriptor)
+
+
+class _KeyedBroadcastContext(_BroadcastContext, KeyedBroadcastProcessFunction.Context):
+    """The broadcast side beside a keyed stream."""
+
+    _operator: KeyedBroadcastOperator
+
+    def apply_to_keyed_state(self, state_descriptor: StateDescriptor, function: Any) -> None:
+        self._operator.apply_to_keyed_state(state_descriptor, method_of(function, "process"))
+
+
+class _HeldBack:
+    """Records in the order they came, on disk if they are many."""
+
+    def __init__(self) -> None:
+        # Closed as soon as it has been read; a subtask that fails first leaves that to the garbage collector.
+        self._file = tempfile.SpooledTemporaryFile(max_size=_HELD_IN_MEMORY, prefix="tidemill-held-")  # noqa: SIM115
+        self._batches = 0
+
+    def add(self, batch: Batch) -> None:
+        """Hold a batch back."""
+        pickle.dump((batch.values, batch.timestamps), self._file, 5)
+        self._batches += 1
+
+    def take(self) -> Iterator[Batch]:
+        """All batches; forgets them."""
+        self._file.seek(0)
+        for _ in range(self._batches):
+            yield Batch(*pickle.load(self._file))
+        self._batches = 0
+        self._file.close()
+
+
+def _run(operator: Operator, batch: Batch, context: _Clock, method: Callable[[Any, Any], Any], name: str) -> None:
+    """Call a method for every record of a batch, then hand on what it yielded."""
+    values: list[Any] = []
+    timestamps: list[int] | None = None if batch.timestamps is None else []
+    extend = copying_extend(values)
+    value = None
+    try:
+        for position, value in enumerate(batch.values):
+            before = len(values)
+            if batch.timestamps is not None:
+                context.current_timestamp = batch.timestamps[position]
+            result = method(value, context)
+            if result is not None:
+                extend(result)
+                if timestamps is not None and batch.timestamps is not None:
+                    timestamps += [batch.timestamps[position]] * (len(values) - before)
+    except Exception as error:
+        raise operator.failed(error, method=name, record=value, with_record=True) from error
+    finally:
+        context.current_timestamp = None
+    operator.output.emit_tagged(values, timestamps)
+
+
+class BroadcastProcessOperator(Operator):
+    """process over a stream that is not keyed and a broadcast stream."""
+
+    def __init__(self, spec: BroadcastProcessSpec, context: OperatorContext) -> None:
+        super().__init__(context)
+        self._function = spec.function
+        self._states = BroadcastStates(spec.descriptors, context)
+        self._data_context = _DataContext(self, self._states)
+        self._broadcast_context = _BroadcastContext(self, self._states)
+        # In BATCH mode the data side waits until the broadcast side is complete.
+        self._held = _HeldBack() if context.runtime_mode == "BATCH" else None
+
+    def functions(self) -> list[Any]:
+        return [self._function]
+
+    def initialize_state(self, restored: int | None) -> None:
+        self._states.open()
+        super().initialize_state(restored)
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        if input_index == 1:
+            method = self._function.process_broadcast_element
+            _run(self, batch, self._broadcast_context, method, "process_broadcast_element")
+        elif self._held is not None:
+            self._held.add(batch)
+        else:
+            self._process_data(batch)
+
+    def watermark(self, watermark: int) -> None:
+        if watermark == MAX_TIME and self._held is not None:
+            for batch in self._held.take():
+                self._process_data(batch)
+        super().watermark(watermark)
+
+    def _process_data(self, batch: Batch) -> None:
+        _run(self, batch, self._data_context, self._function.process_element, "process_element")
+
+
+class KeyedBroadcastOperator(KeyedOperator):
+    """process over a keyed stream and a broadcast stream."""
+
+    def __init__(self, spec: BroadcastProcessSpec, context: OperatorContext) -> None:
+        super().__init__(spec.function, context)
+        self._states = BroadcastStates(spec.descriptors, context)
+        self.function_context = _KeyedDataContext(self, self._states)
+        self._broadcast_context = _KeyedBroadcastContext(self, self._states)
+        self._hands_out_mutable = not all(isinstance(d.value_type_info, BasicTypeInfo) for d in spec.descriptors)
+
+    def initialize_state(self, restored: int | None) -> None:
+        self._states.open()
+        # What is yielded may be a value of broadcast state that the function changes later.
+        self.backend.mutable = self.backend.mutable or self._hands_out_mutable
+        super().initialize_state(restored)
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        if input_index == 0:
+            self.run(batch, self.function.process_element)
+            return
+        self.backend.context.leave()
+        method = self.function.process_broadcast_element
+        _run(self, batch, self._broadcast_context, method, "process_broadcast_element")
+
+    def apply_to_keyed_state(self, descriptor: StateDescriptor, visit: Callable[[Any, Any], None]) -> None:
+        """Call ``visit(key, state)`` for every key of this subtask that the state has something for."""
+        state = getattr(FunctionContext(self.context), _GETTERS[descriptor.kind])(descriptor)
+        keys = self.backend.context
+        try:
+            for keys.key in list(self.backend.keys(descriptor.name)):
+                visit(keys.key, state)
+        finally:
+            keys.leave()

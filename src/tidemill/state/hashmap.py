@@ -1,0 +1,30 @@
+"""The ``hashmap`` backend: committed state as live Python objects in the worker's memory."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidemill.state.backend import KeyedStateBackend
+from tidemill.state.sections import StateShape
+from tidemill.state.tables import ListTable, MapTable, Table, ValueTable
+from tidemill.state.timers import TimerQueue, Timers
+
+_TABLES: dict[str, type[Table]] = {"value": ValueTable, "list": ListTable, "map": MapTable}
+
+#: What an entry of state is taken to cost when memory is budgeted: a dict slot, a key and a small value.
+ENTRY_BYTES: Final = 200
+
+
+class HashMapBackend(KeyedStateBackend):
+    """Keyed state in memory."""
+
+    in_memory = True
+
+    def _new_table(self, name: str, shape: StateShape) -> Table:
+        return _TABLES[shape.kind]()
+
+    def _new_timers(self, name: str) -> Timers:
+        return TimerQueue()
+
+    def memory(self) -> int:
+        return self.entries() * ENTRY_BYTES

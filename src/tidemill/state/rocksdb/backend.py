@@ -1,0 +1,121 @@
+"""The ``rocksdb`` backend: committed state on local disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from tidemill.common.configuration import Configuration
+from tidemill.state.backend import BackendPlace, KeyedStateBackend, StateVersion
+from tidemill.state.hashmap import ENTRY_BYTES
+from tidemill.state.key_groups import GroupCache
+from tidemill.state.rocksdb.list_table import StoredListTable
+from tidemill.state.rocksdb.map_table import StoredMapTable
+from tidemill.state.rocksdb.settings import RocksDBSettings
+from tidemill.state.rocksdb.store import Store
+from tidemill.state.rocksdb.tables import StoredTable
+from tidemill.state.rocksdb.timers import StoredTimers
+from tidemill.state.rocksdb.value_table import StoredValueTable
+from tidemill.state.sections import StateShape
+from tidemill.state.state_file import Section
+from tidemill.state.timers import TimerQueue, Timers
+
+_TABLES: Final[dict[str, type[StoredTable]]] = {
+    "value": StoredValueTable,
+    "list": StoredListTable,
+    "map": StoredMapTable,
+}
+
+#: Keys whose group is kept in memory: a few batches of records.
+_KNOWN_GROUPS: Final = 100_000
+#: Up to this many entries are counted, which takes about 10 ms; of more, RocksDB's estimate is good enough.
+_COUNTED: Final = 10_000
+
+
+class RocksDBBackend(KeyedStateBackend):
+    """Keyed state in a RocksDB on local disk: as much as the disk holds, in as little memory as is configured."""
+
+    prefetches = True
+
+    def __init__(self, place: BackendPlace, settings: RocksDBSettings | None = None) -> None:
+        self._settings = settings or RocksDBSettings()
+        self._store = Store(place, self._settings)
+        self._parked_files = 0
+        super().__init__(place)
+        self._tables: dict[str, StoredTable] = {}  # type: ignore[assignment]
+        self._group_of = GroupCache(place.max_parallelism, _KNOWN_GROUPS)
+
+    @classmethod
+    def create(cls, place: BackendPlace, settings: Any) -> KeyedStateBackend:
+        return cls(place, settings)
+
+    @classmethod
+    def settings(cls, configuration: Configuration) -> RocksDBSettings:
+        return RocksDBSettings.of(configuration)
+
+    @property
+    def directory(self) -> str:
+        """Where the store is."""
+        return self._store.path
+
+    def prefetch(self, keys: list[Any]) -> None:
+        for table in self._tables.values():
+            table.prefetch(keys)
+
+    def fold(self, version: StateVersion | None = None) -> None:
+        with self._store.writing(self._whole(version)):
+            super().fold(version)
+
+    def version(self) -> StateVersion | None:
+        return self._store.version
+
+    def reset(self) -> None:
+        if self._store.version is not None:
+            self._store.reset()
+
+    def loaded(self, version: StateVersion) -> None:
+        with self._store.writing(self._whole(version)):
+            pass
+
+    def close(self, *, forget: bool = True) -> None:
+        self._unclaimed.clear()
+        self._store.close(remove=forget)
+
+    def entries(self) -> int:
+        rows = self._store.estimated_rows()
+        return super().entries() if rows <= _COUNTED else rows
+
+    def memory(self) -> int:
+        return sum(table.cached() for table in self._tables.values()) * ENTRY_BYTES
+
+    def _whole(self, version: StateVersion | None) -> StateVersion | None:
+        """A version that another worker could go on from: all of it must be in the store."""
+        return None if self._unclaimed or self._settings.timers_on_heap else version
+
+    def _new_table(self, name: str, shape: StateShape) -> StoredTable:
+        return _TABLES[shape.kind](name, shape, self._store, self._group_of, self._settings.cached_values)
+
+    def _new_timers(self, name: str) -> Timers:
+        if self._settings.timers_on_heap:
+            return TimerQueue()
+        return StoredTimers(name, self._store, self._settings.timer_cache)
+
+    def _slices(self, section: Section) -> Iterable[Section]:
+        """Parts of about the size of a write batch: they are Python objects for a moment."""
+        table = section.table
+        rows = max(1, table.num_rows * self._settings.write_batch // max(1, table.nbytes))
+        for start in range(0, table.num_rows, rows):
+            yield replace(section, table=table.slice(start, rows))
+
+    def _parked(self, section: Section) -> Section:
+        """On disk and mapped into memory: it takes none until it is read."""
+        self._parked_files += 1
+        path = Path(self._store.path) / f"section-{self._parked_files}.arrow"
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, section.table.schema) as writer:
+            writer.write_table(section.table)
+        with pa.memory_map(str(path)) as source:
+            return replace(section, table=pa.ipc.open_file(source).read_all())

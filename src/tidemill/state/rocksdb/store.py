@@ -1,0 +1,262 @@
+"""One local RocksDB: rows of bytes, written in batches together with the version they make.
+
+Nothing here is durable, and nothing needs to be: there is no write-ahead log. After a crash the store is as it was
+after one of its batches, in the order in which they were written; the version in it says which.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from rocksdict import Rdict, ReadOptions, WriteBatch, WriteOptions
+
+from tidemill.config import RocksDBOptions
+from tidemill.errors import LocalStateError
+from tidemill.state.backend import BackendPlace, StateVersion
+from tidemill.state.rocksdb.directories import directory_for
+from tidemill.state.rocksdb.settings import RocksDBSettings
+
+log = logging.getLogger(__name__)
+
+_META: Final = b"\0\0"
+_VERSION: Final = _META + b"version"
+_STATE: Final = _META + b"state/"
+#: Rows read at a time by a scan.
+_CHUNK: Final = 1000
+#: What a killed worker leaves on disk is at most this much older than what it had.
+_FLUSH_SECONDS: Final = 30.0
+
+
+class Store:
+    """A RocksDB in a directory of its own, owned by this process while it is open."""
+
+    def __init__(self, place: BackendPlace, settings: RocksDBSettings) -> None:
+        # configuration
+        self._where = place.where
+        self._settings = settings
+        self._directory, found = directory_for(place, settings.directories, settings.choice)
+        # transient
+        self.damaged = False
+        self._flushed = time.monotonic()
+        self._batch: WriteBatch | None = None
+        self._db: Rdict | None = None
+        # what the version says
+        self.version: StateVersion | None = None
+        #: Grows with every batch.
+        self.sequence = 0
+        self._states: dict[str, int] = {}
+        if found:
+            self._reopen()
+        else:
+            self._open()
+
+    @property
+    def path(self) -> str:
+        """The directory of the store."""
+        return str(self._directory.path)
+
+    # --- reading
+
+    def get(self, row: bytes) -> bytes | None:
+        """What is stored under a row."""
+        try:
+            return self._open_db().get(row)
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def get_many(self, rows: list[bytes]) -> list[bytes | None]:
+        """What is stored under several rows."""
+        try:
+            found: list[bytes | None] = self._open_db().get(rows)  # type: ignore[arg-type,assignment]
+        except Exception as error:
+            raise self._failed(error) from error
+        return found
+
+    def scan(self, start: bytes, end: bytes, chunk: int = _CHUNK) -> Iterator[tuple[bytes, bytes]]:
+        """The rows from ``start`` to before ``end``, in order, as they are when the scan comes to them."""
+        while True:
+            rows, written = self.first(start, end, chunk), self.sequence
+            for row in rows:
+                yield row
+                if self.sequence != written:
+                    start = row[0] + b"\0"
+                    break
+            else:
+                if len(rows) < chunk:
+                    return
+                start = rows[-1][0] + b"\0"
+
+    def first(self, start: bytes, end: bytes, count: int) -> list[tuple[bytes, bytes]]:
+        """The first rows from ``start`` to before ``end``. No iterator is left open behind it."""
+        try:
+            bounds = ReadOptions()
+            bounds.set_iterate_upper_bound(end)
+            rows: list[tuple[bytes, bytes]] = []
+            at = self._open_db().iter(read_opt=bounds)
+            at.seek(start)
+            while at.valid() and len(rows) < count:
+                rows.append((at.key(), at.value()))
+                at.next()
+            at.status()  # an iterator also ends where it meets damage
+        except Exception as error:
+            raise self._failed(error) from error
+        return rows
+
+    def estimated_rows(self) -> int:
+        """About how many rows there are."""
+        try:
+            return self._open_db().property_int_value("rocksdb.estimate-num-keys") or 0
+        except Exception as error:
+            raise self._failed(error) from error
+
+    # --- writing
+
+    @contextmanager
+    def writing(self, version: StateVersion | None) -> Iterator[WriteBatch]:
+        """A batch that is written at the end, all or nothing, and makes the store stand at ``version``.
+
+        None: at no version, until a later batch says so.
+        """
+        self.sequence += 1
+        batch = self._batch = WriteBatch(raw_mode=True)
+        try:
+            yield batch
+        finally:
+            self._batch = None
+        self.version = version
+        if version is None:
+            batch.delete(_VERSION)
+        else:
+            about = {"lineage": version.lineage, "slot": version.slot, "epoch": version.epoch, "seq": self.sequence}
+            batch.put(_VERSION, json.dumps(about).encode())
+        try:
+            db = self._open_db()
+            db.write(batch)
+            now = time.monotonic()
+            if now - self._flushed > _FLUSH_SECONDS:
+                self._flushed = now
+                self._directory.touch()
+                db.flush(wait=False)
+        except Exception as error:
+            raise self._failed(error) from error
+
+    @contextmanager
+    def joining(self) -> Iterator[WriteBatch]:
+        """The batch that is being written, or one of its own."""
+        if self._batch is not None:
+            yield self._batch
+        else:
+            with self.writing(None) as batch:
+                yield batch
+
+    def prefix(self, state: str) -> bytes:
+        """What the rows of a state begin with: two bytes."""
+        number = self._states.get(state)
+        if number is None:
+            number = self._states[state] = max(self._states.values(), default=0) + 1
+            self._put_state(state, number)
+        return number.to_bytes(2, "big")
+
+    def _put_state(self, state: str, number: int) -> None:
+        try:
+            self._open_db().put(_STATE + state.encode("utf-8", "surrogatepass"), number.to_bytes(2, "big"))
+        except Exception as error:
+            raise self._failed(error) from error
+
+    # --- opening and closing
+
+    def reset(self) -> None:
+        """Forget everything that is stored."""
+        self._close_db()
+        shutil.rmtree(self._directory.path / "db", ignore_errors=True)
+        self.version = None
+        self._open()
+        for state, number in self._states.items():
+            self._put_state(state, number)
+
+    def close(self, *, remove: bool) -> None:
+        """Close the store. Unless it is to be removed, or is of no use, the next worker at this place finds it."""
+        remove = remove or self.damaged or self.version is None
+        if not remove and self._db is not None:
+            try:
+                self._db.flush()
+            except Exception as error:
+                log.warning("%s: local state in %s could not be kept: %s", self._where, self.path, error)
+                remove = True
+        self._close_db()
+        self._directory.close(remove=remove)
+
+    def _open(self) -> None:
+        try:
+            db = self._db = Rdict(str(self._directory.path / "db"), self._settings.options())
+            options = WriteOptions()
+            options.disable_wal = True  # type: ignore[method-assign,assignment]  # a property, whatever the stubs say
+            db.set_write_options(options)
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def _reopen(self) -> None:
+        """Open what another worker left; if that is damaged, begin anew."""
+        try:
+            self._open()
+            self._read_meta()
+        except (LocalStateError, ValueError, KeyError):
+            self.damaged = False
+            self._states = {}
+            self.reset()
+
+    def _read_meta(self) -> None:
+        data = self.get(_VERSION)
+        if data is not None:
+            about = json.loads(data)
+            self.version = StateVersion(about["lineage"], about["slot"], about["epoch"])
+            self.sequence = about["seq"]
+        for row, number in self.scan(_STATE, _STATE + b"\xff"):
+            self._states[row[len(_STATE) :].decode("utf-8", "surrogatepass")] = int.from_bytes(number, "big")
+
+    def _close_db(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            try:
+                db.close()
+            except Exception as error:
+                log.warning("%s: local state in %s could not be closed: %s", self._where, self.path, error)
+
+    def _open_db(self) -> Rdict:
+        if self._db is None:
+            raise LocalStateError(f"the local state of {self._where} is closed")
+        return self._db
+
+    def _failed(self, error: Exception) -> LocalStateError:
+        """The error for what RocksDB raised. The store is of no use any more: the next one is built anew."""
+        if isinstance(error, LocalStateError):
+            return error
+        self.damaged = True
+        if (isinstance(error, OSError) and error.errno == errno.ENOSPC) or "No space left" in str(error):
+            return LocalStateError(
+                f"the disk of {self.path} is full, where {self._where} keeps its state. Make room, or name directories "
+                f"with more space in {RocksDBOptions.LOCAL_DIRECTORIES.key}"
+            )
+        log.warning(
+            "%s: local state in %s is damaged and will be built again from the checkpoint: %s",
+            self._where,
+            self.path,
+            error,
+        )
+        return LocalStateError(
+            f"the local state of {self._where} in {self.path} is damaged ({error}). Nothing is lost: it is built again "
+            "from the checkpoint"
+        )
+
+
+def end_of(prefix: bytes) -> bytes:
+    """The first row after all that begin with ``prefix``."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes((kept[-1] + 1,))

@@ -1,0 +1,127 @@
+"""Tables whose committed base is in a local store; the epoch's overlay is the one of all tables.
+
+Values and entries of maps are rows of their own. A list is as many rows as there were epochs that appended to it: a
+fold writes only what was appended. Iteration goes by key group and encoded key, that over a map by encoded user key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rocksdict import WriteBatch
+
+from tidemill.state.key_groups import GroupCache
+from tidemill.state.rocksdb.cache import ValueCache
+from tidemill.state.rocksdb.key_encoding import NONE_KEY, encode_key
+from tidemill.state.rocksdb.rows import KEY_AT, Place, RowMaker, original_of, place_of
+from tidemill.state.rocksdb.store import Store, end_of
+from tidemill.state.rocksdb.value_encoding import EntryCodec
+from tidemill.state.sections import StateShape
+from tidemill.state.tables import Layer, Rows, Table
+
+
+class StoredTable(Table):
+    """What tables in a store share."""
+
+    # What is read from a store is a new object each time, and what is written becomes bytes.
+    detached = staticmethod(lambda value: value)
+
+    def __init__(self, name: str, shape: StateShape, store: Store, group_of: GroupCache, cache_size: int) -> None:
+        super().__init__()
+        # configuration
+        self._store = store
+        self._maker = RowMaker(store.prefix(name), group_of)
+        self.codec = self._codec(shape)
+        # transient
+        #: Of the usual case without namespace, and of all other namespaces.
+        self.plain, self.named = ValueCache(cache_size), ValueCache(cache_size)
+
+    def _codec(self, shape: StateShape) -> EntryCodec:
+        raise NotImplementedError
+
+    def prefetch(self, keys: list[Any]) -> None:
+        """Read ahead what a batch of records with these keys will read."""
+
+    def cached(self) -> int:
+        """Number of values in memory."""
+        return len(self.plain) + len(self.named)
+
+    def row(self, key: Any, namespace: bytes) -> bytes:
+        """The row of a key, or what its rows begin with."""
+        return self._maker.row(key, namespace)
+
+    def settle(self) -> None:
+        with self._store.joining() as batch:
+            for layer in self._touched.values():
+                if layer.overlay:
+                    self._write(layer, batch)
+                    layer.overlay.clear()
+                layer.reads.clear()
+        # Layers are cheap to make again, and there may be as many as there are windows.
+        self._layers = {None: self._layers[None]} if None in self._layers else {}
+        self._touched = dict(self._layers)
+
+    def _write(self, layer: Layer, batch: WriteBatch) -> None:
+        raise NotImplementedError
+
+    def namespaces(self) -> list[Any]:
+        found = {place.namespace: None for place, _, _ in self.places()}
+        return list({**self._layers, **found})
+
+    def entries(self) -> int:
+        return sum(1 for _ in self._distinct())
+
+    def places(self) -> Iterator[tuple[Place, bytes, bytes]]:
+        """All rows, with what they are about."""
+        prefix = self._maker.prefix
+        for row, data in self._store.scan(prefix, end_of(prefix)):
+            place = place_of(row)
+            if data[0] & 1 and (original := original_of(data)) is not None:
+                place = Place(original[0], original[1], place.rest)
+            yield place, row, data
+
+    def _distinct(self) -> Iterator[tuple[Any, Any]]:
+        """The keys and namespaces that have rows."""
+        last = b""
+        for place, row, _ in self.places():
+            if row[: place.rest] != last:
+                last = row[: place.rest]
+                yield place.key, place.namespace
+
+    def export_all(self) -> Rows | None:
+        rows = Rows()
+        for namespace, key, user_key, value in self.scan():
+            rows.keys.append(key)
+            rows.namespaces.append(namespace)
+            rows.values.append(value)
+            if self.kind == "map":
+                rows.user_keys.append(user_key)
+        return rows if rows.keys else None
+
+    def _detach(self, overlay: dict[Any, Any]) -> None:
+        """What is written becomes bytes: nobody can change it."""
+
+
+class StoredBase:
+    """The committed entries of one namespace, read like a dict. ``reads`` are what this epoch has read."""
+
+    def __init__(self, table: Any, namespace: Any, layer: Layer, store: Store) -> None:
+        self.table = table
+        self.store = store
+        self.namespace = namespace
+        self.encoded = NONE_KEY if namespace is None else encode_key(namespace)
+        self.reads = layer.reads
+        self.cache: ValueCache = table.plain if namespace is None else table.named
+
+    def __iter__(self) -> Iterator[Any]:
+        for key, namespace in self.table._distinct():
+            if namespace == self.namespace:
+                yield key
+
+    def __contains__(self, key: Any) -> bool:
+        prefix = self.table.row(key, self.encoded)
+        return bool(self.store.first(prefix, end_of(prefix), 1))
+
+
+__all__ = ["KEY_AT", "StoredBase", "StoredTable"]

@@ -1,0 +1,134 @@
+"""Finding a job's committed epochs in a directory: which there are, and which can still be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.manifest import decode_manifest
+from tidemill.checkpoint.model import Manifest
+from tidemill.checkpoint.names import MANIFESTS, manifest_name, parse_manifest
+from tidemill.checkpoint.retention import names_referenced
+from tidemill.checkpoint.snapshot_index import read_snapshot_index
+from tidemill.checkpoint.storage import LocalStorage, Storage, storage_for
+from tidemill.checkpoint.storage_api import NotFoundError
+from tidemill.errors import CheckpointError
+
+__all__ = ["EpochInfo", "JobDirectory"]
+
+
+@dataclass(frozen=True)
+class EpochInfo:
+    """A committed epoch that can be read.
+
+    ``clock`` is its processing time in milliseconds, ``retained`` whether it is a checkpoint that is kept until it is
+    let go; others go as the job goes on. ``bytes`` is the size of its state in storage, some of which it shares.
+    """
+
+    epoch: int
+    slot: int
+    clock: int
+    retained: bool
+    finished: bool
+    bytes: int
+
+
+class JobDirectory:
+    """The directory of one job, for reading. Claims nothing and changes nothing: the job may run meanwhile."""
+
+    def __init__(self, storage: Storage, job_id: str, name: str) -> None:
+        self.storage = storage
+        self.job_id = job_id
+        self.name = name
+        self.log = ManifestLog(storage, job_id)
+
+    @classmethod
+    def open(cls, location: str | Storage, job_id: str | None = None) -> JobDirectory:
+        """The job in a directory, or the job of this id in a directory of several.
+
+        Raises :class:`CheckpointError` if there is none, or it is not clear which one is meant.
+        """
+        storage = location if isinstance(location, Storage) else storage_for(location, durable=False)
+        name = str(storage.root) if isinstance(storage, LocalStorage) else repr(storage)
+        if any(parse_manifest(found) for found in storage.list(MANIFESTS)):
+            return cls(storage, job_id or _owner(storage), name)
+        jobs = _jobs_in(storage)
+        if not jobs:
+            raise CheckpointError(f"{name} is not the directory of a job: there are no manifests in it")
+        if job_id is None and len(jobs) > 1:
+            raise CheckpointError(f"{name} holds several jobs; name one of them as job_id: {', '.join(jobs)}")
+        if job_id is not None and job_id not in jobs:
+            raise CheckpointError(f"{name} holds no job {job_id!r}, but {', '.join(jobs)}")
+        return cls.open(f"{name}/{job_id or jobs[0]}", job_id)
+
+    def manifest(self, epoch: int | None) -> Manifest:
+        """The manifest of an epoch, by default the last one.
+
+        Raises :class:`CheckpointError` that names those that can be read, if this one cannot.
+        """
+        if epoch is None:
+            head = self.log.read_head()
+            if head is None:
+                raise CheckpointError(f"{self.name} holds no committed epoch")
+            return head
+        for manifest in self._readable():
+            if manifest.epoch == epoch:
+                return manifest
+        epochs = ", ".join(str(info.epoch) for info in self.epochs())
+        raise CheckpointError(f"epoch {epoch} of job {self.job_id} cannot be read (any more); these can: {epochs}")
+
+    def epochs(self) -> list[EpochInfo]:
+        """The epochs that can be read, oldest first."""
+        found: dict[int, EpochInfo] = {}
+        retained: frozenset[int] | None = None
+        for manifest in self._readable():  # newest first: the last word on an epoch that was committed twice
+            if retained is None:
+                retained = frozenset(manifest.checkpoints)
+            size = sum(run.bytes for run in manifest.runs)
+            info = EpochInfo(
+                manifest.epoch, manifest.slot, manifest.clock, manifest.slot in retained, manifest.finished, size
+            )
+            found.setdefault(manifest.epoch, info)
+        return [found[epoch] for epoch in sorted(found)]
+
+    def is_readable(self, manifest: Manifest) -> bool:
+        """Whether everything the manifest refers to is still there."""
+        try:
+            names = names_referenced(
+                manifest, self.log.read, lambda snapshot: read_snapshot_index(self.storage, snapshot)
+            )
+        except CheckpointError:
+            return False
+        return all(self.storage.exists(name) for name in names)
+
+    def _readable(self) -> Iterator[Manifest]:
+        slots = sorted(filter(None, map(parse_manifest, self.storage.list(MANIFESTS))), reverse=True)
+        for slot in slots:
+            try:
+                manifest = self.log.read(slot)
+            except CheckpointError:  # gone meanwhile, or damaged
+                continue
+            if self.is_readable(manifest):
+                yield manifest
+
+
+def _jobs_in(storage: Storage) -> list[str]:
+    """The jobs whose directories are in a local directory; looks no deeper than that."""
+    if not isinstance(storage, LocalStorage) or not storage.root.is_dir():
+        return []
+    return sorted(child.name for child in storage.root.iterdir() if (child / MANIFESTS).is_dir())
+
+
+def _owner(storage: Storage) -> str:
+    """The id of the job a directory belongs to, by the newest manifest that can be read."""
+    failure: CheckpointError | None = None
+    for slot in sorted(filter(None, map(parse_manifest, storage.list(MANIFESTS))), reverse=True):
+        name = manifest_name(slot)
+        try:
+            return decode_manifest(storage.read(name), name).job_id
+        except NotFoundError:
+            continue
+        except CheckpointError as error:
+            failure = failure or error
+    raise failure or CheckpointError("the job was removed while it was being read")

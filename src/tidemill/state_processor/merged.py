@@ -1,0 +1,215 @@
+"""The last word on every entry over all runs, as a restore would load it, without the program and its classes.
+
+Values never become Python objects on the way to an Arrow table: which row has the last word on an entry is decided by
+keys, namespaces and a map's own keys, and the rows are then taken from the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.errors import SerializationError
+from tidemill.state.canonical_key import canonical_keys
+from tidemill.state.class_names import Loading
+from tidemill.state.column_codecs import codec_from_description, column_description
+from tidemill.state.merging import merge_columns
+from tidemill.state.state_file import Section
+from tidemill.state.tables import APPEND, CLEAR, DELETE
+from tidemill.state_processor.natural_arrays import TEXT, common_type, natural_array, natural_type, without_times
+from tidemill.state_processor.plain_values import plain_loading, shown
+
+__all__ = ["Entry", "StateSchema", "merged_entries", "merged_table"]
+
+#: Field metadata of a column of JSON text.
+_SHOWN: Final = {b"tidemill.shown": b"json"}
+#: Columns of a section and what they are called in a table.
+_NAMES: Final = {"key": "key", "namespace": "namespace", "user_key": "map_key", "value": "value"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a state. The value is a list for list state; a map state has an entry for each of its keys."""
+
+    key: Any
+    namespace: Any
+    map_key: Any
+    value: Any
+
+
+@dataclass(frozen=True)
+class StateSchema:
+    """The kind of a state, and the schema of the tables it is read as."""
+
+    kind: str
+    arrow: Any
+
+    @classmethod
+    def of(cls, where: str, sections: Sequence[tuple[str, Mapping[str, Any], Any]]) -> StateSchema:
+        """What holds all sections of a state, given as (kind, schema, Arrow schema), oldest first; ``where`` is for
+        errors. Raises :class:`SerializationError` for columns that no version of ours wrote."""
+        kind = sections[-1][0]
+        alike = [section for section in sections if section[0] == kind]
+        types: dict[str, list[Any]] = {}
+        with _decoding(where):
+            typed = _is_typed(alike[-1][1])
+            for _, _, schema in alike:
+                for column in _NAMES.keys() & set(schema.names):
+                    spec, empty, times = _column(schema.field(column), pa.array([], schema.field(column).type))
+                    types.setdefault(_NAMES[column], []).append(natural_type(spec, empty.type))
+                    if times is not None:
+                        types.setdefault("last_access", []).append(times.type)
+        if kind == "timer":
+            types["timestamp"] = types.pop("value")
+        order = [name for name in (*_NAMES.values(), "timestamp", "last_access") if name in types]
+        return cls(kind, pa.schema([_field(name, common_type(types[name], widen=typed)) for name in order]))
+
+
+def merged_table(sections: Sequence[Section], schema: StateSchema, *, allow_pickle: bool) -> Any:
+    """The entries that all sections together stand for, oldest section first, as a table; nothing is deleted in it."""
+    parts = [section for section in sections if section.kind == schema.kind]
+    if not parts:
+        return schema.arrow.empty_table()
+    loading = plain_loading(allow_pickle=allow_pickle)
+    with _decoding(_where(parts[0])):
+        simple = merge_columns(parts, keep_deletes=False) if schema.kind == "value" else None
+        if simple is not None:
+            parts = [Section(parts[-1].operator, parts[-1].state, "value", {}, simple)]
+            chosen: list[list[int]] | None = None
+        else:
+            chosen = _last_words(parts, schema.kind, loading)
+        first = None if chosen is None else pa.array([rows[0] for rows in chosen], pa.int64())
+        columns = []
+        for field in schema.arrow:
+            array = pa.concat_arrays([_output(part, field, loading) for part in parts])
+            if schema.kind == "list" and field.name in ("value", "last_access"):
+                columns.append(_joined(array, chosen or []))
+            else:
+                columns.append(array if first is None else array.take(first))
+        return pa.Table.from_arrays(columns, schema=schema.arrow)
+
+
+def merged_entries(
+    sections: Sequence[Section], kind: str, *, allow_pickle: bool, key: tuple[Any, Any] | None = None
+) -> Iterator[Entry]:
+    """As :func:`merged_table`, as Python values; with ``key`` = (key, namespace) in plain form, of that one only.
+
+    With ``allow_pickle`` values are what the program stored, which needs its classes; otherwise plain data. Raises
+    :class:`SerializationError` for a pickled value that may not be unpickled.
+    """
+    parts = [section for section in sections if section.kind == kind]
+    if not parts:
+        return
+    plain = plain_loading(allow_pickle=False)
+    with _decoding(_where(parts[0])):
+        chosen = _last_words(parts, kind, plain, key)
+        loading = Loading() if allow_pickle else plain
+        columns = {name: [v for part in parts for v in _values(part, name, loading)] for name in _NAMES}
+    for rows in chosen:
+        of_row = {name: shown(values[rows[0]]) for name, values in columns.items()}
+        if kind == "list":
+            of_row["value"] = [shown(value) for row in rows for value in columns["value"][row] or ()]
+        yield Entry(of_row["key"], of_row["namespace"], of_row["user_key"], of_row["value"])
+
+
+def _last_words(
+    parts: Sequence[Section], kind: str, loading: Loading, key: tuple[Any, Any] | None = None
+) -> list[list[int]]:
+    """The rows, counted over all parts, that make up each entry: one, or for lists those that were appended."""
+    entries: dict[Any, dict[Any, list[int]]] = {}
+    start = 0
+    for part in parts:
+        keys = canonical_keys(_values(part, "key", loading))
+        namespaces = _values(part, "namespace", loading)
+        inner = _values(part, "value" if kind == "timer" else "user_key", loading)
+        ops = part.table.column("op").to_pylist()
+        for row, (owner, op) in enumerate(zip(zip(keys, namespaces, strict=True), ops, strict=True), start):
+            if key is not None and owner != key:
+                continue
+            entry = entries.get(owner)
+            if entry is None:
+                entry = entries[owner] = {}
+            name = inner[row - start]
+            if op == CLEAR:
+                entry.clear()
+            elif op == DELETE:
+                entry.pop(name, None)
+            elif op == APPEND and name in entry:
+                entry[name].append(row)
+            else:
+                entry[name] = [row]
+            if not entry:
+                del entries[owner]
+        start += len(keys)
+    return [rows for entry in entries.values() for rows in entry.values()]
+
+
+def _values(part: Section, name: str, loading: Loading) -> list[Any]:
+    """A column as Python values; None for all where there is no such column."""
+    at = part.table.schema.get_field_index(name)
+    if at < 0:
+        return [None] * part.table.num_rows
+    codec = codec_from_description(column_description(part.table.schema.field(at)), loading=loading)
+    return [value for chunk in part.table.column(at).chunks if len(chunk) for value in codec.decode(chunk)]
+
+
+def _output(part: Section, field: Any, loading: Loading) -> Any:
+    """A column of a part in the type of the output's field."""
+    source = {"map_key": "user_key", "timestamp": "value", "last_access": "value"}.get(field.name, field.name)
+    at = part.table.schema.get_field_index(source)
+    if at < 0:
+        return pa.nulls(part.table.num_rows, field.type)
+    column = part.table.column(at)
+    array = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    spec, values, times = _column(part.table.schema.field(at), array)
+    if field.name != "last_access":
+        return natural_array(spec, values, field.type, loading)
+    return pa.nulls(part.table.num_rows, field.type) if times is None else times
+
+
+def _column(field: Any, array: Any) -> tuple[Mapping[str, Any], Any, Any]:
+    return without_times(column_description(field), array)
+
+
+def _joined(array: Any, chosen: list[list[int]]) -> Any:
+    """Lists made of several rows' lists, one after the other."""
+    if not chosen:
+        return array.slice(0, 0)
+    offsets = array.offsets.to_numpy()
+    rows = np.array([row for entry in chosen for row in entry], np.int64)
+    lengths = np.diff(offsets)[rows]
+    ends = np.cumsum(lengths)
+    # The elements of a row are at its offset and behind; in the result they are where the ones before them end.
+    elements = np.repeat(offsets[rows] - (ends - lengths), lengths) + np.arange(ends[-1])
+    last = np.cumsum([len(entry) for entry in chosen]) - 1
+    bounds = np.concatenate(([0], ends[last])).astype(np.int64)
+    return pa.LargeListArray.from_arrays(bounds, array.values.take(pa.array(elements)))
+
+
+def _is_typed(schema: Mapping[str, Any]) -> bool:
+    value = schema.get("types", {}).get("value")
+    return value is not None and value["kind"] != "pickled"
+
+
+def _field(name: str, kind: Any) -> Any:
+    return pa.field(name, kind, metadata=_SHOWN if kind == TEXT else None)
+
+
+def _where(section: Section) -> str:
+    return f"state {section.state!r} of the operator with uid {section.operator!r}"
+
+
+@contextmanager
+def _decoding(where: str) -> Iterator[None]:
+    """Turns what a forged or damaged column may raise into an error that names the state."""
+    try:
+        yield
+    except SerializationError as error:
+        raise SerializationError(f"{where}: {error}") from error
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise SerializationError(f"{where} does not match its description: {error!r}") from error

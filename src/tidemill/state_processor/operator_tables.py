@@ -1,0 +1,31 @@
+"""Operator state as tables: a row per element, whoever stored it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["operator_table"]
+
+
+def operator_table(table: Any, mode: str) -> Any:
+    """The table of an operator state, of which ``table`` has a row per subtask or, for broadcast state, per entry and
+    subtask; ``mode`` is how the state is dealt out."""
+    table = table.sort_by("key")
+    if mode == "broadcast":
+        return _one_copy(table)
+    lists = table.column("value").combine_chunks()
+    counts = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+    subtasks = table.column("key").to_numpy()
+    return pa.table({"subtask": pa.array(np.repeat(subtasks, counts)), "value": lists.flatten()})
+
+
+def _one_copy(table: Any) -> Any:
+    """All subtasks hold the same entries: those of the first one stand for all."""
+    if not len(table):
+        return table.drop_columns(["key"])
+    first = pc.min(table.column("key"))
+    return table.filter(pc.equal(table.column("key"), first)).drop_columns(["key"])

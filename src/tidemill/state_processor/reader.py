@@ -1,0 +1,284 @@
+"""Reading the state of a job as data: any committed epoch, as Arrow tables, Python values, Parquet or a DataFrame."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidemill.checkpoint.storage import Storage
+from tidemill.errors import ConfigurationError, CorruptFileError, StateError
+from tidemill.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from tidemill.state.canonical_key import canonical_key
+from tidemill.state.key_groups import key_group_of
+from tidemill.state_processor.catalog import Catalog, OperatorInfo, StoredState
+from tidemill.state_processor.job_directory import EpochInfo, JobDirectory
+from tidemill.state_processor.merged import Entry, StateSchema, merged_entries, merged_table
+from tidemill.state_processor.operator_tables import operator_table
+from tidemill.state_processor.plain_values import as_plain
+
+__all__ = ["SavepointReader", "read"]
+
+#: About how much of the files is read and merged at a time. A key group is never divided.
+_SLICE_BYTES: Final = 32 << 20
+#: Rows in a batch: enough for columnar work, little enough to be held many times.
+_BATCH_ROWS: Final = 64 << 10
+
+
+def read(
+    location: str | os.PathLike[str] | Storage,
+    epoch: int | None = None,
+    job_id: str | None = None,
+    *,
+    allow_pickle: bool = False,
+) -> SavepointReader:
+    """The state of a job as of a committed epoch, by default the last one.
+
+    ``location`` is the directory of a job, or one that holds the directories of several, of which ``job_id`` names one.
+    The job may be running: nothing is claimed, and nothing changed.
+
+    Files are not trusted. Unless ``allow_pickle`` is set, no code of theirs runs: nothing is unpickled, and no class
+    imported. Instances of dataclasses are structs (dicts), enum members are their names. Values of undeclared types
+    that had to be pickled are ``{"$pickle": base64}`` in tables, and cannot be had as Python values.
+
+    Raises :class:`~tidemill.errors.CheckpointError` if there is no such job or epoch.
+    """
+    directory = JobDirectory.open(location if isinstance(location, Storage) else os.fspath(location), job_id)
+    return SavepointReader(Catalog(directory, directory.manifest(epoch)), allow_pickle)
+
+
+class SavepointReader:
+    """The state of a job as of one committed epoch. Made by :func:`read`, or :meth:`SavepointReader.read`.
+
+    >>> from tidemill.testing import JobHarness
+    >>> def count(env, words):
+    ...     return words.map(lambda word: (word, 1)).key_by(0).sum(1).uid("count")
+    >>> with JobHarness(count, inputs=["words"]) as job:
+    ...     job.epoch(words=["a", "b", "a"])
+    ...     job.epoch(words=["b"])
+    ...     state = read(job.storage)
+    ...     before = read(job.storage, epoch=1)
+    >>> [(operator.uid, [info.name for info in operator.states]) for operator in state.operators()]
+    [('count', ['_reduce_state'])]
+    >>> state.keyed_state("count", "_reduce_state").sort_by("key").to_pydict()["value"]
+    [{'f0': 'a', 'f1': 2}, {'f0': 'b', 'f1': 2}]
+    >>> state.get("count", "_reduce_state", "b"), before.get("count", "_reduce_state", "b")
+    (('b', 2), ('b', 1))
+    """
+
+    def __init__(self, catalog: Catalog, allow_pickle: bool) -> None:
+        self._catalog = catalog
+        self._allow_pickle = allow_pickle
+
+    read = staticmethod(read)
+
+    @property
+    def job_id(self) -> str:
+        """The job's id."""
+        return self._catalog.directory.job_id
+
+    @property
+    def epoch(self) -> int:
+        """The epoch whose state this is."""
+        return self._catalog.manifest.epoch
+
+    def epochs(self) -> list[EpochInfo]:
+        """The epochs of the job that can be read now, oldest first: the last ones, and retained checkpoints."""
+        return self._catalog.directory.epochs()
+
+    def operators(self) -> list[OperatorInfo]:
+        """The operators that have state, with their states."""
+        with self._reading():
+            return self._catalog.operators()
+
+    def schema(self, uid: str, state: str) -> Any:
+        """The Arrow schema that :meth:`keyed_state` has."""
+        with self._reading():
+            return self._stored(uid, state).schema().arrow
+
+    def keyed_state(self, uid: str, state: str, *, key_groups: tuple[int, int] | None = None) -> Any:
+        """A keyed state as an Arrow table with ``key``, ``namespace`` if it has any, ``map_key`` for map state,
+        ``value``, and ``last_access`` (milliseconds) for state with a time to live.
+
+        One row per entry, as a restore would load it; a map state has one per entry of a map. ``key_groups`` takes only
+        the groups from the first to the last one. Columns of values that have no type in common are JSON text.
+        """
+        schema, batches = self._batches(uid, state, key_groups)
+        return pa.Table.from_batches(batches, schema=schema.arrow)
+
+    def iter_batches(
+        self, uid: str, state: str, *, key_groups: tuple[int, int] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """As :meth:`keyed_state`, a batch at a time, for state larger than memory: some key groups are held at once."""
+        return self._batches(uid, state, key_groups)[1]
+
+    def record_batches(self, uid: str, state: str, *, key_groups: tuple[int, int] | None = None) -> Any:
+        """As :meth:`iter_batches`, as a ``pyarrow.RecordBatchReader``, which DuckDB and others read as a stream."""
+        schema, batches = self._batches(uid, state, key_groups)
+        return pa.RecordBatchReader.from_batches(schema.arrow, batches)
+
+    def entries(self, uid: str, state: str, *, key_groups: tuple[int, int] | None = None) -> Iterator[Entry]:
+        """The entries as Python values: with ``allow_pickle`` what the program stored, otherwise plain data."""
+        stored = self._stored(uid, state)
+        kind = stored.schema().kind
+        for first, last in self._slices(stored, key_groups):
+            with self._reading():
+                sections = stored.read(first, last)
+            yield from merged_entries(sections, kind, allow_pickle=self._allow_pickle)
+
+    def get(self, uid: str, state: str, key: Any, namespace: Any = None) -> Any:
+        """The value of one key: a list for list state, a dict for map state, None if there is none.
+
+        Reads the key's group only. A key of a user class is given as an instance of it.
+        """
+        stored = self._stored(uid, state)
+        group = key_group_of(key, self._catalog.max_parallelism(uid))
+        wanted = (canonical_key(as_plain(key)), as_plain(namespace))
+        with self._reading():
+            kind = stored.schema().kind
+            sections = stored.read(group, group)
+        found = list(merged_entries(sections, kind, allow_pickle=self._allow_pickle, key=wanted))
+        if kind == "map":
+            return {entry.map_key: entry.value for entry in found} or None
+        return found[0].value if found else None
+
+    def timers(self, uid: str) -> Any:
+        """The pending timers of an operator as an Arrow table: ``domain`` ("event" or "processing"), ``timestamp``,
+        ``key`` and ``namespace``, in the order of their times within a domain."""
+        tables = []
+        with self._reading():
+            self._catalog.check_operator(uid)
+            for domain, state in (("event", EVENT_TIMERS), ("processing", PROCESSING_TIMERS)):
+                if self._catalog.has(uid, state):
+                    table = self._table(self._catalog.stored(uid, state)).sort_by("timestamp")
+                    tables.append(table.add_column(0, "domain", pa.array([domain] * len(table), pa.large_string())))
+        columns = [("domain", pa.large_string()), ("key", pa.null()), ("timestamp", pa.int64())]
+        if not tables:
+            return pa.schema(columns).empty_table()
+        return pa.concat_tables(tables, promote_options="permissive")
+
+    def operator_state(self, uid: str, state: str) -> Any:
+        """Operator state as an Arrow table with a row per element: ``subtask`` that stored it and ``value``; broadcast
+        state, which all subtasks have alike, has ``map_key`` and ``value``. Raw state is called ``__raw``."""
+        with self._reading():
+            stored = next(
+                (
+                    self._catalog.stored(uid, name)
+                    for name in (f"__operator:{state}", f"__broadcast:{state}", state)
+                    if self._catalog.has(uid, name)
+                ),
+                None,
+            )
+            stored = stored or self._catalog.stored(uid, state)  # raises
+            mode = stored.sections[-1][1].schema.get("operator_state")
+            if mode is None:
+                raise StateError(f"state {state!r} of the operator with uid {uid!r} is keyed state: use keyed_state()")
+            return operator_table(self._table(stored), mode)
+
+    def export(self, path: str | os.PathLike[str], uid: str, state: str, format: str = "parquet") -> int:  # noqa: A002
+        """Write a keyed state to a file, a batch at a time; returns the number of rows.
+
+        ``format`` is "parquet", which DuckDB, Spark and others read, or "arrow" (an Arrow IPC file). Either the whole
+        file is there afterwards, or none.
+        """
+        if format not in _WRITERS:
+            raise ConfigurationError(f"cannot export as {format!r}; formats are {', '.join(sorted(_WRITERS))}")
+        schema, batches = self._batches(uid, state, None)
+        target = Path(path)
+        unfinished = target.with_name(f".{target.name}.unfinished")
+        rows = 0
+        try:
+            with _WRITERS[format](str(unfinished), schema.arrow) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+                    rows += batch.num_rows
+            unfinished.replace(target)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        return rows
+
+    def to_dataframe(self, spark: Any, uid: str, state: str, *, partitions: int | None = None) -> Any:
+        """A keyed state as a Spark DataFrame with the columns of :meth:`keyed_state`.
+
+        Its partitions are ranges of key groups, read by the executors, which must reach the job's directory.
+        """
+        from tidemill.spark.state_reader import frame_of_parts
+
+        stored = self._stored(uid, state)
+        with self._reading():
+            schema = stored.schema()
+        cuts = self._slices(stored, None, partitions)
+        parts = [StatePart(stored, schema, first, last, self._allow_pickle) for first, last in cuts]
+        return frame_of_parts(spark, schema.arrow, parts)
+
+    def _stored(self, uid: str, state: str) -> StoredState:
+        with self._reading():
+            stored = self._catalog.stored(uid, state)
+        if "operator_state" in stored.sections[-1][1].schema:
+            raise StateError(
+                f"state {state!r} of the operator with uid {uid!r} is operator state: use operator_state()"
+            )
+        return stored
+
+    def _batches(
+        self, uid: str, state: str, key_groups: tuple[int, int] | None
+    ) -> tuple[StateSchema, Iterator[pa.RecordBatch]]:
+        stored = self._stored(uid, state)
+        with self._reading():
+            schema = stored.schema()
+        slices = self._slices(stored, key_groups)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for first, last in slices:
+                with self._reading():
+                    part = StatePart(stored, schema, first, last, self._allow_pickle)
+                    table = part.table()
+                yield from table.to_batches(max_chunksize=_BATCH_ROWS)
+
+        return schema, batches()
+
+    def _table(self, stored: StoredState) -> Any:
+        return StatePart(stored, stored.schema(), 0, 0xFFFF, self._allow_pickle).table()
+
+    def _slices(
+        self, stored: StoredState, key_groups: tuple[int, int] | None, count: int | None = None
+    ) -> list[tuple[int, int]]:
+        """Ranges of key groups that are read one after the other, or each by a task."""
+        first, last = key_groups or (0, self._catalog.max_parallelism(stored.operator) - 1)
+        if not 0 <= first <= last:
+            raise StateError(f"key groups {first} to {last} are none: give the first and the last one, from 0")
+        groups = last - first + 1
+        parts = max(1, min(groups, count or -(-stored.bytes // _SLICE_BYTES)))
+        return [(first + groups * i // parts, first + groups * (i + 1) // parts - 1) for i in range(parts)]
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except CorruptFileError as error:
+            raise self._catalog.explained(error) from error
+
+
+@dataclass(frozen=True)
+class StatePart:
+    """Some key groups of a state, to be read by whoever gets this."""
+
+    stored: StoredState
+    schema: StateSchema
+    first: int
+    last: int
+    allow_pickle: bool
+
+    def table(self) -> Any:
+        """Their entries."""
+        sections = self.stored.read(self.first, self.last)
+        return merged_table(sections, self.schema, allow_pickle=self.allow_pickle)
+
+
+_WRITERS: Final[dict[str, Callable[[str, Any], Any]]] = {"parquet": pq.ParquetWriter, "arrow": pa.ipc.new_file}

@@ -1,0 +1,26 @@
+"""What the tests of stores share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tidemill.state.backend import BackendPlace
+from tidemill.state.key_groups import KeyGroupRange
+from tidemill.state.rocksdb import RocksDBBackend, RocksDBSettings
+from tidemill.state.rocksdb.store import Store
+
+MAX_PARALLELISM = 16
+
+
+def place(subtask: int = 0, *, program: str = "p", job_id: str = "job", parallelism: int = 1) -> BackendPlace:
+    groups = KeyGroupRange.for_subtask(MAX_PARALLELISM, parallelism, subtask)
+    return BackendPlace("op", "operator 'op'", groups, MAX_PARALLELISM, job_id=job_id, subtask=subtask, program=program)
+
+
+def open_store(directory: Path, **options: Any) -> Store:
+    return Store(place(**options), RocksDBSettings(directories=(str(directory),)))
+
+
+def open_backend(directory: Path, settings: dict[str, Any] | None = None, **options: Any) -> RocksDBBackend:
+    return RocksDBBackend(place(**options), RocksDBSettings(directories=(str(directory),), **(settings or {})))
