@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.jobs import collected, durable, environment, eventually
+from tidemill.checkpoint.storage import storage_for
 from tidemill.common import Encoder, JobStatus, Row, Types
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext, SinkFunction
 from tidemill.datastream.state import ValueStateDescriptor
-from tidemill.errors import JobCancelledError
+from tidemill.errors import JobCancelledError, UserCodeError
+from tidemill.spark.parquet_input import materialise
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -319,3 +323,76 @@ def test_a_job_started_from_another_thread_leaves_the_session_as_it_is(spark: Sp
     thread.join()
     assert sorted(found) == list(range(1, 11))
     assert spark.range(3).count() == 3
+
+
+def test_a_cancelled_stream_keeps_the_input_of_its_bounded_sources(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+
+    def start(partitions: int) -> Any:
+        env = environment(durable(tmp_path / "checkpoints", **{"execution.epoch.max-records": "10"}))
+        stream = env.read_json(str(source), "k STRING", watch=True).map(lambda row: row.k, Types.STRING())
+        frame = spark.range(0, 40, 1, partitions).selectExpr("concat('row', id) as v")
+        stream.union(env.from_dataframe(frame, Types.STRING())).sink_to(files(tmp_path / "out"))
+        return env.execute_async("stream and frame")
+
+    client = start(4)
+    eventually(lambda: len(written(tmp_path / "out")) >= 10)
+    client.cancel().result(60)
+    # The same rows, but cut differently: the position of the first start means nothing in them.
+    client = start(2)
+    (source / "1.json").write_text('{"k": "streamed"}\n')
+    eventually(lambda: len(written(tmp_path / "out")) >= 41)
+    client.cancel().result(60)
+    assert written(tmp_path / "out") == sorted(["streamed", *(f"row{n}" for n in range(40))])
+
+
+class Unlucky(KeyedProcessFunction):
+    """Its timer, which fires between two batches, takes long and fails."""
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        if value.k == "first":
+            ctx.timer_service().register_processing_time_timer(ctx.timer_service().current_processing_time() + 200)
+        yield value.k
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
+        time.sleep(3)
+        raise OSError("the service is away")
+
+
+def test_a_batch_that_waits_while_an_epoch_fails_is_not_taken_as_done(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    env = environment(durable(tmp_path / "checkpoints"))
+    stream = env.read_json(str(source), "k STRING", {"cleanSource": "delete"}, watch=True)
+    stream.key_by(lambda row: row.k).process(Unlucky()).sink_to(files(tmp_path / "out"))
+    (source / "0.json").write_text('{"k": "first"}\n')
+    client = env.execute_async("unlucky")
+    eventually(lambda: written(tmp_path / "out") == ["first"])
+    time.sleep(1)
+    (source / "1.json").write_text('{"k": "second"}\n')
+    with pytest.raises(UserCodeError, match="the service is away"):
+        client.get_job_execution_result().result(60)
+    (location,) = (tmp_path / "checkpoints" / "job" / "spark").iterdir()
+    assert [commit.name for commit in (location / "commits").glob("[0-9]*")] == ["0"]
+    assert (source / "1.json").exists()
+
+
+def test_two_drivers_that_start_together_materialise_one_input(spark: SparkSession, tmp_path: Path) -> None:
+    storage = storage_for(str(tmp_path))
+    frame = spark.range(0, 100, 1, 2)
+    found: list[Path] = []
+
+    def start() -> None:
+        found.append(materialise(frame, storage, tmp_path, "source"))
+
+    threads = [threading.Thread(target=start) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(found) == 2
+    assert len(set(found)) == 1
+    assert sum(pq.read_metadata(path).num_rows for path in found[0].glob("*.parquet")) == 100
+    assert materialise(frame, storage, tmp_path, "source") == found[0]
+    assert [path.name for path in found[0].parent.iterdir() if path.is_dir()] == [found[0].name]

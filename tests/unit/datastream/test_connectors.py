@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tidemill.common import Encoder, Row
+from tidemill.common import Configuration, Encoder, Row
+from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.collect import CollectedResults, CollectSink
 from tidemill.datastream.connectors.collection import CollectionSource
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, OutputFileConfig, RollingPolicy
@@ -374,3 +375,26 @@ class ByFirstLetter(BucketAssigner):
 
     def get_bucket_id(self, value: Any, timestamp: int | None, processing_time: int) -> str:
         return self.before + str(value[0])
+
+
+def test_files_that_were_taken_away_do_not_keep_a_job_from_starting_again(tmp_path: Path) -> None:
+    def run() -> None:
+        options = {
+            "execution.target": "local",
+            "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+            "execution.job-id": "job",
+        }
+        env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(options))
+        sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
+        env.from_sequence(1, 20).map(str).sink_to(sink)
+        env.execute("files")
+
+    def shown() -> list[Path]:
+        return [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+
+    run()
+    assert shown()
+    for path in shown():
+        path.unlink()
+    run()  # the finished job looks once more whether its last files are in place
+    assert shown() == []

@@ -39,7 +39,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def commit(backend: KeyedStateBackend) -> int:
-    rows = sum(section.table.num_rows for section in backend.export_delta())
+    rows: int = sum(section.table.num_rows for section in backend.export_delta())
     backend.fold()
     backend.begin_epoch()
     return rows
