@@ -11,6 +11,7 @@ import pytest
 from tests.contract.keyed_state import KINDS, NOTHING, NewBackend, Operator, commit
 from tidemill.common import Types
 from tidemill.datastream.state import ValueStateDescriptor
+from tidemill.errors import InvalidKeyError
 
 WINDOW, LATER, LATEST = (0, 10), (10, 20), (20, 30)
 
@@ -249,7 +250,6 @@ def test_user_keys_that_are_equal_are_one_entry(operator: Operator, settle: Call
     assert dict(operator.at("a").map.items()) == {1: 2, 0: 2, "1": 3, b"1": 4}
 
 
-@pytest.mark.xfail(strict=True, reason="NaN is as many user keys as there are NaN objects")
 def test_nan_is_one_user_key(operator: Operator) -> None:
     one, other = float("nan"), float("nan")
     operator.at("a").map.put(one, 1)
@@ -260,6 +260,14 @@ def test_nan_is_one_user_key(operator: Operator) -> None:
     operator.commit()
     assert list(operator.at("a").map.values()) == [2]
     assert operator.at("a").map.get(one) == 2
+
+
+def test_a_user_key_that_a_restore_could_not_find_again_is_refused(operator: Operator) -> None:
+    for key in (object(), lambda: None):
+        with pytest.raises(InvalidKeyError):
+            operator.at("a").map.put(key, 1)
+    with pytest.raises(InvalidKeyError):
+        operator.at("a").map.put_all({object(): 1})
 
 
 # --- reducing and aggregating

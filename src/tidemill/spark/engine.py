@@ -82,7 +82,10 @@ class SparkEngine:
             self._context.setLocalProperty(EPOCH_PROPERTY, None)  # type: ignore[arg-type]
 
     def merge(self, slices: Sequence[Slice]) -> list[Piece | None]:
-        """Merge slices of a background snapshot in small tasks of their own, in a pool that yields to epochs."""
+        """Merge slices of a background snapshot in small tasks of their own, in a pool that yields to epochs.
+
+        In a session that the program brought along, the pool has no more than its fair share (``fairscheduler.xml``).
+        """
         self._context.setLocalProperty("spark.scheduler.pool", "tidemill-background")
         with translated():
             stages = self._background

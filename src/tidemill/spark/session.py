@@ -19,6 +19,7 @@ FAST_SETTINGS: Final[dict[str, str]] = {
     "spark.shuffle.reduceLocality.enabled": "false",
     "spark.locality.wait": "100ms",
     "spark.scheduler.mode": "FAIR",
+    "spark.scheduler.allocation.file": Path(__file__).with_name("fairscheduler.xml").as_uri(),
     # An executor that is gone does not come back: ask it for its shuffle files for half a second, not for fifteen.
     "spark.shuffle.io.maxRetries": "3",
     "spark.shuffle.io.retryWait": "150ms",

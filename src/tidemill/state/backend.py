@@ -207,7 +207,6 @@ class KeyedStateBackend(ABC):
         """The last delta is committed, by the manifest that ``version`` names: make it the base."""
         for table in self._all_tables():
             table.fold()
-        self._group_of.trim(self.entries())
 
     def discard(self) -> None:
         """The last epoch did not count: go back to the base."""

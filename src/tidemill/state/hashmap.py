@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidemill.state.backend import KeyedStateBackend
+from tidemill.state.backend import KeyedStateBackend, StateVersion
 from tidemill.state.sections import StateShape
 from tidemill.state.tables import ListTable, MapTable, Table, ValueTable
 from tidemill.state.timers import TimerQueue, Timers
@@ -19,6 +19,10 @@ class HashMapBackend(KeyedStateBackend):
     """Keyed state in memory."""
 
     in_memory = True
+
+    def fold(self, version: StateVersion | None = None) -> None:
+        super().fold(version)
+        self._group_of.trim(self.entries())
 
     def _new_table(self, name: str, shape: StateShape) -> Table:
         return _TABLES[shape.kind]()

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tidemill.datastream.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from tidemill.state.canonical_key import SIMPLE_TYPES, canonical_key
 from tidemill.state.context import KeyContext
+from tidemill.state.stable_hash import stable_hash
 from tidemill.state.tables import (
     ATOMIC,
     DELETED,
@@ -249,6 +251,13 @@ class HeapListState(_Bound, ListState[Any]):
         return copied
 
 
+def checked_key(key: Any) -> Any:
+    """A user key of a map in its canonical form; raises :class:`InvalidKeyError` if it has no stable identity."""
+    canonical = canonical_key(key)
+    stable_hash(canonical)
+    return canonical
+
+
 class HeapMapState(_Bound, MapState[Any, Any]):
     """MapState: each entry is read and written on its own.
 
@@ -262,19 +271,22 @@ class HeapMapState(_Bound, MapState[Any, Any]):
 
     def get(self, key: Any) -> Any:
         """The value of a map entry, or None."""
-        value = self._entry(key)
+        value = self._entry(key if type(key) in SIMPLE_TYPES else checked_key(key))
         return None if value is MISSING else value
 
     def put(self, key: Any, value: Any) -> None:
-        """Set one map entry."""
-        self._change().entries[key] = value
+        """Set one map entry. Raises :class:`InvalidKeyError` for a key that a restore could not find again."""
+        self._change().entries[key if type(key) in SIMPLE_TYPES else checked_key(key)] = value
 
     def put_all(self, dict_value: dict[Any, Any]) -> None:
         """Set several map entries."""
+        if not SIMPLE_TYPES.issuperset(map(type, dict_value)):
+            dict_value = {checked_key(key): value for key, value in dict_value.items()}
         self._change().entries.update(dict_value)
 
     def remove(self, key: Any) -> None:
         """Remove one map entry, if it is there."""
+        key = key if type(key) in SIMPLE_TYPES else checked_key(key)
         if self._entry(key) is MISSING:
             return
         change = self._change()
@@ -287,7 +299,7 @@ class HeapMapState(_Bound, MapState[Any, Any]):
 
     def contains(self, key: Any) -> bool:
         """Whether the map has an entry."""
-        return self._entry(key) is not MISSING
+        return self._entry(key if type(key) in SIMPLE_TYPES else checked_key(key)) is not MISSING
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """All entries, in the order of the backend."""

@@ -157,7 +157,7 @@ def read_rows(section: Section, shape: StateShape | None = None, as_types: dict[
         keys=canonical_keys(columns["key"]),
         namespaces=columns.get("namespace", []),
         ops=ops,
-        user_keys=columns.get("user_key", []),
+        user_keys=canonical_keys(columns.get("user_key", [])),
         values=columns["value"],
     )
 
