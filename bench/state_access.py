@@ -118,7 +118,7 @@ def _rate(
     case: str, contender: str, records: int, loop: Callable[[], None], between: Callable[[], None] = lambda: None
 ) -> Measurement:
     rates = []
-    for _ in range(5):
+    for _ in range(15):
         started = time.perf_counter()
         loop()
         rates.append(records / (time.perf_counter() - started))

@@ -18,39 +18,41 @@ EPOCHS = 12
 
 
 class FewKeysTouched(SplitSource):
-    """The first epoch touches all keys once; each later one touches the same few."""
+    """The first epoch touches all keys once; each later one touches a few of them, the next ones every time."""
 
     parallelism = 1
 
-    def __init__(self, held: int, epochs: int = EPOCHS) -> None:
+    def __init__(self, held: int, touched: int = TOUCHED, epochs: int = EPOCHS) -> None:
         self.held = held
+        self.touched = touched
         self.epochs = epochs
 
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
-        return _Enumerator(self.held, self.epochs, position or 0)
+        return _Enumerator(self, position or 0)
 
     def read(self, split: Split) -> Iterator[RecordBatch]:
-        for start in range(0, split.payload, 10_000):
-            yield RecordBatch([(key, 1) for key in range(start, min(start + 10_000, split.payload))])
+        first, count = split.payload
+        for start in range(first, first + count, 10_000):
+            yield RecordBatch([(key % self.held, 1) for key in range(start, min(start + 10_000, first + count))])
 
 
 class _Enumerator(SplitEnumerator):
-    def __init__(self, held: int, epochs: int, done: int) -> None:
-        self._held = held
-        self._epochs = epochs
+    def __init__(self, source: FewKeysTouched, done: int) -> None:
+        self._source = source
         self._done = done
 
     def next_splits(self, parallelism: int, max_records: int) -> Sequence[Split]:
-        keys = self._held if self._done == 0 else TOUCHED
+        keys = self._source.held if self._done == 0 else self._source.touched
+        first = self._source.touched * self._done if self._done else 0
         self._done += 1
-        return [Split(keys, keys)]
+        return [Split((first, keys), keys)]
 
     def position(self) -> Position:
         return self._done
 
     @property
     def finished(self) -> bool:
-        return self._done >= self._epochs
+        return self._done >= self._source.epochs
 
 
 def measure_state_size(held: int) -> Measurement:

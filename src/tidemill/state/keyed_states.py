@@ -92,16 +92,16 @@ class HeapValueState(_SingleValue, ValueState[Any]):
 
     def value(self) -> Any:
         """The value of the current key, or the descriptor's default."""
-        key = self._context.key
-        value = self._overlay.get(key, MISSING)
+        value = self._overlay.get(self._context.key, MISSING)
+        if value is not MISSING and value is not DELETED:  # first, since a hot key is found here
+            return value
         if value is MISSING:
+            key = self._context.key
             value = self._base.get(key, MISSING)
             if type(value) in ATOMIC:
                 return value
             if value is not MISSING:
                 return self._copy_of(key, value)
-        elif value is not DELETED:
-            return value
         return self._default if type(self._default) in ATOMIC else detached(self._default)
 
     def update(self, value: Any) -> None:
