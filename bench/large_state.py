@@ -75,8 +75,7 @@ class CountAndCheck(KeyedProcessFunction):
 
     seen: ValueState[int]
 
-    def __init__(self, keys: int, last_round_only: bool) -> None:
-        self._keys = keys
+    def __init__(self, last_round_only: bool) -> None:
         self._last = last_round_only
 
     def open(self, runtime_context: Any) -> None:
@@ -91,8 +90,9 @@ class CountAndCheck(KeyedProcessFunction):
             yield value
 
 
-def run_until(keys: int, epochs: int, directory: Path, last_round_only: bool, memory_limit: int) -> int:
-    """Run the job up to so many epochs and say what it took; 1 if a worker took too much memory, else 0."""
+def run_half(keys: int, half: int, directory: Path, memory_limit: int) -> int:
+    """Run one round of all keys and say what it took; 1 if a worker took too much memory, else 0."""
+    rounds = keys // _PER_EPOCH
     configuration = Configuration.from_dict(
         {
             "state.backend.type": "rocksdb",
@@ -105,13 +105,23 @@ def run_until(keys: int, epochs: int, directory: Path, last_round_only: bool, me
         }
     )
     environment = StreamExecutionEnvironment.get_execution_environment(configuration)
-    stream = environment.from_source(Rounds(keys, epochs), WatermarkStrategy.no_watermarks(), "keys").uid("keys")
-    counted = stream.key_by(lambda key: key, Types.LONG()).process(CountAndCheck(keys, last_round_only)).uid("count")
+    stream = environment.from_source(Rounds(keys, _ROUNDS * rounds), WatermarkStrategy.no_watermarks(), "keys").uid(
+        "keys"
+    )
+    counted = (
+        stream.key_by(lambda key: key, Types.LONG()).process(CountAndCheck(last_round_only=half == 2)).uid("count")
+    )
     counted.sink_to(DiscardingSink()).uid("sink")
     started = time.perf_counter()
     with PeakMemory() as memory:
         client: Any = environment.execute_async("large state")
-        client.get_job_execution_result().result()
+        result = client.get_job_execution_result()
+        while half == 1 and len(client.epochs) < rounds and not result.done():
+            time.sleep(0.1)
+        if half == 1 and not result.done():
+            client.cancel().result()
+        else:
+            result.result()
     seconds = sorted(epoch.seconds for epoch in client.epochs)
     sys.stdout.write(
         f"{len(seconds)} epochs in {time.perf_counter() - started:.0f} s, median {seconds[len(seconds) // 2]:.1f} s, "
@@ -129,10 +139,8 @@ def main() -> int:
     parser.add_argument("--half", type=int, choices=(1, 2), help=argparse.SUPPRESS)
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    rounds = arguments.keys // _PER_EPOCH
     if arguments.half is not None:
-        half: int = arguments.half
-        return run_until(arguments.keys, half * rounds, arguments.directory, half == 2, arguments.memory)
+        return run_half(arguments.keys, arguments.half, arguments.directory, arguments.memory)
     with tempfile.TemporaryDirectory(prefix="tidemill-large-") as directory:
         for number in ("1", "2"):
             command = [sys.executable, "-m", "bench.large_state", "--keys", str(arguments.keys), "--half", number]
