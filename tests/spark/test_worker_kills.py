@@ -54,3 +54,19 @@ def test_executors_killed_at_every_point_change_nothing(tmp_path: Path, expected
     result = Run(tmp_path / "run", options=CLUSTER).finish(*faults)
     assert [point for point in EXECUTOR_POINTS if not (tmp_path / point).exists()] == []
     assert result == expected
+
+
+@pytest.mark.timeout(400)
+def test_a_job_that_changes_to_rocksdb_and_loses_workers_goes_on(tmp_path: Path, expected: Result) -> None:
+    assert Run(tmp_path / "run").start(fault("manifest.after", tmp_path / "driver", skip=7)).killed
+    options = {
+        "state.backend.type": "rocksdb",
+        "state.backend.rocksdb.localdir": str(tmp_path / "local"),
+        "state.backend.rocksdb.cached-values": "10",
+    }
+    points = ("state.loaded", "delta.after", "ack.before")
+    faults = [fault(point, tmp_path / point, skip=skip) for skip, point in enumerate(points, start=4)]
+    result = Run(tmp_path / "run", options=options).finish(*faults)
+    assert [point for point in points if not (tmp_path / point).exists()] == []
+    assert result == expected
+    assert [path for path in (tmp_path / "local").rglob("*") if path.is_file()] == []

@@ -92,7 +92,10 @@ class RocksDBOptions:
         "state.backend.rocksdb.bloom-filter.bits-per-key", Float(1), 10.0, "Bits of the bloom filter for each key."
     )
     COMPACTION_STYLE = option(
-        "state.backend.rocksdb.compaction.style", OneOf("LEVEL", "UNIVERSAL", "FIFO", "NONE"), "LEVEL", "Compaction."
+        "state.backend.rocksdb.compaction.style",
+        OneOf("LEVEL", "UNIVERSAL", "NONE"),
+        "LEVEL",
+        "Compaction. Flink's FIFO is not here: it is made for caches, and drops old files.",
     )
     DYNAMIC_LEVEL_SIZE = option(
         "state.backend.rocksdb.compaction.level.use-dynamic-size", Bool(), False, "Size levels by the last one."

@@ -161,7 +161,6 @@ _OPTIONS: Final[dict[str, Any]] = {
 _STYLES: Final[dict[str, Callable[[], DBCompactionStyle]]] = {
     "LEVEL": DBCompactionStyle.level,
     "UNIVERSAL": DBCompactionStyle.universal,
-    "FIFO": DBCompactionStyle.fifo,
 }
 
 _budgets: dict[tuple[int, float], tuple[Cache, WriteBufferManager]] = {}

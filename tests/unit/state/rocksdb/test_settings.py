@@ -33,7 +33,7 @@ def test_the_defaults_are_the_defaults() -> None:
 def test_every_choice_makes_options() -> None:
     for name in ("DEFAULT", "SPINNING_DISK_OPTIMIZED", "SPINNING_DISK_OPTIMIZED_HIGH_MEM", "FLASH_SSD_OPTIMIZED"):
         of(predefined_options=name).options()
-    for style in ("LEVEL", "UNIVERSAL", "FIFO", "NONE"):
+    for style in ("LEVEL", "UNIVERSAL", "NONE"):
         of(compaction__style=style).options()
     of(memory__managed="false").options()
     of(memory__partitioned_index_filters="true", use_bloom_filter="false").options()
