@@ -83,6 +83,14 @@ rejected> 'knives -4'
 2 tea for 8
 3 tea for 12
 """,
+    "async_io": """
+order 1 of ann goes to Lisbon
+order 2 of bob goes to Oslo
+order 3 of cho goes to Seoul
+order 4 of ann goes to Lisbon
+order 5 of eve goes to unknown
+order 6 of bob goes to Oslo
+""",
     "from_dataframe": """
 bike: 3.5 km, 3.5 km in all
 bike: 1.5 km, 5.0 km in all

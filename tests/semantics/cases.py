@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from tests.semantics import cases_bad, cases_basic, cases_keys, cases_state, cases_streams
+from tests.semantics import cases_bad, cases_basic, cases_keys, cases_state, cases_streams, cases_windows
 from tests.semantics.case import BadCase, Case, check
 
 __all__ = ["BAD_CASES", "CASES", "SPARK_BAD_CASES", "SPARK_CASES", "BadCase", "Case", "check"]
 
-CASES: list[Case] = [*cases_basic.CASES, *cases_streams.CASES, *cases_state.CASES, *cases_keys.CASES]
+CASES: list[Case] = [
+    *cases_basic.CASES,
+    *cases_streams.CASES,
+    *cases_state.CASES,
+    *cases_keys.CASES,
+    *cases_windows.CASES,
+]
 BAD_CASES: list[BadCase] = cases_bad.CASES
 
 #: The subset that also runs on Spark.

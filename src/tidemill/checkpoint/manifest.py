@@ -1,7 +1,8 @@
 """The manifest's file format, and reading the pieces of state that manifests name.
 
-A manifest is a :mod:`~tidemill.checkpoint.frame` with magic ``TMMANIF\\n`` and version 1. Its header is a JSON object
-with the fields of :class:`~tidemill.checkpoint.model.Manifest` by name; a field that has its default value is left out:
+A manifest is a :mod:`~tidemill.checkpoint.frame` with magic ``TMMANIF\\n`` and version 1, or 2 if it has ``times``. Its
+header is a JSON object with the fields of :class:`~tidemill.checkpoint.model.Manifest` by name; a field that has its
+default value is left out:
 
 - ``kind``, ``job_id``, ``lineage``: strings; ``slot``, ``epoch``, ``run``, ``clock``, ``next_timer``,
   ``operators_slot``: integers; ``finished``: a boolean; ``parallelism``, ``max_parallelism``: objects of integers;
@@ -12,6 +13,9 @@ with the fields of :class:`~tidemill.checkpoint.model.Manifest` by name; a field
   number, from 0) is null.
 - ``runs``: list of ``[through, slot, snapshot, bytes]``, where one of ``slot`` and ``snapshot`` is null.
 - ``committables``: object from sink uid to a list of ``[subtask, [attachment, ...]]``.
+- ``times`` (in version 2): object of lists, one entry per subtask: null, or a list of ``[partition, watermark, idle,
+  inactive since, fields]``, where ``partition`` is a string or null, ``inactive since`` an integer or null and
+  ``fields`` a base64 string or null.
 - ``sources``, ``spark``, ``operators``, ``metrics``: values of any type as :func:`~tidemill.checkpoint.frame.to_json`
   writes them.
 
@@ -32,11 +36,11 @@ from tidemill.checkpoint.storage_api import NotFoundError, Storage
 from tidemill.errors import CheckpointError, CorruptFileError
 
 MAGIC: Final = b"TMMANIF\n"
-VERSION: Final = 1
+VERSION: Final = 2
 
 _FIELDS: Final = frozenset(field.name for field in fields(Manifest))
 _PLAIN: Final = ("run", "clock", "finished", "next_timer", "operators_slot", "parallelism", "max_parallelism")
-_LISTS: Final = ("attempts", "watermarks")
+_LISTS: Final = ("attempts", "watermarks", "times")
 _VALUES: Final = ("sources", "operators", "metrics")
 _T = TypeVar("_T")
 
@@ -49,7 +53,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
     attachments: list[bytes] = []
     try:
         header = _to_header(manifest, attachments)
-        data = pack(MAGIC, VERSION, header, attachments)
+        data = pack(MAGIC, VERSION if manifest.times else 1, header, attachments)
         _from_header(header, attachments)
     except (CheckpointError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise CheckpointError(f"the manifest of epoch {manifest.epoch} cannot be stored: {error}") from error
@@ -135,6 +139,7 @@ def _from_header(header: dict[str, Any], attachments: Sequence[bytes]) -> Manife
         watermarks={
             key: tuple(_is(value, int) for value in _is(values, list)) for key, values in _items(header, "watermarks")
         },
+        times={key: tuple(map(_time_state, _is(values, list))) for key, values in _items(header, "times")},
         next_timer=_optional(header.get("next_timer"), int),
         sources=_is(from_json(header.get("sources", {})), dict),
         spark=None if spark is None else _is(from_json(spark), dict),
@@ -242,6 +247,13 @@ def _optional(value: Any, kind: type[_T]) -> _T | None:
 def _count(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"expected a number from 0, found {value!r:.50}")
+    return value
+
+
+def _time_state(value: Any) -> Any:
+    if value is not None:
+        for partition, watermark, idle, since, kept in _is(value, list):
+            _optional(partition, str), _is(watermark, int), _is(idle, bool), _optional(since, int), _optional(kept, str)
     return value
 
 

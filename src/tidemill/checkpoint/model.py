@@ -55,8 +55,10 @@ class Ack:
     """A subtask's barrier row: everything the driver needs to know about its epoch.
 
     ``consumed`` maps each sender whose parcels were read to the attempt that sent them. ``watermark`` is that of the
-    chain's head, ``marks`` are those of operators behind it that make their own, by uid. ``next_timer`` is the earliest
-    pending processing-time timer. ``committables`` is keyed by sink uid.
+    chain's head, ``marks`` are those of operators behind it that make their own, by uid. ``times`` is what makers of
+    watermarks keep beside them, by uid (see ``tidemill.runtime.time_states``). ``next_timer`` is the earliest
+    processing time at which something is due: a timer, or an input that will be idle. ``committables`` is keyed by sink
+    uid.
     """
 
     subtask: SubtaskId
@@ -67,6 +69,7 @@ class Ack:
     pieces: tuple[Piece, ...] = ()
     watermark: int = -(2**63)
     marks: dict[str, int] = field(default_factory=dict)
+    times: dict[str, Any] = field(default_factory=dict)
     next_timer: int | None = None
     committables: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
@@ -92,8 +95,9 @@ class Manifest:
 
     ``attempts`` maps each chain to the attempts of its subtasks that this epoch was made of: only a worker that ran
     exactly that attempt may go on with what it has in memory. ``watermarks`` has one per subtask, for each chain and
-    for each operator inside a chain that makes its own. ``operators`` describes uids, names, state kinds and types, for
-    checks before a restore. ``spark`` holds Spark's own positions verbatim for streaming queries.
+    for each operator inside a chain that makes its own; ``times`` has, for some of these, what they keep beside it.
+    ``operators`` describes uids, names, state kinds and types, for checks before a restore. ``spark`` holds Spark's own
+    positions verbatim for streaming queries.
     ``operators_slot`` is None where ``operators`` is the description itself, else the slot of the manifest that holds
     it. ``checkpoints`` are the slots of the retained checkpoints, oldest first.
     """
@@ -110,6 +114,7 @@ class Manifest:
     max_parallelism: dict[str, int] = field(default_factory=dict)
     attempts: dict[str, tuple[Attempt, ...]] = field(default_factory=dict)
     watermarks: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    times: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     next_timer: int | None = None
     sources: dict[str, Any] = field(default_factory=dict)
     spark: dict[str, Any] | None = None

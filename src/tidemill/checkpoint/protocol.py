@@ -142,10 +142,14 @@ def build_manifest(
     watermarks: dict[str, list[int]] = {}
     committables: dict[str, dict[int, tuple[bytes, ...]]] = {}
     totals: dict[str, float] = {}
+    makers = {owner for ack in publish.acks for owner in ack.times}
+    times: dict[str, list[Any]] = {}
     for ack in publish.acks:
         attempts.setdefault(ack.subtask.chain, []).append(ack.attempt)
         for owner, watermark in {**ack.marks, ack.subtask.chain: ack.watermark}.items():
             watermarks.setdefault(owner, []).append(watermark)
+            if owner in makers:
+                times.setdefault(owner, []).append(ack.times.get(owner))
         for sink, data in ack.committables.items():
             of_sink = committables.setdefault(sink, {}) if data else {}
             if ack.subtask.subtask in of_sink:
@@ -174,6 +178,7 @@ def build_manifest(
         max_parallelism=head.max_parallelism if max_parallelism is None else max_parallelism,
         attempts={chain: tuple(values) for chain, values in attempts.items()},
         watermarks={chain: tuple(values) for chain, values in watermarks.items()},
+        times={owner: tuple(values) for owner, values in times.items()},
         next_timer=min((ack.next_timer for ack in publish.acks if ack.next_timer is not None), default=None),
         sources=head.sources if sources is None else sources,
         spark=head.spark if spark is None else spark,

@@ -153,11 +153,33 @@ class WatermarksWithIdleness(WatermarkGenerator):
         self._generator = generator
         self._timeout = idle_timeout_millis
         self._clock: Clock = clock or _processing_time
-        self.emits_on_event = generator.emits_on_event
+        self.emits_on_event = getattr(generator, "emits_on_event", True)
         # transient
-        self._saw_records = True
+        self._saw_records = False
         self._inactive_since: int | None = None
         self._idle = False
+
+    @property
+    def generator(self) -> WatermarkGenerator:
+        """The generator that makes the watermarks."""
+        return self._generator
+
+    @property
+    def inactive_since(self) -> int | None:
+        """The processing time from which on there were no records; None while there are some."""
+        return self._inactive_since
+
+    @property
+    def idle_from(self) -> int | None:
+        """The earliest processing time at which :meth:`on_periodic_emit` would mark the output idle."""
+        if self._idle or self._inactive_since is None:
+            return None
+        return self._inactive_since + self._timeout + 1
+
+    def resume(self, inactive_since: int | None, *, idle: bool) -> None:
+        """Go on from where another generator of the same split was."""
+        self._inactive_since = inactive_since
+        self._idle = idle
 
     def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
         self._generator.on_event(event, event_timestamp, output)

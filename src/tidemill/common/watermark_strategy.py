@@ -219,6 +219,13 @@ class _AssignerGenerator(NoWatermarksGenerator):
     def __init__(self, assigner: _PeriodicAssigner) -> None:
         self._assigner = assigner
 
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(vars(self._assigner))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # In place: the same assigner gives the timestamps.
+        vars(self._assigner).update(state)
+
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
         mark = self._assigner.get_current_watermark()
         if mark is not None:

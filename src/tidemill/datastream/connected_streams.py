@@ -109,11 +109,10 @@ class ConnectedStreams:
         [('Ada', 'home'), ('Bob', 'cart')]
         """
         keyed = self._is_keyed()
-        wanted = KeyedCoProcessFunction if keyed else CoProcessFunction
-        if not isinstance(func, wanted):
+        if not isinstance(func, (CoProcessFunction, KeyedCoProcessFunction) if keyed else CoProcessFunction):
             raise TypeError(
-                f"process() on connected streams that are {'' if keyed else 'not '}keyed needs a {wanted.__name__}, "
-                f"not {type(func).__name__}"
+                f"process() on connected streams that are {'' if keyed else 'not '}keyed needs a CoProcessFunction"
+                f"{' or a KeyedCoProcessFunction' if keyed else ''}, not {type(func).__name__}"
             )
         found = common_output_type(output_type, func, "process_element1", "process_element2", many=True)
         return self._transform("KEYED CO PROCESS" if keyed else "CO PROCESS", CoProcessSpec(func), found)

@@ -51,19 +51,28 @@ from tidemill.errors import GraphError
 if TYPE_CHECKING:
     from tidemill.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
     from tidemill.datastream.connected_streams import ConnectedStreams
+    from tidemill.datastream.joined_streams import CoGroupedStreams, JoinedStreams
     from tidemill.datastream.keyed_stream import KeyedStream
     from tidemill.datastream.split_stream import SplitStream
     from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from tidemill.datastream.window_assigners import WindowAssigner
+    from tidemill.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
 __all__ = [
+    "AllWindowedStream",
     "BroadcastConnectedStream",
     "BroadcastStream",
     "CloseableIterator",
+    "CoGroupedStreams",
     "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
+    "IntervalJoin",
+    "IntervalJoined",
+    "JoinedStreams",
     "KeyedStream",
     "SplitStream",
+    "WindowedStream",
 ]
 
 
@@ -282,6 +291,43 @@ class DataStream(OperatorSettings):
             return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
         self._check_same_environment(ds, "connect")
         return ConnectedStreams(self, ds)
+
+    def join(self, other_stream: DataStream) -> JoinedStreams:
+        """Pairs of records with equal keys in the same window: see :class:`JoinedStreams`."""
+        from tidemill.datastream.joined_streams import JoinedStreams
+
+        self._check_same_environment(other_stream, "join")
+        return JoinedStreams(self, other_stream)
+
+    def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
+        """All records of both streams with equal keys in the same window: see :class:`CoGroupedStreams`."""
+        from tidemill.datastream.joined_streams import CoGroupedStreams
+
+        self._check_same_environment(other_stream, "co_group")
+        return CoGroupedStreams(self, other_stream)
+
+    # --- windows
+
+    def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream:
+        """Cut the whole stream into windows, in one subtask; :meth:`KeyedStream.window` works in parallel."""
+        from tidemill.datastream.windowed_stream import AllWindowedStream
+
+        return AllWindowedStream(self, window_assigner)
+
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
+        """Windows of ``size`` records; with a slide, every ``slide`` records the last ``size`` of them.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> list(env.from_sequence(1, 6).count_window_all(4, 2).sum().execute_and_collect())
+        [3, 10, 18]
+        """
+        from tidemill.datastream.window_assigners import GlobalWindows
+        from tidemill.datastream.windowed_stream import AllWindowedStream
+
+        return AllWindowedStream(self, GlobalWindows.create())._counting(size, slide)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """The records that the operator yielded with this tag."""
@@ -521,5 +567,8 @@ from tidemill.datastream.broadcast_stream import (  # noqa: E402 - PyFlink has a
     BroadcastStream,
 )
 from tidemill.datastream.connected_streams import ConnectedStreams  # noqa: E402
+from tidemill.datastream.interval_join import IntervalJoin, IntervalJoined  # noqa: E402
+from tidemill.datastream.joined_streams import CoGroupedStreams, JoinedStreams  # noqa: E402
 from tidemill.datastream.keyed_stream import KeyedStream  # noqa: E402
 from tidemill.datastream.split_stream import SplitStream  # noqa: E402
+from tidemill.datastream.windowed_stream import AllWindowedStream, WindowedStream  # noqa: E402

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidemill.datastream.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
 from tidemill.datastream.basic_functions import (
     AggregateFunction,
     CallableReduceFunction,
@@ -39,6 +40,7 @@ from tidemill.datastream.checkpointed import (
     RawOperatorStateOutput,
 )
 from tidemill.datastream.function_base import Function, KeyedStateStore, RuntimeContext
+from tidemill.datastream.join_functions import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from tidemill.datastream.process_functions import (
     CoProcessFunction,
     KeyedCoProcessFunction,
@@ -46,22 +48,35 @@ from tidemill.datastream.process_functions import (
     ProcessFunction,
 )
 from tidemill.datastream.timerservice import TimerService
+from tidemill.datastream.window_functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
 
 __all__ = [
     "AggregateFunction",
+    "AllWindowFunction",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
     "CallableReduceFunction",
     "CheckpointListener",
     "CheckpointedFunction",
     "CoFlatMapFunction",
+    "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
     "Function",
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
+    "JoinFunction",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
@@ -72,7 +87,10 @@ __all__ = [
     "MapFunction",
     "NullByteKeySelector",
     "Partitioner",
+    "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessJoinFunction",
+    "ProcessWindowFunction",
     "RawOperatorStateOutput",
     "ReduceFunction",
     "RichAggregateFunction",
@@ -86,4 +104,5 @@ __all__ = [
     "RuntimeContext",
     "SinkFunction",
     "TimerService",
+    "WindowFunction",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.datastream.basic_functions import KeySelector, Partitioner, ReduceFunction
@@ -16,6 +16,11 @@ from tidemill.datastream.transformations import KeySelectorFn, Partitioning, Par
 from tidemill.datastream.type_hints import output_type as type_of_output
 from tidemill.datastream.with_state import FilterWithState, FlatMapWithState, MapWithState, WithState
 from tidemill.errors import GraphError
+
+if TYPE_CHECKING:
+    from tidemill.datastream.interval_join import IntervalJoin
+    from tidemill.datastream.window_assigners import WindowAssigner
+    from tidemill.datastream.windowed_stream import WindowedStream
 
 __all__ = ["KeyedStream"]
 
@@ -188,6 +193,58 @@ class KeyedStream(DataStream):
         ['a', 'b']
         """
         return self._transform("FilterWithState", ProcessSpec(FilterWithState(func, state_type)), self._type)
+
+    # --- two keyed streams
+
+    def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
+        """Join each record with those of another keyed stream that are not far from it in time: see
+        :class:`IntervalJoined`."""
+        from tidemill.datastream.interval_join import IntervalJoin
+
+        if not isinstance(other_stream, KeyedStream):
+            raise TypeError(f"interval_join() needs a KeyedStream, not {type(other_stream).__name__}: call key_by()")
+        self._check_same_environment(other_stream, "interval_join")
+        return IntervalJoin(self, other_stream)
+
+    # --- windows
+
+    def window(self, window_assigner: WindowAssigner) -> WindowedStream:
+        """Cut the stream into windows, for each key on its own.
+
+        >>> from tidemill.common import Configuration, Time, WatermarkStrategy
+        >>> from tidemill.common.watermark_strategy import TimestampAssigner
+        >>> from tidemill.datastream import StreamExecutionEnvironment, TumblingEventTimeWindows
+        >>> class Second(TimestampAssigner):
+        ...     def extract_timestamp(self, value, record_timestamp):
+        ...         return value[1]
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Second())
+        >>> clicks = env.from_collection([("a", 100), ("a", 900), ("a", 1100)])
+        >>> ones = clicks.assign_timestamps_and_watermarks(by_time).map(lambda click: (click[0], 1))
+        >>> seconds = TumblingEventTimeWindows.of(Time.seconds(1))
+        >>> list(ones.key_by(0).window(seconds).sum(1).execute_and_collect())
+        [('a', 2), ('a', 1)]
+        """
+        from tidemill.datastream.windowed_stream import WindowedStream
+
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Windows of ``size`` records of a key; with a slide, every ``slide`` records the last ``size`` of them.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> numbers = env.from_collection([("a", n) for n in (1, 2, 3, 4, 5)])
+        >>> list(numbers.key_by(0).count_window(2).sum(1).execute_and_collect())
+        [('a', 3), ('a', 7)]
+        """
+        from tidemill.datastream.window_assigners import GlobalWindows
+        from tidemill.datastream.windowed_stream import WindowedStream
+
+        return WindowedStream(self, GlobalWindows.create())._counting(size, slide)
 
     # --- what a key decides
 

@@ -91,10 +91,20 @@ class KeyedProcessFunction(Function):
 
 
 class CoProcessFunction(Function):
-    """A process function over two connected streams."""
+    """A process function over two connected streams.
+
+    If both are keyed it may use keyed state and timers; a :class:`KeyedCoProcessFunction` also knows the key.
+    """
 
     class Context(_ProcessContext):
         """What is known about the record at hand."""
+
+    class OnTimerContext(Context):
+        """What is known about the timer at hand."""
+
+        @abc.abstractmethod
+        def time_domain(self) -> TimeDomain:
+            """Which clock fired the timer."""
 
     @abc.abstractmethod
     def process_element1(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any] | None:
@@ -103,6 +113,10 @@ class CoProcessFunction(Function):
     @abc.abstractmethod
     def process_element2(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any] | None:
         """Take one record of the second stream; yield what it gives."""
+
+    def on_timer(self, timestamp: int, ctx: CoProcessFunction.OnTimerContext) -> Iterable[Any] | None:
+        """A timer set earlier for the key of a record is due; yield what it gives."""
+        return None
 
 
 class KeyedCoProcessFunction(Function):

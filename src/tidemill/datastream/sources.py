@@ -28,10 +28,18 @@ class RecordBatch:
 
 @dataclass(frozen=True)
 class Split:
-    """A piece of input for one subtask and one epoch; ``payload`` is pickled to the worker that reads it."""
+    """A piece of input for one subtask and one epoch; ``payload`` is pickled to the worker that reads it.
+
+    ``partition`` names the lasting part of the source that the records are from (a partition of a topic, a file that
+    grows). Each has event time of its own, and the slowest counts; a split of no records makes one known before its
+    first record comes. With ``last`` nothing of it comes any more, and it holds nobody back. Without a name all splits
+    of a subtask have one event time.
+    """
 
     payload: Any
     records: int
+    partition: str | None = None
+    last: bool = False
 
 
 class Source(abc.ABC):  # noqa: B024 - two families share it
@@ -47,11 +55,11 @@ class SplitEnumerator(abc.ABC):
     """Driver side of a :class:`SplitSource`; one per job run, created from the last committed position."""
 
     @abc.abstractmethod
-    def next_splits(self, parallelism: int, max_records: int) -> Sequence[Split]:
-        """The splits of the next epoch, at most ``parallelism`` of them with about ``max_records`` records in all.
+    def next_splits(self, parallelism: int, max_records: int) -> Sequence[Split | Sequence[Split]]:
+        """The splits of the next epoch, for at most ``parallelism`` subtasks with about ``max_records`` records in all.
 
-        Entry i is read by subtask i. Moves the position on; the driver stores :meth:`position` with the epoch and
-        makes a new enumerator from the last committed one after a failure.
+        Entry i, a split or several, is read by subtask i. Moves the position on; the driver stores :meth:`position`
+        with the epoch and makes a new enumerator from the last committed one after a failure.
         """
 
     @abc.abstractmethod

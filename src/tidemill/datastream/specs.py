@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tidemill.common.typeinfo import TypeInformation
     from tidemill.common.watermark_strategy import WatermarkStrategy
+    from tidemill.datastream.async_functions import AsyncRetryStrategy
+    from tidemill.datastream.output_tag import OutputTag
     from tidemill.datastream.sinks import Sink
     from tidemill.datastream.sources import Source
     from tidemill.datastream.state_descriptors import MapStateDescriptor
@@ -82,6 +85,49 @@ class BroadcastProcessSpec:
 
     function: Any
     descriptors: tuple[MapStateDescriptor, ...]
+
+
+@dataclass(frozen=True)
+class IntervalJoinSpec:
+    """A ProcessJoinFunction over two keyed streams; bounds in ms, both inclusive, empty if lower is above upper.
+
+    ``types`` are those of the records of both streams, None where unknown; ``late`` the tags for their late records.
+    """
+
+    function: Any
+    lower: int
+    upper: int
+    types: tuple[TypeInformation | None, TypeInformation | None]
+    late: tuple[OutputTag | None, OutputTag | None]
+
+
+@dataclass(frozen=True)
+class AsyncWaitSpec:
+    """An AsyncFunction with at most ``capacity`` records on their way; ``timeout`` is in ms, 0 for none."""
+
+    function: Any
+    timeout: int
+    capacity: int
+    in_order: bool
+    retry: AsyncRetryStrategy | None = None
+
+
+@dataclass(frozen=True)
+class WindowSpec:
+    """Windows over a keyed stream. ``reduce`` or ``aggregate`` combine records as they come; ``function`` evaluates.
+
+    ``contents_type`` is that of what a window holds: of the records, or of the accumulator.
+    """
+
+    assigner: Any
+    trigger: Any
+    function: Any = None
+    reduce: Any = None
+    aggregate: Any = None
+    evictor: Any = None
+    allowed_lateness: int = 0
+    late_tag: OutputTag | None = None
+    contents_type: TypeInformation | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tidemill.common.configuration import Configuration
 from tidemill.config import PipelineOptions
 from tidemill.datastream.sources import Source, SplitSource
-from tidemill.datastream.specs import SourceSpec
+from tidemill.datastream.specs import AsyncWaitSpec, SourceSpec
 from tidemill.datastream.transformations import (
     ChainingStrategy,
     Partitioning,
@@ -133,8 +133,8 @@ class LayoutBuilder:
         edges = upstreams(node)
         if len(edges) != 1 or self._parallelism[edges[0].node.id] is not None:
             return False
-        if takes_part_in_checkpoints(node):
-            return False
+        if takes_part_in_checkpoints(node) or isinstance(node.spec, AsyncWaitSpec):
+            return False  # what it keeps, or its connections, must not come and go with the partitions of the input
         return _may_be_forward(edges[0]) and self._may_chain(edges[0].node, node)
 
     def _edge(self, upstream: Upstream, node: Transformation, index: int) -> Edge:

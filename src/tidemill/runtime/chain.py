@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,7 @@ from tidemill.runtime.operators.base import FunctionContext, Operator, OperatorC
 from tidemill.runtime.operators.factory import build_operator, load_spec
 from tidemill.runtime.operators.sink import SinkOperator
 from tidemill.runtime.operators.source import SourceOperator
-from tidemill.runtime.operators.stateless import TimestampsOperator
+from tidemill.runtime.operators.timestamps import TimestampsOperator
 from tidemill.runtime.output import Output, Receiver
 from tidemill.runtime.records import MIN_TIME, Batch
 from tidemill.state.backend import BackendPlace, KeyedStateBackend, StateVersion
@@ -39,6 +40,8 @@ class ChainSettings:
     attempt_number: int = 0
     job_id: str = "job"
     backend: BackendChoice = field(default_factory=BackendChoice)
+    #: Whether generators are asked for watermarks after each batch; with an auto-watermark interval of 0 they are not.
+    periodic_watermarks: bool = True
     #: Differs from one start of a program to the next: code may change in between.
     program: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -56,6 +59,10 @@ class Port:
     def watermark(self, watermark: int) -> None:
         if self.sender is not None:
             self.sender.watermark(watermark)
+
+    def watermark_status(self, idle: bool) -> None:
+        if self.sender is not None:
+            self.sender.watermark_status(idle)
 
     def finish(self) -> None:
         if self.sender is not None:
@@ -85,7 +92,7 @@ class Chain:
         self.operators: list[Operator] = []
         self.backends: list[KeyedStateBackend] = []
         self.operator_states: list[OperatorStateBackend] = []
-        self.opened = False
+        self._opened: list[Operator] = []
         self._snapshotted: int | None = None
         self._to_announce: int | None = None
         self._partitionings: dict[int, Partitioning] = {}
@@ -97,12 +104,12 @@ class Chain:
         for link in plan.links:
             target = self.operators[link.target]
             self.operators[link.source].output.connect(
-                _into(target, link.input_index), target.watermark, link.side_output
+                _into(target, link.input_index), target.watermark, link.side_output, target.watermark_status
             )
         for position, edges in out_edges.items():
             for edge, side_output in edges:
                 port = self.ports[edge] = Port()
-                self.operators[position].output.connect(port.send, port.watermark, side_output)
+                self.operators[position].output.connect(port.send, port.watermark, side_output, port.watermark_status)
 
     def partitioning(self, edge: ExchangeEdge) -> Partitioning:
         """The partitioner of an edge into or out of this chain, unpacked and opened once."""
@@ -131,7 +138,7 @@ class Chain:
         for operator in reversed(self.operators):
             operator.initialize_state(restored)
             operator.open()
-        self.opened = True
+            self._opened.append(operator)
 
     def close(self, *, forget: bool = False) -> None:
         """Close all operators that were opened, and the state; with ``forget`` what it has on local disk is removed."""
@@ -142,15 +149,16 @@ class Chain:
                 backend.close(forget=forget)
 
     def _close_functions(self) -> None:
-        if self.opened:
-            self.opened = False
-            for operator in self.operators:
-                operator.close()
-            for partitioning in self._partitionings.values():
-                for function in (partitioning.selector, partitioning.custom):
-                    closer = getattr(function, "close", None)
-                    if closer is not None:
-                        closer()
+        opened, self._opened = self._opened, []
+        if opened:
+            with ExitStack() as closing:  # all of them, whatever one of them raises; the head, pushed last, goes first
+                for partitioning in self._partitionings.values():
+                    for function in (partitioning.selector, partitioning.custom):
+                        closer = getattr(function, "close", None)
+                        if closer is not None:
+                            closing.callback(closer)
+                for operator in opened:
+                    closing.callback(operator.close)
 
     def restore_watermarks(self, watermark: int, marks: Mapping[str, int]) -> None:
         """Set all clocks to the committed ones: the head's, and of operators that make watermarks by ``marks``."""
@@ -161,6 +169,16 @@ class Chain:
                 operator.current_watermark = marks.get(operator.context.plan.uid, MIN_TIME)
             else:
                 operator.current_watermark = self.operators[link.source].current_watermark
+
+    def restore_times(self, times: Mapping[str, Any]) -> None:
+        """Makers of watermarks go on with what they kept, by uid. The clocks must be set."""
+        for operator in self.operators:
+            operator.restore_time(times.get(operator.context.plan.uid))
+
+    def times(self) -> dict[str, Any]:
+        """What makers of watermarks must know in the next epoch, by uid."""
+        states = {operator.context.plan.uid: operator.time_state() for operator in self.operators}
+        return {uid: state for uid, state in states.items() if state is not None}
 
     def set_processing_time(self, clock: int) -> None:
         """Set the processing time of all operators, without firing timers."""
@@ -263,8 +281,9 @@ class Chain:
         }
 
     def next_timer(self) -> int | None:
-        """The earliest pending processing-time timer."""
+        """The earliest processing time at which something is due: a timer, or an input that will be idle."""
         times = [backend.processing_timers.peek() for backend in self.backends]
+        times += [operator.idle_from() for operator in self.operators]
         return min((time for time in times if time is not None), default=None)
 
     def _build(self, plan: OperatorPlan, settings: ChainSettings, schema: pa.Schema | None) -> Operator:
@@ -283,6 +302,7 @@ class Chain:
             metrics=OperatorMetrics(),
             job_parameters=settings.job_parameters,
             runtime_mode=settings.runtime_mode,
+            periodic_watermarks=settings.periodic_watermarks,
         )
         if plan.keyed:
             groups = KeyGroupRange.for_subtask(plan.max_parallelism, self.parallelism, self.subtask)

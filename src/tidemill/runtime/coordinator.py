@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -34,6 +34,7 @@ from tidemill.runtime.records import MIN_TIME
 from tidemill.runtime.rescaling import JobParallelism
 from tidemill.runtime.snapshots import Snapshots
 from tidemill.runtime.task import JobBundle, read_report
+from tidemill.runtime.time_states import deal_times
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,8 @@ class EpochInput:
     ``splits`` gives, per source chain, one pickled list of splits per subtask. ``frames`` is whatever the engine itself
     reads (Spark's batch), with the number of its partitions per chain in ``partitions``. ``positions`` is where each
     source stands afterwards, by the uid of its operator; ``spark`` are Spark's own positions. ``ended`` are the chains
-    whose sources have ended, while others may go on.
+    whose sources have ended, while others may go on. ``read`` names, per source chain and subtask, the partitions
+    that its splits are from, where the source names them.
     """
 
     splits: Mapping[int, list[bytes]] = field(default_factory=dict)
@@ -58,6 +60,7 @@ class EpochInput:
     spark: dict[str, Any] | None = None
     last: bool = False
     ended: Collection[int] = ()
+    read: Mapping[int, Sequence[Collection[str]]] = field(default_factory=dict)
 
 
 class Engine(Protocol):
@@ -184,7 +187,7 @@ class Coordinator:
         raise JobExecutionError(f"epoch {epoch} did not fit together in {_MOST_RUNS} runs; last: {reason}")
 
     def timer_due(self) -> bool:
-        """Whether a processing-time timer waits for an epoch."""
+        """Whether a processing-time timer, or an input that is idle by now, waits for an epoch."""
         return self.head.next_timer is not None and self.head.next_timer <= self._clock()
 
     def close(self) -> None:
@@ -207,6 +210,7 @@ class Coordinator:
         parallelism = tuple(self._width(chain.id, inputs) for chain in self._plan.chains)
         attempts: dict[int, tuple[str, ...]] = {}
         clocks: dict[int, dict[str, tuple[int, ...]]] = {}
+        times: dict[int, dict[str, tuple[Any, ...]]] = {}
         lowest: int | None = None
         for chain in self._plan.chains:
             uid = chain.head.uid
@@ -221,6 +225,14 @@ class Coordinator:
                     same = len(marks) == parallelism[chain.id]
                     of_chain = clocks.setdefault(chain.id, {})
                     of_chain[operator.uid] = tuple(marks) if same else (low,) * parallelism[chain.id]
+                kept = deal_times(
+                    head.times.get(operator.uid, ()),
+                    parallelism[chain.id],
+                    inputs.read.get(chain.id, ()) if operator is chain.head else (),
+                    restarted=head.kind == "takeover",
+                )
+                if any(state is not None for state in kept):
+                    times.setdefault(chain.id, {})[operator.uid] = kept
         return EpochContext(
             job_id=self._bundle.job_id,
             lineage=self.lineage,
@@ -231,6 +243,7 @@ class Coordinator:
             parallelism=parallelism,
             attempts=attempts,
             clocks=clocks,
+            times=times,
             watermark_base=MIN_TIME if lowest is None else lowest,
             last=inputs.last,
             ended=tuple(inputs.ended),

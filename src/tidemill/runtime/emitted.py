@@ -7,11 +7,10 @@ it comes out. Where the declared types of the states rule this out, nothing is l
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tidemill.state.tables import ATOMIC
+from tidemill.state.tables import ATOMIC, detached
 
 
 def is_immutable(value: Any) -> bool:
@@ -21,7 +20,7 @@ def is_immutable(value: Any) -> bool:
 
 def emitted(value: Any) -> Any:
     """The value itself if nobody can change it, else a copy."""
-    return value if is_immutable(value) else copy.deepcopy(value)
+    return value if is_immutable(value) else detached(value)
 
 
 def copying_extend(values: list[Any]) -> Callable[[Iterable[Any]], None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from tidemill.graph.plan import JobPlan
 from tidemill.runtime.records import MIN_TIME
@@ -15,7 +16,8 @@ class EpochContext:
 
     ``head`` is the slot of the manifest the epoch builds on. ``attempts`` names, per chain, the attempts that manifest
     was made of. ``clocks`` gives, per chain, the committed watermarks of its subtasks, by the uid of the operator whose
-    clock it is: the head, and operators behind it that make watermarks. ``clock`` is the processing time,
+    clock it is: the head, and operators behind it that make watermarks; ``times`` has, in the same way, what some of
+    them keep beside it. ``clock`` is the processing time,
     fixed by the driver for the whole epoch. ``last`` marks the final epoch of a bounded job: time goes to its end. In
     the chains of ``ended`` sources it does so before, and they hold nobody back.
     """
@@ -29,6 +31,7 @@ class EpochContext:
     parallelism: tuple[int, ...]
     attempts: dict[int, tuple[str, ...]] = field(default_factory=dict)
     clocks: dict[int, dict[str, tuple[int, ...]]] = field(default_factory=dict)
+    times: dict[int, dict[str, tuple[Any, ...]]] = field(default_factory=dict)
     watermark_base: int = MIN_TIME
     last: bool = False
     ended: tuple[int, ...] = ()
@@ -42,10 +45,11 @@ class EpochContext:
         fields["parallelism"] = tuple(fields["parallelism"])
         fields["ended"] = tuple(fields["ended"])
         fields["attempts"] = {int(chain): tuple(attempts) for chain, attempts in fields["attempts"].items()}
-        fields["clocks"] = {
-            int(chain): {uid: tuple(clocks) for uid, clocks in by_uid.items()}
-            for chain, by_uid in fields["clocks"].items()
-        }
+        for name in ("clocks", "times"):
+            fields[name] = {
+                int(chain): {uid: tuple(by_subtask) for uid, by_subtask in by_uid.items()}
+                for chain, by_uid in fields[name].items()
+            }
         return cls(**fields)
 
 

@@ -90,6 +90,7 @@ class EdgeSender:
         self._buffers: list[Buffer] = []
         self._attempt = b""
         self._watermark = 0
+        self._idle = False
         self._limit = _FIRST_COUNT
         self._ship: Callable[[Header, bytes], None]
 
@@ -97,6 +98,7 @@ class EdgeSender:
         """Start an epoch from scratch: how records are cut into parcels depends on the epoch's records alone."""
         self._attempt = attempt
         self._watermark = watermark
+        self._idle = False
         self._limit = _FIRST_COUNT
         self._ship = ship
         self._buffers = [Buffer(watermark) for _ in range(1 if self._broadcast else len(self.partitions))]
@@ -143,6 +145,15 @@ class EdgeSender:
             else:
                 buffer.marks.append((position, watermark))
 
+    def watermark_status(self, idle: bool) -> None:
+        """From now on the channels are idle, or active again. It is said at once, since nothing else may follow."""
+        for target, buffer in enumerate(self._buffers):
+            if buffer.values or buffer.rows:
+                self._flush(target)
+        self._idle = idle
+        for target in range(len(self._buffers)):
+            self._flush(target)
+
     def finish(self) -> None:
         """Ship what is left, then tell every target the final watermark and how many parcels it was sent."""
         for target, buffer in enumerate(self._buffers):
@@ -151,7 +162,15 @@ class EdgeSender:
         for target, partition in enumerate(self.partitions):
             sent = self._buffers[0 if self._broadcast else target].seq
             header = Header(
-                Kind.END, self._level, self._edge, partition, self._sender, sent, self._watermark, self._attempt
+                Kind.END,
+                self._level,
+                self._edge,
+                partition,
+                self._sender,
+                sent,
+                self._watermark,
+                self._attempt,
+                idle=self._idle,
             )
             self._ship(header, header.pack())
 
@@ -161,11 +180,20 @@ class EdgeSender:
             kind, payload = Kind.COLUMNS, encode_columns(buffer.columns, buffer.shape, buffer.key_column)
         else:
             kind, payload = Kind.DATA, self._encode(buffer)
+        if buffer.values:
             self._limit = max(1, min(_MOST_COUNT, self._parcel_size * len(buffer.values) // max(1, len(payload))))
         partitions = self.partitions if self._broadcast else [self.partitions[target]]
         for partition in partitions:
             header = Header(
-                kind, self._level, self._edge, partition, self._sender, buffer.seq, buffer.start, self._attempt
+                kind,
+                self._level,
+                self._edge,
+                partition,
+                self._sender,
+                buffer.seq,
+                buffer.start,
+                self._attempt,
+                idle=self._idle,
             )
             for parcel in split(header, payload, self._parcel_size):
                 self._ship(header, parcel)

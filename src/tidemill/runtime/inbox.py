@@ -25,11 +25,25 @@ class Channel:
 
 
 class InputClock:
-    """The clock of an operator: the minimum over its input channels, never going back."""
+    """The clock of an operator: the minimum over its active input channels, never going back.
+
+    A channel that was idle counts again from when it is active. Where all are idle nobody is waited for: the clock goes
+    to the greatest of their watermarks, whichever of them went idle last.
+    """
 
     def __init__(self, channels: Iterable[Channel], current: int) -> None:
         self._channels = dict.fromkeys(channels, MIN_TIME)
+        self._idle: set[Channel] = set()
         self.current = current
+
+    @property
+    def idle(self) -> bool:
+        """Whether all channels are."""
+        return len(self._idle) == len(self._channels)
+
+    def is_idle(self, channel: Channel) -> bool:
+        """Whether a channel is."""
+        return channel in self._idle
 
     def advance(self, channel: Channel, watermark: int) -> int | None:
         """A channel's time moved on; the new time of the operator if that moved too."""
@@ -37,17 +51,35 @@ class InputClock:
         if watermark <= before:
             return None
         self._channels[channel] = watermark
-        if before > self.current:
+        if before > self.current or channel in self._idle:
             return None  # another channel holds the clock back
-        lowest = min(self._channels.values())
-        if lowest <= self.current:
+        return self._moved()
+
+    def set_idle(self, channel: Channel, idle: bool) -> int | None:
+        """A channel has no records for now, or has some again; the new time of the operator if that moved too."""
+        if idle:
+            self._idle.add(channel)
+        else:
+            self._idle.discard(channel)
+        return self._moved()
+
+    def _moved(self) -> int | None:
+        if not self._idle:
+            time = min(self._channels.values())
+        elif self.idle:
+            time = max(self._channels.values())
+        else:
+            time = min(time for channel, time in self._channels.items() if channel not in self._idle)
+        if time <= self.current:
             return None
-        self.current = lowest
-        return lowest
+        self.current = time
+        return time
 
 
 class Inbox:
     """Reads all parcels of one subtask and epoch, calling back with batches and with the advance of time.
+
+    ``on_status`` is told when all channels are idle, and when that is over; an epoch begins as active.
 
     ``senders`` gives the number of sending subtasks per edge. Afterwards ``attempts`` tells, per channel, the attempt
     whose parcels were read. A channel that was not closed, or that lost a parcel, is an error.
@@ -60,12 +92,14 @@ class Inbox:
         clock: int,
         on_batch: Callable[[int, Batch], None],
         on_watermark: Callable[[int], None],
+        on_status: Callable[[bool], None] = lambda idle: None,
     ) -> None:
         # configuration
         self._expected = [Channel(edge, sender) for edge, count in senders.items() for sender in range(count)]
         self._base = base
         self._on_batch = on_batch
         self._on_watermark = on_watermark
+        self._on_status = on_status
         # transient
         self._clock = InputClock(self._expected, clock)
         self._received = dict.fromkeys(self._expected, 0)
@@ -79,10 +113,10 @@ class Inbox:
             self._note_attempt(channel, header)
             if header.kind is Kind.END:
                 self._closed[channel] = header.seq
-                self._advance(channel, header.watermark)
+                self._hear(channel, header)
                 continue
             self._received[channel] += 1
-            self._advance(channel, header.watermark)
+            self._hear(channel, header)
             if header.kind is Kind.COLUMNS:
                 for batch in decode_columns(payload):
                     self._on_batch(channel.edge, batch)
@@ -99,6 +133,8 @@ class Inbox:
         keys: list[Any] | None,
         marks: list[tuple[int, int]] | None,
     ) -> int:
+        if not values:
+            return 0  # it came for what its header says
         start = 0
         for position, watermark in marks or ():
             if position > start:
@@ -110,6 +146,20 @@ class Inbox:
         elif start < len(values):
             self._on_batch(channel.edge, _slice(values, timestamps, keys, start, len(values)))
         return len(values)
+
+    def _hear(self, channel: Channel, header: Header) -> None:
+        clock = self._clock
+        self._advance(channel, header.watermark)
+        if header.idle == clock.is_idle(channel):
+            return
+        was_idle = clock.idle
+        moved = clock.set_idle(channel, header.idle)
+        if was_idle:
+            self._on_status(False)
+        if moved is not None:
+            self._on_watermark(moved)
+        if clock.idle:
+            self._on_status(True)
 
     def _advance(self, channel: Channel, watermark: int) -> None:
         moved = self._clock.advance(channel, watermark)

@@ -94,6 +94,7 @@ class Launch:
             settings=ChainSettings(
                 job_parameters=parameters or {},
                 runtime_mode=self.plan.runtime_mode,
+                periodic_watermarks=bool(get(PipelineOptions.AUTO_WATERMARK_INTERVAL)),
                 job_id=self.job_id,
                 # In BATCH mode a key's state is gone when the key is done: it fits in memory.
                 backend=BackendChoice() if self.plan.runtime_mode == "BATCH" else choose_backend(self.configuration),

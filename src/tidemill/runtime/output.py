@@ -32,18 +32,27 @@ class Output:
         self._main: list[Receiver] = []
         self._side: dict[str, list[Receiver]] = {}
         self._watermark: list[Callable[[int], None]] = []
+        self._status: list[Callable[[bool], None]] = []
         #: Told of records of side outputs that nobody reads; they are dropped otherwise.
         self.on_unread: Callable[[str, Batch], None] | None = None
         # transient
         self.records = 0
 
-    def connect(self, receiver: Receiver, watermark: Callable[[int], None], side_output: str | None) -> None:
-        """Add a consumer of the main output or of one side output; watermarks go to all of them."""
+    def connect(
+        self,
+        receiver: Receiver,
+        watermark: Callable[[int], None],
+        side_output: str | None,
+        status: Callable[[bool], None] | None = None,
+    ) -> None:
+        """Add a consumer of the main output or of one side output; watermarks, and their status, go to all of them."""
         if side_output is None:
             self._main.append(receiver)
         else:
             self._side.setdefault(side_output, []).append(receiver)
         self._watermark.append(watermark)
+        if status is not None:
+            self._status.append(status)
 
     def emit(self, values: list[Any], timestamps: list[int] | None) -> None:
         """Hand on records of the main output."""
@@ -78,6 +87,11 @@ class Output:
         """Tell all consumers that time has moved on."""
         for receive in self._watermark:
             receive(watermark)
+
+    def watermark_status(self, idle: bool) -> None:
+        """Tell all consumers that they need not wait for this operator, or that they must again."""
+        for receive in self._status:
+            receive(idle)
 
     def _check(self, validate: Callable[[list[Any]], None], values: list[Any], what: str) -> None:
         try:

@@ -29,6 +29,7 @@ _VERSION: Final = 1
 # version, kind, target level, edge, target, sender, seq, part, parts, watermark, attempt
 _HEADER: Final = struct.Struct("<BBHHIIIHHq16s")
 HEADER_SIZE: Final = _HEADER.size
+_IDLE: Final = 0x80
 
 #: Built-in types whose instances pickle without a reference to a class: for them the memo is only a cost.
 _PLAIN: Final = frozenset({tuple, list, dict, int, str, float, bytes, bool, type(None)})
@@ -55,7 +56,7 @@ class Kind(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Header:
-    """The fixed part of a parcel; ``target`` is a partition of ``level``."""
+    """The fixed part of a parcel; ``target`` is a partition of ``level``. The upper bit of the kind is ``idle``."""
 
     kind: Kind
     level: int
@@ -67,11 +68,13 @@ class Header:
     attempt: bytes
     part: int = 0
     parts: int = 1
+    #: Whether the sender expects no records for now, so that nobody waits for its watermark.
+    idle: bool = False
 
     def pack(self) -> bytes:
         return _HEADER.pack(
             _VERSION,
-            self.kind,
+            self.kind | _IDLE if self.idle else self.kind,
             self.level,
             self.edge,
             self.target,
@@ -91,7 +94,10 @@ class Header:
                 f"a parcel of format version {version} was read by a worker that knows version {_VERSION}: "
                 "driver and executors must run the same version of Tidemill"
             )
-        return cls(Kind(kind), level, edge, target, sender, seq, watermark, attempt, part, parts)
+        is_idle = kind >= _IDLE
+        if is_idle:
+            kind -= _IDLE
+        return cls(Kind(kind), level, edge, target, sender, seq, watermark, attempt, part, parts, is_idle)
 
 
 def watermark_bucket(watermark: int, base: int) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import cloudpickle
 
-from tidemill.datastream.sources import SplitEnumerator, SplitSource
+from tidemill.datastream.sources import Split, SplitEnumerator, SplitSource
 from tidemill.graph.plan import JobPlan
 from tidemill.runtime.coordinator import EpochInput
 from tidemill.runtime.rescaling import JobParallelism
@@ -58,13 +58,15 @@ class SplitInput:
         """
         self._parallelism.take_up()
         positions = {}
+        read: dict[int, list[set[str]]] = {}
         for chain, enumerator in self._enumerators.items():
             width = self._parallelism.of(chain)
-            ready = [] if enumerator.finished else enumerator.next_splits(width, self._max_records)
+            ready = [] if enumerator.finished else list(map(_several, enumerator.next_splits(width, self._max_records)))
             held = self._held.setdefault(chain, [])
             held += [[] for _ in range(len(ready) - len(held))]
-            for splits, split in zip(held, ready, strict=False):
-                splits.append(split)
+            for splits, more in zip(held, ready, strict=False):
+                splits.extend(more)
+            read[chain] = [{split.partition for split in splits if split.partition is not None} for splits in ready]
             positions[self._plan.chains[chain].head.uid] = enumerator.position()
         inputs = EpochInput(
             splits={chain: [_dump(splits) for splits in held] for chain, held in self._held.items()}
@@ -73,6 +75,7 @@ class SplitInput:
             positions=positions,
             last=self.finished,
             ended=[chain for chain, enumerator in self._enumerators.items() if enumerator.finished],
+            read={chain: partitions for chain, partitions in read.items() if any(partitions)},
         )
         if not self.whole:
             self._held.clear()
@@ -82,6 +85,10 @@ class SplitInput:
         """Release all enumerators."""
         for enumerator in self._enumerators.values():
             enumerator.close()
+
+
+def _several(splits: Split | Sequence[Split]) -> list[Split]:
+    return [splits] if isinstance(splits, Split) else list(splits)
 
 
 def _dump(splits: list[Any]) -> bytes:

@@ -210,6 +210,8 @@ class EpochTask:
         clocks = {uid: marks[self._subtask] for uid, marks in self._context.clocks.get(self._plan.id, {}).items()}
         chain.restore_watermarks(clocks.get(self._plan.head.uid, MIN_TIME), clocks)
         chain.set_processing_time(self._context.clock)
+        times = self._context.times.get(self._plan.id, {})
+        chain.restore_times({uid: states[self._subtask] for uid, states in times.items()})
 
     # 2. to 4.
     def _process(self, chain: Chain, inputs: Iterator[bytes]) -> Iterator[None]:
@@ -258,6 +260,7 @@ class EpochTask:
             head.current_watermark,
             lambda edge, batch: receivers[edge](batch),
             head.watermark if waiting is None else _ignored,
+            head.watermark_status if waiting is None else _ignored,
         )
         if waiting is None:
             yield from inbox.read(self._mine(inputs))
@@ -365,6 +368,7 @@ class EpochTask:
             pieces=pieces,
             watermark=chain.head.current_watermark,
             marks=chain.marks(),
+            times=chain.times(),
             next_timer=chain.next_timer(),
             committables=chain.committables(),
             metrics=self._metrics(chain),

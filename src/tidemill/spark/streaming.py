@@ -75,6 +75,7 @@ class StreamingInput:
             positions=splits.positions,
             spark=spark,
             ended=splits.ended,
+            read=splits.read,
         )
 
     def no_input(self, spark: dict[str, Any] | None, splits: EpochInput) -> EpochInput:
@@ -86,6 +87,7 @@ class StreamingInput:
             positions=splits.positions,
             spark=spark,
             ended=splits.ended,
+            read=splits.read,
         )
 
 

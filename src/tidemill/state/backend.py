@@ -266,7 +266,7 @@ class KeyedStateBackend(ABC):
         shape = StateShape.of(descriptor, self._key_type)
         table = self._new_table(descriptor.name, shape)
         self._tables[descriptor.name] = table
-        self.mutable = self.mutable or not _immutable(_entry_type(descriptor))
+        self.mutable = self.mutable or not immutable_type(_entry_type(descriptor))
         self._shapes[descriptor.name] = shape
         stored = self._unclaimed.pop(descriptor.name, ())
         for section in stored:  # before any value is read
@@ -319,8 +319,9 @@ def _entry_type(descriptor: StateDescriptor) -> TypeInformation:
     return descriptor.value_type_info if isinstance(descriptor, MapStateDescriptor) else descriptor.type_info
 
 
-def _immutable(type_info: TypeInformation) -> bool:
+def immutable_type(type_info: TypeInformation) -> bool:
+    """Whether no value of a type can be changed."""
     type_info = plain_type(type_info)
     if isinstance(type_info, TupleTypeInfo):
-        return all(map(_immutable, type_info.get_field_types()))
+        return all(map(immutable_type, type_info.get_field_types()))
     return isinstance(type_info, BasicTypeInfo)

@@ -55,8 +55,8 @@ class _NoKey(KeyContext):
     @property
     def key(self) -> Any:
         raise StateError(
-            f"keyed state of {self.owner} was used while no record was being processed. "
-            "Register states in open(), but read and write them only in the processing methods or in on_timer()."
+            f"keyed state or timers of {self.owner} were used while no record was being processed. Register states in "
+            "open(), but read and write them, and set timers, only in the processing methods or in on_timer()."
         )
 
     @key.setter

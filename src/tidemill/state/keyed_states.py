@@ -45,6 +45,10 @@ class _Bound:
         """Take hold of the layer again: a fold may have dropped it."""
         self._attach()
 
+    def keep_unshared(self) -> None:
+        """Promise that nobody changes a value after the epoch that put it, nor one that was read: none is copied."""
+        self._table.unshared = True
+
     def _attach(self) -> None:
         layer = self._table.layer(self._namespace)
         self._overlay = layer.overlay
@@ -132,6 +136,20 @@ class HeapReducingState(_SingleValue, ReducingState[Any]):
         current = self._get()
         self._overlay[self._context.key] = value if current is MISSING else self._reduce(current, value)
 
+    def add_each(self, keys: Iterable[Any], values: Iterable[Any]) -> list[Any]:
+        """As :meth:`add`, one value for each key; returns the keys that this epoch had not put here before."""
+        context, overlay, reduce = self._context, self._overlay, self._reduce
+        new = []
+        for key, value in zip(keys, values, strict=True):
+            context.key = key
+            current = overlay.get(key, MISSING)
+            if current is MISSING or current is DELETED or value is None:
+                new.append(key)
+                self.add(value)
+            else:
+                overlay[key] = reduce(current, value)
+        return new
+
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         """Reduce the values of several namespaces into the target's, for the current key."""
         merge_single(self, target, sources, self._reduce)
@@ -158,6 +176,20 @@ class HeapAggregatingState(_SingleValue, AggregatingState[Any, Any]):
         if accumulator is MISSING:
             accumulator = self._aggregate.create_accumulator()
         self._overlay[self._context.key] = self._aggregate.add(value, accumulator)
+
+    def add_each(self, keys: Iterable[Any], values: Iterable[Any]) -> list[Any]:
+        """As :meth:`add`, one value for each key; returns the keys that this epoch had not put here before."""
+        context, overlay, add = self._context, self._overlay, self._aggregate.add
+        new = []
+        for key, value in zip(keys, values, strict=True):
+            context.key = key
+            accumulator = overlay.get(key, MISSING)
+            if accumulator is MISSING or accumulator is DELETED or value is None:
+                new.append(key)
+                self.add(value)
+            else:
+                overlay[key] = add(value, accumulator)
+        return new
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         """Merge the accumulators of several namespaces into the target's, for the current key."""
@@ -213,6 +245,20 @@ class HeapListState(_Bound, ListState[Any]):
         """Append several elements."""
         for value in values:
             self.add(value)
+
+    def add_each(self, keys: Iterable[Any], values: Iterable[Any]) -> list[Any]:
+        """As :meth:`add`, one element for each key; returns the keys that this epoch had not put here before."""
+        context, overlay = self._context, self._overlay
+        new = []
+        for key, value in zip(keys, values, strict=True):
+            context.key = key
+            change = overlay.get(key)
+            if change is None or value is None:
+                new.append(key)
+                self.add(value)
+            else:
+                change.items.append(value)
+        return new
 
     def update(self, values: Iterable[Any]) -> None:
         """Replace the whole list."""
@@ -356,6 +402,8 @@ class HeapMapState(_Bound, MapState[Any, Any]):
         return value if value is MISSING or type(value) in ATOMIC else self._copy_of(key, user_key, value)
 
     def _copy_of(self, key: Any, user_key: Any, value: Any) -> Any:
+        if self._table.unshared:
+            return value
         copied = self._reads.get((key, user_key), MISSING)
         if copied is MISSING:
             copied = self._reads[key, user_key] = self._table.detached(value)

@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tidemill.common.types import Row
+
 #: Types whose instances can be handed out without a copy.
 ATOMIC: Final[frozenset[type]] = frozenset(
     {
@@ -60,8 +62,21 @@ APPEND: Final = 2
 CLEAR: Final = 3
 
 
-#: Types that know better than ``copy.deepcopy`` how to be copied, if at all.
-COPIERS: Final[dict[type, Callable[[Any], Any]]] = {}
+def _copied_row(row: Row) -> Row:
+    return copy.copy(row) if ATOMIC.issuperset(map(type, row)) else copy.deepcopy(row)
+
+
+def _copied_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    return value if all(map(_is_fixed, value)) else copy.deepcopy(value)
+
+
+def _is_fixed(value: Any) -> bool:
+    kind = type(value)
+    return kind in ATOMIC or (kind is tuple and all(map(_is_fixed, value)))
+
+
+#: Types for which there is a better way to be copied than ``copy.deepcopy``, if at all.
+COPIERS: Final[dict[type, Callable[[Any], Any]]] = {Row: _copied_row, tuple: _copied_tuple}
 
 
 def detached(value: Any) -> Any:
@@ -104,6 +119,8 @@ class Table:
     detached = staticmethod(detached)
 
     def __init__(self) -> None:
+        #: Whether nobody ever changes a value once it has been put, nor one that was read: no copies are needed.
+        self.unshared = False
         self._layers: dict[Any, Layer] = {}
         self._touched: dict[Any, Layer] = {}
 
@@ -137,9 +154,10 @@ class Table:
 
     def fold(self) -> None:
         """Make the epoch's changes part of the base, after its manifest was found to name this attempt."""
-        for layer in self._touched.values():
-            # A user function may still hold what it put.
-            self._detach(layer.overlay)
+        if not self.unshared:
+            for layer in self._touched.values():
+                # A user function may still hold what it put.
+                self._detach(layer.overlay)
         self.settle()
 
     def settle(self) -> None:

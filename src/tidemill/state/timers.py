@@ -156,7 +156,7 @@ class TimerQueue:
 
     def _push(self, timer: Timer) -> None:
         time, key, namespace = timer
-        # Namespaces are None or windows, which compare by (end, start); a counter settles what is left.
+        # Namespaces are None or windows, which compare by (start, end); a counter settles what is left.
         rank = 0 if namespace is None else 1
         self._counter += 1
         heapq.heappush(self._heap, (time, stable_hash(key), rank, namespace or 0, self._counter, key, namespace))

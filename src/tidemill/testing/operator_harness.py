@@ -21,6 +21,7 @@ from tidemill.graph.uids import operators_by_uid
 from tidemill.runtime.chain import Chain, ChainSettings
 from tidemill.runtime.inbox import Channel, InputClock
 from tidemill.runtime.launch import prepare
+from tidemill.runtime.operators.timestamps import TimestampsOperator
 from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.routes import key_extractor
 from tidemill.runtime.sorted_input import SortedInput
@@ -89,6 +90,7 @@ class OperatorHarness:
         self._timestamps: list[int | None] = []
         self._side: dict[str, list[tuple[Any, int | None]]] = {}
         self._watermarks: list[int] = []
+        self._idle = False
         self._epoch = 0 if snapshot is None else snapshot.epoch
         # checkpointed
         self._files: list[bytes] = [] if snapshot is None else list(snapshot.files)
@@ -123,13 +125,23 @@ class OperatorHarness:
             if moved is not None:
                 self._chain.head.watermark(moved)
 
+    def mark_idle(self, *, stream: int | None = None) -> None:
+        """One input, or all, have no records for now: event time does not wait for them."""
+        self._set_idle(True, stream)
+
+    def mark_active(self, *, stream: int | None = None) -> None:
+        """One input, or all, count again."""
+        self._set_idle(False, stream)
+
     def set_processing_time(self, timestamp: int) -> None:
-        """Move processing time on. Timers that become due fire."""
+        """Move processing time on. Timers that become due fire, and watermark generators are asked."""
         if timestamp < self._clock:
             raise ValueError(f"processing time is {self._clock} and does not go back to {timestamp}")
         self._clock = timestamp
         for operator in self._chain.operators:
             operator.begin_epoch(timestamp)
+            if isinstance(operator, TimestampsOperator):
+                operator.emit_periodically()
 
     def end_input(self) -> None:
         """All input has ended: event time goes to its end, in BATCH mode for each key."""
@@ -160,6 +172,11 @@ class OperatorHarness:
     def watermarks(self) -> list[int]:
         """The watermarks emitted so far."""
         return list(self._watermarks)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has told its consumers not to wait for it."""
+        return self._idle
 
     def clear_output(self) -> None:
         """Forget what was emitted."""
@@ -294,10 +311,11 @@ class OperatorHarness:
         for file in self._files:
             chain.load(filter(is_operator_state, decode_sections(file, "snapshot")))
         shown = next(operator for operator in chain.operators if operator.context.plan.uid == self._shown_uid)
-        shown.output.connect(self._take, self._watermarks_append, None)
+        shown.output.connect(self._take, self._watermarks_append, None, self._take_status)
         shown.output.on_unread = self._take_side
         chain.restore_watermarks(watermark, {})
         chain.set_processing_time(self._clock)
+        chain.restore_times({})
         head = self._chain_plan.head
         in_batch_mode = head.keyed and self._settings.runtime_mode == "BATCH"
         self._sorted = SortedInput(head.max_parallelism, _SORT_MEMORY, "the harness") if in_batch_mode else None
@@ -320,6 +338,21 @@ class OperatorHarness:
 
     def _watermarks_append(self, watermark: int) -> None:
         self._watermarks.append(watermark)
+
+    def _take_status(self, idle: bool) -> None:
+        self._idle = idle
+
+    def _set_idle(self, idle: bool, stream: int | None) -> None:
+        clock, head = self._input_clock, self._chain.head
+        for number in [stream - 1] if stream is not None else range(len(self._extractors)):
+            was_idle = clock.idle
+            moved = clock.set_idle(Channel(number, 0), idle)
+            if was_idle and not clock.idle:
+                head.watermark_status(False)
+            if moved is not None:
+                head.watermark(moved)
+            if clock.idle and not was_idle:
+                head.watermark_status(True)
 
     def _backend(self) -> KeyedStateBackend:
         if not self._chain.backends:

@@ -73,6 +73,7 @@ def full_manifest() -> Manifest:
         max_parallelism={"zähler": 128},
         attempts={"source": (Attempt("a"),), "zähler": (Attempt("b"), Attempt("c"))},
         watermarks={"source": (-(2**63),), "zähler": (5, 2**63 - 1)},
+        times={"source": ([["p", 7, True, 5, "AA=="], [None, -1, False, None, None]],), "zähler": (None, [])},
         next_timer=0,
         sources={"s": {"positions": {0: 7, 1: None}, "raw": b"\x00\xff", "pair": (1, [2.5]), "$odd": {"$t": "no tag"}}},
         spark={"batch_id": 3, "offsets": 'v1\n{"batch":3}\n{"logOffset":9}', "files": {"metadata": b"{}"}},

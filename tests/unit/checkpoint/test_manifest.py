@@ -159,8 +159,8 @@ def test_any_bytes_are_refused_without_a_crash(data: bytes) -> None:
 
 
 def test_a_newer_version_is_told_from_damage() -> None:
-    data = frame.pack(MAGIC, 2, {"anything": "else"}, [])
-    with pytest.raises(CheckpointError, match=r"^m has format version 2; .* reads up to 1: use a newer one") as caught:
+    data = frame.pack(MAGIC, 3, {"anything": "else"}, [])
+    with pytest.raises(CheckpointError, match=r"^m has format version 3; .* reads up to 2: use a newer one") as caught:
         decode_manifest(data, "m")
     assert not isinstance(caught.value, CorruptFileError)
     with pytest.raises(CorruptFileError, match="no format version 0"):
@@ -265,3 +265,17 @@ def test_an_empty_epoch_is_small_and_fast() -> None:
         encode_manifest(manifest)
         times.append(time.perf_counter() - start)
     assert min(times) < 0.0002  # well under 0.2 ms; the least of many is what the code itself needs
+
+
+def test_a_manifest_has_the_oldest_version_that_can_hold_it() -> None:
+    manifest = full_manifest()
+    for times, version in (({}, 1), (manifest.times, 2)):
+        data = encode_manifest(dataclasses.replace(manifest, times=times))
+        assert int.from_bytes(data[8:10], "little") == version
+        assert decode_manifest(data, "m").times == times
+
+
+@pytest.mark.parametrize("state", [7, [["p", 1, True]], [["p", 1.5, True, None, None]], [[1, 1, True, None, None]]])
+def test_times_of_another_form_are_not_stored(state: object) -> None:
+    with pytest.raises(CheckpointError, match="cannot be stored"):
+        encode_manifest(dataclasses.replace(full_manifest(), times={"source": (state,)}))

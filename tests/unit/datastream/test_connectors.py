@@ -24,7 +24,7 @@ from tidemill.datastream.connectors.print_sink import PrintSink
 from tidemill.datastream.connectors.ranges import cut_range
 from tidemill.datastream.functions import RuntimeContext, SinkFunction
 from tidemill.datastream.sinks import Committed, CommitterContext, Sink, WriterContext
-from tidemill.datastream.sources import SplitSource
+from tidemill.datastream.sources import Split, SplitSource
 from tidemill.errors import CheckpointError, GraphError
 
 
@@ -67,6 +67,7 @@ class TestSources:
     def test_long_splits_come_in_batches(self) -> None:
         source = NumberSequenceSource(0, 19_999)
         split = source.create_enumerator(None).next_splits(1, 50_000)[0]
+        assert isinstance(split, Split)
         assert [len(batch.values) for batch in source.read(split)] == [8192, 8192, 3616]
 
     def test_an_empty_sequence_is_refused(self) -> None:

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from tidemill.common import Configuration, Types
+from tidemill.common import Configuration, Time, Types
 from tidemill.datastream import (
+    AsyncDataStream,
+    AsyncFunction,
     BroadcastProcessFunction,
     CheckpointedFunction,
     CheckpointListener,
@@ -71,6 +73,11 @@ class BufferingSink(SinkFunction, CheckpointedFunction):
 
     def initialize_state(self, context: Any) -> None:
         pass
+
+
+class Asking(AsyncFunction):
+    async def async_invoke(self, value: Any) -> list[Any]:
+        return [value]
 
 
 class Listening(MapFunction, CheckpointListener):
@@ -351,6 +358,8 @@ class TestSparkSources:
             lambda stream: stream.map(identity).start_new_chain(),
             lambda stream: stream.map(identity).slot_sharing_group("g"),
             lambda stream: stream.add_sink(BufferingSink()),
+            lambda stream: AsyncDataStream.ordered_wait(stream, Asking(), Time.seconds(1)),
+            lambda stream: AsyncDataStream.unordered_wait(stream, Asking(), Time.seconds(1)).map(identity),
         ],
     )
     def test_what_needs_stable_subtasks_is_cut_off(self, env: StreamExecutionEnvironment, cut: Any) -> None:

@@ -15,6 +15,7 @@ CONTEXT = EpochContext(
     parallelism=(1, 2),
     attempts={1: ("x", "y")},
     clocks={0: {"a": (5,)}, 1: {"b": (4, 6), "c": (1, 2)}},
+    times={1: {"b": ([["p", 4, True, 9, "AA=="]], None)}},
     watermark_base=4,
     last=True,
 )

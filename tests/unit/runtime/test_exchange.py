@@ -259,3 +259,31 @@ def test_a_new_epoch_starts_from_scratch() -> None:
     sender.begin_epoch(b"other-attempt-16", 7, "seed", again.ship)
     sender.finish()
     assert [(header.kind, header.seq, header.watermark) for header, _ in again.parcels] == [(Kind.END, 0, 7)]
+
+
+@pytest.mark.parametrize("kind", [PartitionKind.REBALANCE, PartitionKind.BROADCAST])
+def test_idleness_is_told_at_once_and_with_the_end(kind: PartitionKind) -> None:
+    sent = Sent()
+    sender = make_sender(sent, kind)
+    sender.send(Batch([1, 2], [1, 2]))
+    sender.watermark_status(True)
+    sender.watermark(9)
+    sender.watermark_status(False)
+    sender.watermark_status(True)
+    sender.finish()
+    for target in (10, 11):
+        told = [(header.seq, header.idle, len(decode_records(data)[0])) for header, data in sent.of(target)]
+        records = 2 if kind is PartitionKind.BROADCAST else 1
+        assert told == [(0, False, records), (1, True, 0), (2, False, 0), (3, True, 0)]
+        [(end, _)] = sent.of(target, Kind.END)
+        assert (end.idle, end.seq, end.watermark) == (True, 4, 9)
+
+
+def test_an_epoch_begins_as_active() -> None:
+    sent = Sent()
+    sender = make_sender(sent)
+    sender.watermark_status(True)
+    sender.finish()
+    sender.begin_epoch(b"attempt-" * 2, 5, "seed", sent.ship)
+    sender.finish()
+    assert [header.idle for header, _ in sent.of(10, Kind.END)] == [True, False]

@@ -112,3 +112,54 @@ def test_parcels_of_two_attempts_are_not_mixed() -> None:
 def test_an_unknown_channel_is_refused() -> None:
     with pytest.raises(TidemillError, match="unknown channel"):
         Reader({0: 1}).read(data([1], sender=4))
+
+
+def test_an_idle_channel_is_not_waited_for() -> None:
+    one, two = Channel(0, 0), Channel(0, 1)
+    clock = InputClock([one, two], MIN_TIME)
+    clock.advance(one, 20)
+    clock.advance(two, 5)
+    assert clock.set_idle(two, True) == 20
+    assert clock.advance(two, 7) is None, "it says where it is, but does not count"
+    assert clock.advance(one, 30) == 30
+    assert clock.set_idle(two, False) is None
+    assert clock.advance(one, 40) is None
+    assert clock.advance(two, 35) == 35
+    assert not clock.idle
+
+
+def test_where_all_channels_are_idle_the_greatest_time_counts() -> None:
+    one, two = Channel(0, 0), Channel(0, 1)
+    clock = InputClock([one, two], MIN_TIME)
+    clock.advance(one, 20)
+    clock.advance(two, 5)
+    assert clock.set_idle(one, True) is None
+    assert clock.set_idle(two, True) == 20
+    assert clock.idle
+
+
+def idle(seq: int, *, sender: int, watermark: int, is_idle: bool = True) -> bytes:
+    header = Header(Kind.DATA, 1, 0, 0, sender, seq, watermark, ONE, idle=is_idle)
+    return header.pack() + encode_records([], None, None, None)
+
+
+def test_the_status_of_channels_travels_in_band() -> None:
+    events: list[Any] = []
+    inbox = Inbox(
+        {0: 2},
+        MIN_TIME,
+        MIN_TIME,
+        lambda edge, batch: events.append(batch.values),
+        events.append,
+        lambda is_idle: events.append("idle" if is_idle else "active"),
+    )
+    parcels = [
+        idle(0, sender=0, watermark=3),
+        idle(0, sender=1, watermark=8),
+        idle(1, sender=0, watermark=9, is_idle=False),
+        data(["a"], sender=0, seq=2, watermark=10),
+        end(3, sender=0, watermark=12),
+        Header(Kind.END, 1, 0, 0, 1, 1, 8, ONE, idle=True).pack(),
+    ]
+    assert list(inbox.read(parcels)) == [0, 0, 0, 1]
+    assert events == [8, "idle", "active", 9, 10, ["a"], 12]

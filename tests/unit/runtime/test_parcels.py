@@ -172,3 +172,10 @@ def test_a_class_of_a_function_survives() -> None:
 def test_what_cannot_be_pickled_is_told() -> None:
     with pytest.raises(SerializationError, match=r"type generator cannot be sent.*must be picklable"):
         encode_records([(n for n in range(3))], None, None, None)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_header_says_whether_the_sender_is_idle(kind: Kind) -> None:
+    for idle in (True, False):
+        header = Header(kind, 1, 2, 3, 4, 5, 6, b"a" * 16, idle=idle)
+        assert Header.unpack(header.pack()) == header

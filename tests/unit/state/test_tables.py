@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidemill.common.types import Row, RowKind
 from tidemill.state.tables import (
     APPEND,
     CLEAR,
@@ -35,10 +36,38 @@ def contents(table: Table) -> dict[Any, dict[Any, Any]]:
 def test_detached_copies_only_what_can_change() -> None:
     text, pair, numbers = "text", ("a", 1), [1, [2]]
     assert detached(text) is text
-    assert detached(pair) == pair
+    assert detached(pair) is pair
     copied = detached(numbers)
     copied[1].append(3)
     assert numbers == [1, [2]]
+
+
+@pytest.mark.parametrize("value", [(), ("a", (1, (2.0, None)))])
+def test_a_tuple_of_what_cannot_change_is_not_copied(value: tuple[Any, ...]) -> None:
+    assert detached(value) is value
+
+
+@pytest.mark.parametrize(
+    "value", [("a", ([1],)), (Row(1),), Row(1, "a"), Row(n=1, inner=Row(2)), Row.of_kind(RowKind.DELETE, [1])]
+)
+def test_what_can_change_anywhere_inside_is_copied(value: Any) -> None:
+    before, copied = repr(value), detached(value)
+    assert copied == value
+    assert copied is not value
+    innermost = copied
+    while isinstance(innermost, tuple) or (isinstance(innermost, Row) and not isinstance(innermost[-1], (int, str))):
+        innermost = innermost[-1]
+    innermost[0] = "changed"
+    assert repr(value) == before
+
+
+def test_values_that_nobody_changes_are_folded_as_they_are() -> None:
+    table = MapTable()
+    table.unshared = True
+    change = table.layer(None).overlay["a"] = MapChange(cleared=False)
+    value = change.entries["x"] = [1]
+    table.fold()
+    assert table.layer(None).base["a"]["x"] is value
 
 
 def test_a_value_table_exports_puts_and_deletes() -> None:

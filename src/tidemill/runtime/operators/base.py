@@ -45,6 +45,7 @@ class OperatorContext:
     operator_state: OperatorStateBackend | None = None
     job_parameters: dict[str, str] = field(default_factory=dict)
     runtime_mode: str = "STREAMING"
+    periodic_watermarks: bool = True
 
     @property
     def where(self) -> str:
@@ -139,6 +140,21 @@ class Operator:
         """Event time has moved on: fire what is due, then tell the consumers."""
         self.current_watermark = watermark
         self.output.watermark(watermark)
+
+    def watermark_status(self, idle: bool) -> None:
+        """All inputs are idle, or one is active again: tell the consumers. The clock stays as it is."""
+        self.output.watermark_status(idle)
+
+    def restore_time(self, state: Any) -> None:
+        """Before an epoch: go on with what :meth:`time_state` gave after the last committed one, None if nothing."""
+
+    def time_state(self) -> Any:
+        """What makers of watermarks must know in the next epoch beside their watermark, as plain JSON data."""
+        return None
+
+    def idle_from(self) -> int | None:
+        """The processing time at which an input will be idle if no record comes."""
+        return None
 
     def end_keys(self) -> None:
         """BATCH mode: the input of some keys is complete. Emit their last results; their state is forgotten next."""

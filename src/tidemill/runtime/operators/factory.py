@@ -8,8 +8,10 @@ from typing import Any
 
 from tidemill.datastream import specs
 from tidemill.errors import GraphError, SerializationError
+from tidemill.runtime.operators.async_wait import AsyncWaitOperator
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastOperator
+from tidemill.runtime.operators.interval_join import IntervalJoinOperator
 from tidemill.runtime.operators.keyed import KeyedProcessOperator, ReduceOperator
 from tidemill.runtime.operators.sink import SinkOperator
 from tidemill.runtime.operators.stateless import (
@@ -18,14 +20,15 @@ from tidemill.runtime.operators.stateless import (
     MapBatchOperator,
     MapOperator,
     ProcessOperator,
-    TimestampsOperator,
 )
+from tidemill.runtime.operators.timestamps import TimestampsOperator
 from tidemill.runtime.operators.two_inputs import (
     CoFlatMapOperator,
     CoMapOperator,
     CoProcessOperator,
     KeyedCoProcessOperator,
 )
+from tidemill.runtime.windowing.factory import window_operator
 
 _PLAIN: dict[type, Callable[[Any, OperatorContext], Operator]] = {
     specs.MapSpec: MapOperator,
@@ -38,6 +41,9 @@ _PLAIN: dict[type, Callable[[Any, OperatorContext], Operator]] = {
     specs.CoFlatMapSpec: CoFlatMapOperator,
     specs.CoProcessSpec: CoProcessOperator,
     specs.BroadcastProcessSpec: BroadcastProcessOperator,
+    specs.IntervalJoinSpec: IntervalJoinOperator,
+    specs.AsyncWaitSpec: AsyncWaitOperator,
+    specs.WindowSpec: window_operator,
     specs.TimestampsSpec: TimestampsOperator,
     specs.SinkSpec: SinkOperator,
 }

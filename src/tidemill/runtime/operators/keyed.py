@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import index
 from typing import Any
 
 from tidemill.datastream.process_functions import KeyedProcessFunction
@@ -50,16 +51,29 @@ class KeyedContext(KeyedProcessFunction.OnTimerContext, TimerService):
         return self._operator.current_watermark
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        self._processing_timers.register(timestamp, self._keys.key)
+        self._processing_timers.register(_checked(timestamp), self._keys.key)
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        self._event_timers.register(timestamp, self._keys.key)
+        self._event_timers.register(_checked(timestamp), self._keys.key)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         self._processing_timers.delete(timestamp, self._keys.key)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         self._event_timers.delete(timestamp, self._keys.key)
+
+
+def _checked(timestamp: int) -> int:
+    """The time of a timer, as an int."""
+    try:
+        time = index(timestamp)
+    except TypeError:
+        raise StateError(
+            f"a timer needs a time in milliseconds as an int, not {timestamp!r} ({type(timestamp).__name__})"
+        ) from None
+    if not MIN_TIME <= time <= MAX_TIME:
+        raise StateError(f"a timer needs a time in milliseconds that fits 64 bits, not {time}")
+    return time
 
 
 class KeyedOperator(Operator):
@@ -128,7 +142,8 @@ class KeyedOperator(Operator):
             raise self.failed(error, method="on_timer", key=keys.key) from error
         finally:
             context.current_timestamp = context.current_domain = None
-        self.output.emit_tagged(values, timestamps)
+        # Processing time is no event time: what such a timer emits has no timestamp.
+        self.output.emit_tagged(values, timestamps if domain is TimeDomain.EVENT_TIME else None)
 
     def run(self, batch: Batch, call: Callable[[Any, Any], Iterable[Any] | None]) -> None:
         """Call the function for every record of a batch with its key set, then hand on what it yielded."""

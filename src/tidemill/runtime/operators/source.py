@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from tidemill.common.watermark_strategy import NoWatermarksGenerator, WatermarkStrategy
-from tidemill.datastream.sources import RecordBatch, SplitSource
+from tidemill.datastream.sources import RecordBatch, Split, SplitSource
 from tidemill.datastream.specs import SourceSpec, TimestampsSpec
 from tidemill.runtime.columns import ColumnBatch, Shape
 from tidemill.runtime.operators.base import Operator, OperatorContext
-from tidemill.runtime.operators.stateless import TimestampsOperator
+from tidemill.runtime.operators.timestamps import TimestampsOperator
 from tidemill.runtime.records import Batch
+from tidemill.runtime.time_states import TimeState
 
 #: Records handed to the chain at once: large enough to make per-batch work small, small enough for the cache.
 BATCH_SIZE = 8192
@@ -33,16 +34,49 @@ class SourceOperator(Operator):
         if spec.watermarks is not None and not does_nothing(spec.watermarks):
             self._timestamps = TimestampsOperator(TimestampsSpec(spec.watermarks), context)
 
+    def restore_time(self, state: TimeState) -> None:
+        if self._timestamps is not None:
+            self._timestamps.current_watermark = self.current_watermark
+            self._timestamps.restore_time(state)
+
+    def time_state(self) -> TimeState:
+        return None if self._timestamps is None else self._timestamps.time_state()
+
+    def idle_from(self) -> int | None:
+        return None if self._timestamps is None else self._timestamps.idle_from()
+
+    def begin_epoch(self, processing_time: int) -> None:
+        super().begin_epoch(processing_time)
+        if self._timestamps is not None:
+            self._timestamps.begin_epoch(processing_time)
+
+    def watermark(self, watermark: int) -> None:
+        if self._timestamps is None:
+            super().watermark(watermark)
+        else:
+            self._timestamps.watermark(watermark)
+            self.current_watermark = watermark
+
+    def end_epoch(self) -> None:
+        if self._timestamps is not None:
+            self._timestamps.end_epoch()
+            self.current_watermark = self._timestamps.current_watermark
+
     def consume(self, inputs: Iterator[bytes | pa.RecordBatch]) -> Iterator[int]:
         """Emit all records of the input: splits, or Arrow batches as bytes or decoded.
 
         Yields the number of records after each batch, so that output can drain.
         """
         for item in inputs:
-            for read in self._read(item):
-                for batch in self._cut(read):
-                    self._emit(batch)
-                    yield len(batch)
+            for split in self._splits(item):
+                partition = None if split is None else split.partition
+                for read in self._read(item, split):
+                    for batch in self._cut(read):
+                        self._emit(batch, partition)
+                        yield len(batch)
+                if split is not None and split.last and self._timestamps is not None:
+                    self._timestamps.release_partition(partition)
+                    self.current_watermark = self._timestamps.current_watermark
 
     def _cut(self, read: RecordBatch | pa.RecordBatch) -> Iterator[Batch]:
         if isinstance(read, RecordBatch):
@@ -53,22 +87,30 @@ class SourceOperator(Operator):
             for start in range(0, read.num_rows, COLUMN_BATCH_SIZE):
                 yield ColumnBatch(read.slice(start, COLUMN_BATCH_SIZE), self._shape)
 
-    def _emit(self, batch: Batch) -> None:
+    def _emit(self, batch: Batch, partition: str | None) -> None:
         if self._timestamps is None:
             self.output.emit_batch(batch)
             return
-        self._timestamps.current_watermark = self.current_watermark
-        self._timestamps.process(batch, 0)
+        self._timestamps.process_partition(batch, partition)
         self.current_watermark = self._timestamps.current_watermark
 
-    def _read(self, item: bytes | pa.RecordBatch) -> Iterator[RecordBatch | pa.RecordBatch]:
+    def _splits(self, item: bytes | pa.RecordBatch) -> list[Split] | list[None]:
+        """The splits that an item of the input stands for; what Spark reads is of none."""
+        if self._schema is not None or not isinstance(self._source, SplitSource):
+            return [None]
+        try:
+            splits: list[Split] = pickle.loads(item)
+        except Exception as error:
+            raise self.failed(error, method="read") from error
+        return splits
+
+    def _read(self, item: bytes | pa.RecordBatch, split: Split | None) -> Iterator[RecordBatch | pa.RecordBatch]:
         try:
             if self._schema is not None:
                 encoded = isinstance(item, bytes)
                 yield pa.ipc.read_record_batch(pa.py_buffer(item), self._schema) if encoded else item
-            elif isinstance(self._source, SplitSource):
-                for split in pickle.loads(item):
-                    yield from self._source.read(split)
+            elif isinstance(self._source, SplitSource) and split is not None:
+                yield from self._source.read(split)
         except Exception as error:
             raise self.failed(error, method="read") from error
 

@@ -1,4 +1,4 @@
-"""Operators over one input that keep nothing between records: map, flat_map, filter, process, timestamps.
+"""Operators over one input that keep nothing between records: map, flat_map, filter, process.
 
 On a keyed stream the same functions may use keyed state, so there the key is set before each call.
 """
@@ -9,14 +9,13 @@ from collections.abc import Callable
 from operator import length_hint
 from typing import Any
 
-from tidemill.common.watermark_strategy import WatermarkOutput
 from tidemill.datastream.process_functions import ProcessFunction
-from tidemill.datastream.specs import BatchMapSpec, FilterSpec, FlatMapSpec, MapSpec, ProcessSpec, TimestampsSpec
+from tidemill.datastream.specs import BatchMapSpec, FilterSpec, FlatMapSpec, MapSpec, ProcessSpec
 from tidemill.datastream.timerservice import TimerService
 from tidemill.errors import StateError
 from tidemill.runtime.emitted import copying_extend, emitted
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
-from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
+from tidemill.runtime.records import Batch
 
 
 class ElementwiseOperator(Operator):
@@ -210,94 +209,3 @@ class ProcessOperator(Operator):
         finally:
             context.current_timestamp = None
         self.output.emit_tagged(values, timestamps)
-
-
-class _Marks(WatermarkOutput):
-    """Collects what a watermark generator emits."""
-
-    def __init__(self) -> None:
-        self.watermark: int | None = None
-
-    def emit_watermark(self, watermark: Any) -> None:
-        timestamp: int = watermark.timestamp
-        if self.watermark is None or timestamp > self.watermark:
-            self.watermark = timestamp
-
-    def mark_idle(self) -> None:
-        """Idleness is decided per source, not per generator."""
-
-    def mark_active(self) -> None:
-        """See :meth:`mark_idle`."""
-
-
-class TimestampsOperator(Operator):
-    """assign_timestamps_and_watermarks: stamps records, and moves time on in band.
-
-    A generator that emits from ``on_event`` takes effect right behind that record; ``on_periodic_emit`` is called after
-    each batch. Watermarks never go back; the input's own watermarks are not passed on, except the end of time.
-    """
-
-    def __init__(self, spec: TimestampsSpec, context: OperatorContext) -> None:
-        super().__init__(context)
-        self._strategy = spec.strategy
-        self._assigner = spec.strategy.timestamp_assigner
-        try:
-            self._generator = spec.strategy.create_watermark_generator()
-        except Exception as error:
-            raise self.failed(error, method="create_watermark_generator") from error
-        self._marks = _Marks()
-        # In BATCH mode time stands still until the end of input: no record is ever late.
-        self._stands_still = context.runtime_mode == "BATCH"
-
-    def process(self, batch: Batch, input_index: int) -> None:
-        timestamps = self._stamp(batch)
-        if self._stands_still:
-            self.output.emit(batch.values, timestamps)
-            return
-        if self._generator.emits_on_event:
-            self._emit_one_by_one(batch.values, timestamps)
-        else:
-            self.output.emit(batch.values, timestamps)
-            self._generator.on_batch(batch.values, timestamps, self._marks)
-        try:
-            self._generator.on_periodic_emit(self._marks)
-        except Exception as error:
-            raise self.failed(error, method="on_periodic_emit") from error
-        self._advance()
-
-    def _emit_one_by_one(self, values: list[Any], timestamps: list[int]) -> None:
-        """For generators that may emit between any two records."""
-        marks, on_event = self._marks, self._generator.on_event
-        start = 0
-        for position, (value, timestamp) in enumerate(zip(values, timestamps, strict=True)):
-            try:
-                on_event(value, timestamp, marks)
-            except Exception as error:
-                raise self.failed(error, method="on_event", record=value, with_record=True) from error
-            if marks.watermark is not None:
-                self.output.emit(values[start : position + 1], timestamps[start : position + 1])
-                start = position + 1
-                self._advance()
-        self.output.emit(values[start:], timestamps[start:])
-
-    def watermark(self, watermark: int) -> None:
-        if watermark == MAX_TIME:
-            super().watermark(watermark)
-
-    def _stamp(self, batch: Batch) -> list[int]:
-        before = batch.timestamps or [MIN_TIME] * len(batch)
-        if self._assigner is None:
-            return before
-        extract = self._assigner.extract_timestamp
-        remaining = iter(batch.values)
-        try:
-            return list(map(extract, remaining, before))
-        except Exception as error:
-            record = batch.values[len(batch) - length_hint(remaining) - 1]
-            raise self.failed(error, method="extract_timestamp", record=record, with_record=True) from error
-
-    def _advance(self) -> None:
-        watermark, self._marks.watermark = self._marks.watermark, None
-        if watermark is not None and watermark > self.current_watermark:
-            self.current_watermark = watermark
-            self.output.watermark(watermark)

@@ -43,12 +43,9 @@ class _TwoSided(Operator):
             side.processing_time = processing_time
 
     def process(self, batch: Batch, input_index: int) -> None:
-        self._sides[input_index].process(batch, 0)
-
-    def watermark(self, watermark: int) -> None:
-        for side in self._sides:
-            side.current_watermark = watermark
-        super().watermark(watermark)
+        side = self._sides[input_index]
+        side.current_watermark = self.current_watermark
+        side.process(batch, 0)
 
     def end_epoch(self) -> None:
         if self.context.backend is not None:

@@ -1,0 +1,191 @@
+"""Which records of a window are left out when it fires."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tidemill.common.time import as_millis
+from tidemill.datastream.window_assigners import Length
+from tidemill.metrics import MetricGroup
+
+__all__ = ["CountEvictor", "DeltaEvictor", "DeltaFunction", "Evictor", "TimeEvictor", "TimestampedValue"]
+
+
+class TimestampedValue(NamedTuple):
+    """A record of a window, with its event time; None if it has none."""
+
+    value: Any
+    timestamp: int | None
+
+    def get_value(self) -> Any:
+        """The record."""
+        return self.value
+
+    def get_timestamp(self) -> int | None:
+        """Its event time."""
+        return self.timestamp
+
+    def has_timestamp(self) -> bool:
+        """Whether it has an event time."""
+        return self.timestamp is not None
+
+
+class Evictor(ABC):
+    """Takes records out of a window when it fires: before its function sees them, or after.
+
+    ``elements`` is a list of :class:`TimestampedValue`, to be changed in place. What is taken out is gone for good. A
+    window with an evictor keeps all its records, also for reduce and aggregate.
+
+    >>> class OnlyPositive(Evictor):
+    ...     def evict_before(self, elements, size, window, evictor_context):
+    ...         elements[:] = [element for element in elements if element.value > 0]
+    ...     def evict_after(self, elements, size, window, evictor_context):
+    ...         pass
+    """
+
+    class EvictorContext(ABC):
+        """What an evictor may ask for."""
+
+        @abstractmethod
+        def get_current_processing_time(self) -> int:
+            """The processing time."""
+
+        @abstractmethod
+        def get_metric_group(self) -> MetricGroup:
+            """Where metrics of the operator are registered."""
+
+        @abstractmethod
+        def get_current_watermark(self) -> int:
+            """The event time."""
+
+    @abstractmethod
+    def evict_before(
+        self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: Evictor.EvictorContext
+    ) -> None:
+        """Take records out before the window's function is called."""
+
+    @abstractmethod
+    def evict_after(
+        self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: Evictor.EvictorContext
+    ) -> None:
+        """Take records out after the window's function was called."""
+
+
+class _BuiltIn(Evictor):
+    """Evicts in the same way before or after the function."""
+
+    def __init__(self, do_evict_after: bool) -> None:
+        self._after = do_evict_after
+
+    def evict_before(
+        self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: Evictor.EvictorContext
+    ) -> None:
+        if not self._after and elements:
+            self._evict(elements)
+
+    def evict_after(
+        self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: Evictor.EvictorContext
+    ) -> None:
+        if self._after and elements:
+            self._evict(elements)
+
+    @abstractmethod
+    def _evict(self, elements: list[TimestampedValue]) -> None:
+        """Take records out of a list that has some."""
+
+
+class CountEvictor(_BuiltIn):
+    """Keeps the last so many records.
+
+    >>> elements = [TimestampedValue(n, None) for n in range(5)]
+    >>> CountEvictor.of(2).evict_before(elements, 5, None, None)
+    >>> [element.value for element in elements]
+    [3, 4]
+    """
+
+    def __init__(self, max_count: int, do_evict_after: bool = False) -> None:
+        super().__init__(do_evict_after)
+        if max_count < 0:
+            raise ValueError(f"CountEvictor: the count must not be negative, not {max_count}")
+        self._max_count = max_count
+
+    @staticmethod
+    def of(max_count: int, do_evict_after: bool = False) -> CountEvictor:
+        """An evictor that keeps the last ``max_count`` records."""
+        return CountEvictor(max_count, do_evict_after)
+
+    def _evict(self, elements: list[TimestampedValue]) -> None:
+        if len(elements) > self._max_count:
+            del elements[: len(elements) - self._max_count]
+
+
+class TimeEvictor(_BuiltIn):
+    """Keeps the records of the last so much time, counted from the latest one in the window.
+
+    Records without timestamps all stay.
+
+    >>> elements = [TimestampedValue(n, n) for n in range(0, 50, 10)]
+    >>> TimeEvictor.of(20).evict_before(elements, 5, None, None)
+    >>> [element.value for element in elements]
+    [30, 40]
+    """
+
+    def __init__(self, window_size: Length, do_evict_after: bool = False) -> None:
+        super().__init__(do_evict_after)
+        self._window_size = as_millis(window_size)
+
+    @staticmethod
+    def of(window_size: Length, do_evict_after: bool = False) -> TimeEvictor:
+        """An evictor that keeps the records of the last ``window_size`` of time."""
+        return TimeEvictor(window_size, do_evict_after)
+
+    def _evict(self, elements: list[TimestampedValue]) -> None:
+        times = [element.timestamp for element in elements if element.timestamp is not None]
+        if elements[0].timestamp is None or not times:
+            return
+        cutoff = max(times) - self._window_size
+        elements[:] = [one for one in elements if one.timestamp is not None and one.timestamp > cutoff]
+
+
+class DeltaFunction(ABC):
+    """The distance between two records."""
+
+    @abstractmethod
+    def get_delta(self, old_data_point: Any, new_data_point: Any) -> float:
+        """How far apart the records are."""
+
+
+class DeltaEvictor(_BuiltIn):
+    """Keeps the records that are nearer than a threshold to the last one.
+
+    >>> elements = [TimestampedValue(n, None) for n in (1, 7, 3, 4)]
+    >>> DeltaEvictor.of(3, lambda old, new: abs(old - new)).evict_before(elements, 4, None, None)
+    >>> [element.value for element in elements]
+    [3, 4]
+    """
+
+    def __init__(
+        self,
+        threshold: float,
+        delta_function: DeltaFunction | Callable[[Any, Any], float],
+        do_evict_after: bool = False,
+    ) -> None:
+        super().__init__(do_evict_after)
+        self._threshold = threshold
+        self._delta_function = delta_function
+
+    @staticmethod
+    def of(
+        threshold: float,
+        delta_function: DeltaFunction | Callable[[Any, Any], float],
+        do_evict_after: bool = False,
+    ) -> DeltaEvictor:
+        """An evictor by distance to the last record."""
+        return DeltaEvictor(threshold, delta_function, do_evict_after)
+
+    def _evict(self, elements: list[TimestampedValue]) -> None:
+        function, last = self._delta_function, elements[-1].value
+        delta = function.get_delta if isinstance(function, DeltaFunction) else function
+        elements[:] = [element for element in elements if delta(element.value, last) < self._threshold]

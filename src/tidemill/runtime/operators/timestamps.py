@@ -1,0 +1,151 @@
+"""The operator that stamps records and makes watermarks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import length_hint
+from typing import Any
+
+from tidemill.datastream.ingestion_time import IngestionTime
+from tidemill.datastream.specs import TimestampsSpec
+from tidemill.runtime.operators.base import Operator, OperatorContext
+from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
+from tidemill.runtime.time_states import TimeState
+from tidemill.runtime.watermarks import PartitionTime, Timekeeper
+
+
+class TimestampsOperator(Operator):
+    """assign_timestamps_and_watermarks: stamps records, and moves time on in band.
+
+    A generator that emits from ``on_event`` takes effect right behind that record; ``on_periodic_emit`` is called after
+    each batch and at the end of each epoch, by whose clock idleness is measured. Watermarks never go back; the input's
+    own watermarks are not passed on, except the end of time, nor is its idleness.
+    """
+
+    def __init__(self, spec: TimestampsSpec, context: OperatorContext) -> None:
+        super().__init__(context)
+        try:
+            self._time = Timekeeper(spec.strategy, lambda: self.processing_time)
+        except Exception as error:
+            raise self.failed(error, method="create_watermark_generator") from error
+        self._time.restore(None, MIN_TIME)
+        self._extract = self._extractor()
+        # In BATCH mode time stands still until the end of input: no record is ever late.
+        self._stands_still = context.runtime_mode == "BATCH"
+        self._periodic = context.periodic_watermarks and not self._stands_still
+
+    def restore_time(self, state: TimeState) -> None:
+        try:
+            self._time.restore(state, self.current_watermark)
+        except Exception as error:
+            raise self.failed(error, method="create_watermark_generator") from error
+        self._extract = self._extractor()
+
+    def time_state(self) -> TimeState:
+        try:
+            return None if self._stands_still else self._time.state()
+        except Exception as error:
+            raise self.failed(error, method="__getstate__") from error
+
+    def idle_from(self) -> int | None:
+        return self._time.idle_from() if self._periodic else None
+
+    def begin_epoch(self, processing_time: int) -> None:
+        super().begin_epoch(processing_time)
+        if self._time.idle and not self._stands_still:
+            self.output.watermark_status(True)
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        self.process_partition(batch, None)
+
+    def process_partition(self, batch: Batch, partition: str | None) -> None:
+        """Take a batch of one partition of a source."""
+        timestamps = self._stamp(batch)
+        if self._stands_still:
+            self.output.emit(batch.values, timestamps)
+            return
+        time = self._time.partition(partition)
+        if time.emits_on_event:
+            self._emit_one_by_one(batch.values, timestamps, time)
+        else:
+            self.output.emit(batch.values, timestamps)
+            time.generator.on_batch(batch.values, timestamps, time)
+        if self._periodic:
+            self._ask(time.generator.on_periodic_emit, time)
+        if time.changed:
+            self._advance()
+
+    def release_partition(self, partition: str | None) -> None:
+        """Nothing of a partition comes any more: it does not hold time back."""
+        if not self._stands_still:
+            self._time.release(partition)
+            self._advance()
+
+    def emit_periodically(self) -> None:
+        """Processing time has passed: ask the generators, whether records came or not."""
+        if self._periodic and self.current_watermark < MAX_TIME:
+            self._ask(lambda time: time.emit_periodically(), self._time)
+            self._advance()
+
+    def end_epoch(self) -> None:
+        self.emit_periodically()
+
+    def watermark(self, watermark: int) -> None:
+        if watermark == MAX_TIME:
+            if self._time.idle:
+                self.output.watermark_status(False)
+            self._time.end()
+            super().watermark(watermark)
+
+    def watermark_status(self, idle: bool) -> None:
+        """Of no meaning here: who waits for us waits for our own watermarks."""
+
+    def _ask(self, ask: Callable[[Any], None], argument: Any) -> None:
+        try:
+            ask(argument)
+        except Exception as error:
+            raise self.failed(error, method="on_periodic_emit") from error
+
+    def _emit_one_by_one(self, values: list[Any], timestamps: list[int], time: PartitionTime) -> None:
+        """For generators that may emit between any two records."""
+        on_event = time.generator.on_event
+        start = 0
+        for position, (value, timestamp) in enumerate(zip(values, timestamps, strict=True)):
+            try:
+                on_event(value, timestamp, time)
+            except Exception as error:
+                raise self.failed(error, method="on_event", record=value, with_record=True) from error
+            if time.changed:
+                self.output.emit(values[start : position + 1], timestamps[start : position + 1])
+                start = position + 1
+                self._advance()
+        self.output.emit(values[start:], timestamps[start:])
+
+    def _stamp(self, batch: Batch) -> list[int]:
+        before = batch.timestamps or [MIN_TIME] * len(batch)
+        if self._extract is None:
+            return before
+        remaining = iter(batch.values)
+        try:
+            return list(map(self._extract, remaining, before))
+        except Exception as error:
+            record = batch.values[len(batch) - length_hint(remaining) - 1]
+            raise self.failed(error, method="extract_timestamp", record=record, with_record=True) from error
+
+    def _extractor(self) -> Callable[[Any, int], int] | None:
+        assigner = self._time.strategy.timestamp_assigner
+        if isinstance(assigner, IngestionTime):
+            return lambda value, before: self.processing_time
+        return None if assigner is None else assigner.extract_timestamp
+
+    def _advance(self) -> None:
+        """Tell the consumers what the generators have emitted."""
+        was_idle = self._time.idle
+        watermark = self._time.combine()
+        if was_idle and not self._time.idle:
+            self.output.watermark_status(False)
+        if watermark is not None:
+            self.current_watermark = watermark
+            self.output.watermark(watermark)
+        if self._time.idle and not was_idle:
+            self.output.watermark_status(True)

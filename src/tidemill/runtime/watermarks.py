@@ -1,0 +1,143 @@
+"""Event time as a maker of watermarks knows it: a generator for each partition, and the clock over them."""
+
+from __future__ import annotations
+
+import pickle
+
+import cloudpickle
+
+from tidemill.common.watermark_generators import Clock, Watermark, WatermarksWithIdleness
+from tidemill.common.watermark_strategy import WatermarkOutput, WatermarkStrategy
+from tidemill.runtime.generator_fields import GeneratorFields, is_built_in
+from tidemill.runtime.records import MAX_TIME, MIN_TIME
+from tidemill.runtime.time_states import PartitionState, TimeState
+
+
+class PartitionTime(WatermarkOutput):
+    """Event time in one partition: its generator, and what that has emitted. A watermark ends idleness."""
+
+    def __init__(self, strategy: WatermarkStrategy, clock: Clock, state: PartitionState) -> None:
+        self.generator = strategy.create_watermark_generator(clock)
+        #: Whether a watermark may fall between any two records; of a generator that does not say, it may.
+        self.emits_on_event = getattr(self.generator, "emits_on_event", True)
+        self._idleness = self.generator if isinstance(self.generator, WatermarksWithIdleness) else None
+        self._fields = GeneratorFields(self.generator if self._idleness is None else self._idleness.generator)
+        self._partition = state.partition
+        self.watermark = state.watermark
+        self.idle = state.idle
+        #: Whether something was emitted that the clock over all partitions does not know yet.
+        self.changed = False
+        if self._idleness is not None:
+            self._idleness.resume(state.inactive_since, idle=state.idle)
+        if state.fields is not None:
+            self._fields.restore(state.fields)
+
+    def emit_watermark(self, watermark: Watermark) -> None:
+        if watermark.timestamp > self.watermark:
+            self.watermark = watermark.timestamp
+            self.changed = True
+        if self.idle:
+            self.mark_active()
+
+    def mark_idle(self) -> None:
+        self.changed = self.changed or not self.idle
+        self.idle = True
+
+    def mark_active(self) -> None:
+        self.changed = self.changed or self.idle
+        self.idle = False
+
+    def idle_from(self) -> int | None:
+        """The processing time from which on it is idle if no record comes."""
+        return None if self._idleness is None else self._idleness.idle_from
+
+    def state(self) -> PartitionState:
+        """What the next epoch must know."""
+        since = None if self._idleness is None else self._idleness.inactive_since
+        return PartitionState(self._partition, self.watermark, self.idle, since, self._fields.changed())
+
+
+class Timekeeper:
+    """The clock over all partitions: the minimum over those that are not idle, never going back.
+
+    It is idle if all of them are. A partition that was idle counts again from when it is active.
+    """
+
+    def __init__(self, strategy: WatermarkStrategy, clock: Clock) -> None:
+        # configuration
+        self._clock = clock
+        self._strategy = strategy
+        made = strategy.create_watermark_generator(clock)
+        inner = made.generator if isinstance(made, WatermarksWithIdleness) else made
+        # A generator, or what its supplier holds on to, may change in an epoch that is then run again.
+        self._pristine: bytes | None = None if is_built_in(inner) else cloudpickle.dumps(strategy, 5)
+        # checkpointed
+        self._partitions: dict[str | None, PartitionTime] = {}
+        self.watermark = MIN_TIME
+        self.idle = False
+
+    @property
+    def strategy(self) -> WatermarkStrategy:
+        """The strategy whose generators are at work."""
+        return self._strategy
+
+    def restore(self, state: TimeState, watermark: int) -> None:
+        """Go on from the last committed epoch."""
+        if self._pristine is not None:
+            self._strategy = pickle.loads(self._pristine)
+        entries = [PartitionState(None, watermark)] if state is None else [PartitionState(*entry) for entry in state]
+        self._partitions = {entry.partition: self._time(entry) for entry in entries}
+        self.watermark = watermark
+        self.idle = watermark < MAX_TIME and all(partition.idle for partition in self._partitions.values())
+
+    def partition(self, name: str | None) -> PartitionTime:
+        """The time of one partition."""
+        found = self._partitions.get(name)
+        if found is None:
+            found = self._partitions[name] = self._time(PartitionState(name))
+        return found
+
+    def release(self, name: str | None) -> None:
+        """Nothing of a partition comes any more."""
+        self._partitions.pop(name, None)
+
+    def emit_periodically(self) -> None:
+        """Ask all generators."""
+        for partition in self._partitions.values():
+            partition.generator.on_periodic_emit(partition)
+
+    def combine(self) -> int | None:
+        """Take in what the partitions emitted; the new time, if it moved."""
+        lowest: int | None = None
+        for partition in self._partitions.values():
+            partition.changed = False
+            if not partition.idle and (lowest is None or partition.watermark < lowest):
+                lowest = partition.watermark
+        self.idle = lowest is None
+        if lowest is None or lowest <= self.watermark:
+            return None
+        self.watermark = lowest
+        return lowest
+
+    def end(self) -> None:
+        """Time has gone to its end."""
+        self.watermark = MAX_TIME
+        self.idle = False
+
+    def state(self) -> TimeState:
+        """What the next epoch must know beside the watermark."""
+        if self.watermark == MAX_TIME:
+            return None
+        states = [partition.state() for partition in self._partitions.values()]
+        says_all = PartitionState(None, self.watermark)
+        return None if states == [says_all] else [list(state) for state in states]
+
+    def idle_from(self) -> int | None:
+        """The processing time at which the next partition is idle if no record comes."""
+        if self.watermark == MAX_TIME:
+            return None
+        times = [partition.idle_from() for partition in self._partitions.values()]
+        return min((time for time in times if time is not None), default=None)
+
+    def _time(self, state: PartitionState) -> PartitionTime:
+        return PartitionTime(self._strategy, self._clock, state)

@@ -1,0 +1,19 @@
+"""Which operator runs a window spec."""
+
+from __future__ import annotations
+
+from tidemill.datastream.specs import WindowSpec
+from tidemill.datastream.window_assigners import MergingWindowAssigner
+from tidemill.runtime.operators.base import OperatorContext
+from tidemill.runtime.windowing.aligned import AlignedWindowOperator, is_aligned
+from tidemill.runtime.windowing.merging import MergingWindowOperator
+from tidemill.runtime.windowing.operator import WindowOperator
+
+
+def window_operator(spec: WindowSpec, context: OperatorContext) -> WindowOperator:
+    """The operator of a window spec."""
+    if isinstance(spec.assigner, MergingWindowAssigner):
+        return MergingWindowOperator(spec, context)
+    if is_aligned(spec):
+        return AlignedWindowOperator(spec, context)
+    return WindowOperator(spec, context)

@@ -1,0 +1,100 @@
+"""State of windows: keyed state whose namespace is the window."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NoReturn
+
+from tidemill.datastream.function_base import KeyedStateStore
+from tidemill.datastream.state_descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from tidemill.errors import StateError
+from tidemill.state.backend import KeyedStateBackend
+from tidemill.state.ttl_states import TtlState
+
+
+class WindowStates:
+    """The states of windows, found by their descriptors.
+
+    A state that is also used without a window (``global_state()``) stays as it is: what is handed out here is an object
+    of its own over the same entries.
+    """
+
+    def __init__(self, backend: KeyedStateBackend) -> None:
+        self._register = {
+            "value": backend.value_state,
+            "list": backend.list_state,
+            "map": backend.map_state,
+            "reducing": backend.reducing_state,
+            "aggregating": backend.aggregating_state,
+        }
+        self._known: dict[str, tuple[StateDescriptor, Any]] = {}
+
+    def at(self, descriptor: StateDescriptor, window: Any) -> Any:
+        """The state of the current key in a window."""
+        known = self._known.get(descriptor.name)
+        if known is None or known[0] is not descriptor:
+            registered: Any = self._register[descriptor.kind](descriptor)  # type: ignore[operator]
+            if known is not None:
+                state = known[1]
+            else:
+                state = registered if isinstance(registered, TtlState) else copy.copy(registered)
+            known = self._known[descriptor.name] = (descriptor, state)
+        known[1].set_current_namespace(window)
+        return known[1]
+
+
+class PerWindowStore(KeyedStateStore):
+    """``window_state()`` of windows that do not merge."""
+
+    def __init__(self, states: WindowStates) -> None:
+        self._states = states
+        self.window: Any = None
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> Any:
+        return self._states.at(state_descriptor, self.window)
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> Any:
+        return self._states.at(state_descriptor, self.window)
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> Any:
+        return self._states.at(state_descriptor, self.window)
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> Any:
+        return self._states.at(state_descriptor, self.window)
+
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> Any:
+        return self._states.at(state_descriptor, self.window)
+
+
+class NoWindowStore(KeyedStateStore):
+    """``window_state()`` of windows that merge: nobody could tell how state of a user function merges."""
+
+    window: Any = None
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> NoReturn:
+        self._refuse(state_descriptor)
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> NoReturn:
+        self._refuse(state_descriptor)
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> NoReturn:
+        self._refuse(state_descriptor)
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> NoReturn:
+        self._refuse(state_descriptor)
+
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> NoReturn:
+        self._refuse(state_descriptor)
+
+    def _refuse(self, descriptor: StateDescriptor) -> NoReturn:
+        raise StateError(
+            f"window_state() cannot hold state {descriptor.name!r}: per-window state is not allowed with windows that "
+            "merge. Use global_state()"
+        )

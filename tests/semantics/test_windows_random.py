@@ -1,0 +1,330 @@
+"""Random streams against the simplest thing that could be right: windows as lists in a dict, looked at one by one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.semantics.cases_state import SecondField
+from tests.semantics.windows import Show, dropped, joined, left, windows
+from tidemill.common import Duration, Types, WatermarkStrategy
+from tidemill.datastream import (
+    AggregateFunction,
+    DataStream,
+    EventTimeSessionWindows,
+    OutputTag,
+    SlidingEventTimeWindows,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WindowFunction,
+)
+from tidemill.datastream.window import EventTimeTrigger
+from tidemill.faults import Fault
+from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
+from tidemill.runtime.windowing.aligned import AlignedWindowOperator
+from tidemill.testing import JobHarness, KeyedHarness
+from tidemill.testing.job_harness import moving
+
+LATE = OutputTag("late")
+Extent = tuple[int, int]
+Step = list[tuple[str, int, int]] | int  # records as (key, number, timestamp), or a watermark
+
+
+class FixedModel:
+    """Tumbling and sliding windows with lateness."""
+
+    def __init__(self, size: int, slide: int, lateness: int) -> None:
+        self.size, self.slide, self.lateness = size, slide, lateness
+        self.watermark = MIN_TIME
+        self.open: dict[tuple[str, Extent], list[int]] = {}
+        self.late: list[tuple[str, int]] = []
+
+    def record(self, key: str, number: int, timestamp: int) -> list[Any]:
+        starts = [start for start in range(timestamp - self.size + 1, timestamp + 1) if start % self.slide == 0]
+        extents = [(start, start + self.size) for start in reversed(starts)]
+        taken = [extent for extent in extents if extent[1] - 1 + self.lateness > self.watermark]
+        fired = []
+        for extent in taken:
+            self.open.setdefault((key, extent), []).append(number)
+            if extent[1] - 1 <= self.watermark:
+                fired.append((key, *extent, list(self.open[key, extent])))
+        if not taken:
+            self.late.append((key, number))
+        return fired
+
+    def advance(self, watermark: int) -> list[Any]:
+        before, self.watermark = self.watermark, watermark
+        fired = [
+            (key, *extent, list(numbers))
+            for (key, extent), numbers in self.open.items()
+            if before < extent[1] - 1 <= watermark
+        ]
+        self.open = {
+            place: numbers for place, numbers in self.open.items() if place[1][1] - 1 + self.lateness > watermark
+        }
+        return fired
+
+
+class SessionModel(FixedModel):
+    """Sessions with lateness: intervals that overlap or touch become one."""
+
+    def __init__(self, gap: int, lateness: int) -> None:
+        super().__init__(gap, gap, lateness)
+
+    def record(self, key: str, number: int, timestamp: int) -> list[Any]:
+        start, end, numbers = timestamp, timestamp + self.size, [number]
+        merged = [extent for owner, extent in self.open if owner == key and extent[0] <= end and extent[1] >= start]
+        cover = min([start, *(one[0] for one in merged)]), max([end, *(one[1] for one in merged)])
+        if cover[1] - 1 + self.lateness <= self.watermark:
+            self.late.append((key, number))
+            return []
+        for extent in merged:
+            numbers = self.open.pop((key, extent)) + numbers
+        self.open[key, cover] = numbers
+        return [(key, *cover, sorted(numbers))] if cover[1] - 1 <= self.watermark else []
+
+    def advance(self, watermark: int) -> list[Any]:
+        return [(*record[:3], sorted(record[3])) for record in super().advance(watermark)]
+
+
+class ShowSorted(WindowFunction):
+    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        yield key, window.start, window.end, sorted(number for _, number in inputs)
+
+
+def random_steps(rng: random.Random) -> list[Step]:
+    """Batches of records around a time that goes on, with watermarks between them that are often too early."""
+    steps: list[Step] = []
+    now = rng.choice([-50, 0, 1000])
+    watermark = MIN_TIME
+    for number in range(rng.randint(3, 25)):
+        batch = []
+        for index in range(rng.randint(1, 6)):
+            timestamp = now + rng.randint(-25, 10)
+            batch.append((rng.choice("abc"), 100 * number + index, timestamp))
+        steps.append(batch)
+        now += rng.randint(0, 8)
+        if rng.random() < 0.6:
+            watermark = max(watermark, now - rng.randint(0, 20))
+            steps.append(watermark)
+    return [*steps, MAX_TIME]
+
+
+def feed(harness: KeyedHarness, step: Step) -> None:
+    if isinstance(step, int):
+        harness.watermark(step)
+    else:
+        values = [(key, number) for key, number, _ in step]
+        batch = Batch(values, [timestamp for *_, timestamp in step], [key for key, *_ in step])
+        harness._chain.head.process(batch, 0)
+
+
+def in_fire_order(fired: list[Any]) -> list[Any]:
+    return sorted(fired, key=lambda record: (record[2], record[0], record[1]))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_windows_are_what_the_model_says(seed: int) -> None:
+    rng = random.Random(seed)
+    lateness = rng.choice([0, 0, 5, 12])
+    kind = rng.choice(["tumbling", "sliding", "sessions"])
+    size = rng.choice([1, 5, 10])
+    slide = rng.choice([1, 2, 5]) if kind == "sliding" else size
+    slide = min(slide, size)
+    model: FixedModel
+    if kind == "sessions":
+        assigner: Any = EventTimeSessionWindows.with_gap(size)
+        model, function = SessionModel(size, lateness), ShowSorted()
+    else:
+        assigner = TumblingEventTimeWindows.of(size) if kind == "tumbling" else SlidingEventTimeWindows.of(size, slide)
+        model, function = FixedModel(size, slide, lateness), Show()  # type: ignore[assignment]
+    harness = windows(
+        assigner, lambda windowed: windowed.allowed_lateness(lateness).side_output_late_data(LATE).apply(function)
+    )
+    late: list[Any] = []
+    for step in random_steps(rng):
+        before = len(harness.output())
+        feed(harness, step)
+        fired = harness.output()[before:]
+        if isinstance(step, int):
+            expected = model.advance(step)
+            assert [record[2] for record in fired] == sorted(record[2] for record in expected)  # by time
+            assert in_fire_order(fired) == in_fire_order(expected)
+        else:
+            assert fired == [record for one in step for record in model.record(*one)]
+        if rng.random() < 0.3:
+            harness.checkpoint()
+        elif rng.random() < 0.2:
+            late += harness.side_output(LATE)
+            snapshot = harness.snapshot()
+            harness.close()
+            harness = harness.restore(snapshot)
+    assert late + harness.side_output(LATE) == model.late
+    assert left(harness) == 0
+    harness.close()
+
+
+class Same(EventTimeTrigger):
+    """The event time trigger, but not known to be it: records go the general way."""
+
+
+class Listed(AggregateFunction):
+    def create_accumulator(self) -> Any:
+        return ()
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return (*accumulator, value[1])
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return acc_a + acc_b
+
+
+def committed(harness: KeyedHarness) -> list[str]:
+    """What all windows hold, after a checkpoint."""
+    harness.checkpoint()
+    return sorted(map(repr, harness._backend().scan("window-contents")))
+
+
+@pytest.mark.parametrize("how", ["reduce", "aggregate", "apply", "typed reduce"])
+@pytest.mark.parametrize("seed", range(15))
+def test_the_fast_way_and_the_general_way_are_equal(seed: int, how: str) -> None:
+    rng = random.Random(seed)
+    size = rng.choice([4, 10])
+    slide = rng.choice([size, size, 2, 3])
+    offset = rng.choice([0, 1, -1])
+    lateness = rng.choice([0, 6])
+    assigner: Any = (
+        TumblingEventTimeWindows.of(size, offset) if slide == size else SlidingEventTimeWindows.of(size, slide, offset)
+    )
+
+    def run(windowed: Any) -> DataStream:
+        windowed = windowed.allowed_lateness(lateness)
+        if how == "aggregate":
+            stream: DataStream = windowed.aggregate(Listed())
+        elif how == "apply":
+            stream = windowed.apply(Show())
+        elif how == "typed reduce":
+            stream = windowed.reduce(lambda one, two: (one[0], 3 * one[1] + two[1]))
+        else:
+            stream = windowed.reduce(joined)
+        return stream
+
+    types = [Types.TUPLE([Types.STRING(), Types.LONG()])] if how == "typed reduce" else []
+    fast = windows(assigner, run, types=types)
+    general = windows(assigner, lambda windowed: run(windowed.trigger(Same())), types=types)
+    assert isinstance(fast._chain.head, AlignedWindowOperator)
+    assert not isinstance(general._chain.head, AlignedWindowOperator)
+    for step in random_steps(rng):
+        for harness in (fast, general):
+            feed(harness, step)
+        assert fast.output_with_timestamps() == general.output_with_timestamps()
+        assert fast.timers() == general.timers()
+        if rng.random() < 0.4:
+            assert committed(fast) == committed(general)
+    assert dropped(fast) == dropped(general)
+    assert left(fast) == left(general) == 0
+    fast.close()
+    general.close()
+
+
+# --- in jobs: epochs, crashes, restarts and rescales change nothing
+
+
+def kinds(keyed: Any) -> dict[str, DataStream]:
+    """Windows of each kind; what comes out of them does not depend on the order of records."""
+    return {
+        "tumbling": keyed.window(TumblingEventTimeWindows.of(10, 3)).apply(ShowSorted()).uid("tumbling"),
+        "sliding": keyed.window(SlidingEventTimeWindows.of(12, 4)).sum(1).uid("sliding"),
+        "sessions": keyed.window(EventTimeSessionWindows.with_gap(6)).apply(ShowSorted()).uid("sessions"),
+        "counts": keyed.count_window(3).sum(1).uid("counts"),
+    }
+
+
+def expected_of(records: list[tuple[str, int]]) -> dict[str, list[Any]]:
+    by_key: dict[str, list[int]] = {}
+    for key, time in records:
+        by_key.setdefault(key, []).append(time)
+    found: dict[str, list[Any]] = {"tumbling": [], "sliding": [], "sessions": [], "counts": []}
+    for key, times in by_key.items():
+        for start in range(-27, 400, 10):
+            numbers = sorted(time for time in times if start <= time < start + 10)
+            found["tumbling"] += [(key, start, start + 10, numbers)] if numbers else []
+        for start in range(-40, 400, 4):
+            inside = [time for time in times if start <= time < start + 12]
+            found["sliding"] += [(key, sum(inside))] if inside else []
+        session: list[int] = []
+        for time in [*sorted(times), MAX_TIME]:
+            if session and time > session[-1] + 6:
+                found["sessions"].append((key, session[0], session[-1] + 6, session))
+                session = []
+            session = [*session, time]
+        found["counts"] += [(key, sum(times[at : at + 3])) for at in range(0, len(times) - 2, 3)]
+    return {name: sorted(results) for name, results in found.items()}
+
+
+def program(env: StreamExecutionEnvironment, events: DataStream) -> dict[str, DataStream]:
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(5))
+    timed = events.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(SecondField())).set_parallelism(1)
+    return kinds(timed.key_by(0, Types.STRING()))
+
+
+def run_job(seed: int, configuration: dict[str, str]) -> None:
+    rng = random.Random(seed)
+    now = 0
+    records: list[tuple[str, int]] = []
+    with JobHarness(
+        program,
+        inputs=["events"],
+        parallelism=rng.randint(1, 3),
+        workers=2,
+        placement=rng.choice([None, moving(2)]),
+        merge_after=rng.choice([2, 8]),
+        configuration=configuration,
+    ) as job:
+        for _ in range(rng.randint(4, 9)):
+            batch = []
+            for _ in range(rng.randint(0, 12)):
+                now += rng.choice([0, 0, 1, 2, 3, 9])
+                batch.append((rng.choice(["a", "b", "c", "d", "e"]), now - rng.randint(0, 4)))
+            records += batch
+            what = rng.random()
+            if what < 0.2 and batch:
+                job.crash(Fault("manifest.before"), events=batch)
+                job.run()
+            else:
+                job.epoch(events=batch)
+            if what > 0.8:
+                job.restart(parallelism=rng.randint(1, 4))
+            elif what > 0.7:
+                job.rescale(rng.randint(1, 4))
+        job.end()
+        expected = expected_of(records)
+        assert {name: sorted(job.output(name)) for name in expected} == expected
+        for name in ("tumbling", "sliding", "sessions"):
+            assert job.timers(name) == []
+        assert job.state("sessions", "merging-window-set") == {}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_epochs_restarts_and_rescales_change_nothing(seed: int) -> None:
+    run_job(seed, {})
+
+
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_nor_do_they_with_state_in_rocksdb(seed: int, tmp_path: Path) -> None:
+    run_job(
+        seed,
+        {
+            "state.backend.type": "rocksdb",
+            "state.backend.rocksdb.localdir": str(tmp_path),
+            "state.backend.rocksdb.cached-values": "2",
+            "state.backend.rocksdb.timer-service.cache-size": "2",
+        },
+    )
