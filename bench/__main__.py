@@ -27,6 +27,7 @@ from bench.snapshot_load import measure_snapshot_load
 from bench.state_access import measure_large_entries, measure_state_access
 from bench.state_size import measure_state_size
 from bench.transform_with_state import measure_transform_with_state
+from bench.windows import WINDOW_JOBS
 from tidemill.common import Configuration, Types
 from tidemill.spark.parquet_input import ParquetSource
 from tidemill.spark.session import session_for
@@ -63,21 +64,20 @@ class Benchmark:
         for label, job, keys in _CASES:
             if only is None or only in label:
                 self._throughput(label, job, keys)
-        if only is None or only in "small epochs":
-            self._small_epochs()
-        if only is None or only in "empty":
-            self._fixed_costs()
-        if only is None or only in "bytes":
-            for held in (1_000, 1_000_000):
-                self._note(measure_state_size(held))
-        if only is None or only in "state access":
-            for measured in (*measure_state_access(), *measure_large_entries()):
-                self._note(measured)
-        if only is None or only in "snapshots":
-            for measured in measure_snapshot_load((10_000, 100_000) if self.quick else (100_000, 1_000_000)):
-                self._note(measured)
-        if only is None or only in "rocksdb":
-            self._backends()
+        groups = {
+            "small epochs": self._small_epochs,
+            "empty": self._fixed_costs,
+            "bytes": lambda: self._note(*map(measure_state_size, (1_000, 1_000_000))),
+            "state access": lambda: self._note(*measure_state_access(), *measure_large_entries()),
+            "snapshots": lambda: self._note(
+                *measure_snapshot_load((10_000, 100_000) if self.quick else (100_000, 1_000_000))
+            ),
+            "rocksdb": self._backends,
+            "windows": self._windows,
+        }
+        for name, measure in groups.items():
+            if only is None or only in name:
+                measure()
 
     def _throughput(self, label: str, job: str, keys: int) -> None:
         directory = self._input(f"large-{keys}", keys, self.per_epoch * self.epochs, self.epochs)
@@ -102,6 +102,17 @@ class Benchmark:
         self._note(measure_job(label, ParquetSource(str(directory), _TYPE), JOBS["keyed count"], _SMALL))
         self._note(measure_transform_with_state(self.session, label, directory, self.cores))
 
+    def _windows(self) -> None:
+        directory = self._input("windows", 1_000, self.per_epoch * self.epochs, self.epochs)
+        label = "event time, 1 000 keys"
+        by_hand = Handwritten(self.session, self.cores)
+        files = sorted(directory.glob("*.parquet"))
+        measured = by_hand.run(label, "tumbling windows", files, self.per_epoch)
+        self._note(replace(measured, contender="tumbling windows by hand"))
+        for name, build in WINDOW_JOBS.items():
+            ours = measure_job(label, ParquetSource(str(directory), _TYPE), build, self.per_epoch)
+            self._note(replace(ours, contender=name))
+
     def _backends(self) -> None:
         label = "keyed count by backend, 1 000 000 keys"
         directory = self._input("large-1000000", 1_000_000, self.per_epoch * self.epochs, self.epochs)
@@ -123,9 +134,10 @@ class Benchmark:
         directory = self.scratch / name
         return directory if directory.exists() else write_input(directory, keys, records, files)
 
-    def _note(self, measurement: Measurement) -> None:
-        self.results.append(measurement)
-        self.console.print(f"[dim]{measurement.case}: {measurement.contender} done[/dim]")
+    def _note(self, *measurements: Measurement) -> None:
+        for measurement in measurements:
+            self.results.append(measurement)
+            self.console.print(f"[dim]{measurement.case}: {measurement.contender} done[/dim]")
 
     def table(self) -> Table:
         """The results, each beside the first of its case: what was written by hand, or the smaller one."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from bench.measure import Measurement, of_epochs
+from bench.windows import window_rows
 
 _PACKED = "target long, payload binary"
 #: Counts per partition, alive as long as the worker; keyed by stage and partition.
@@ -113,6 +114,7 @@ class Handwritten:
         step = {
             "keyed count": lambda file: self._one_exchange(file, job, count_rows),
             "rolling reduce": lambda file: self._one_exchange(file, job, sum_rows),
+            "tumbling windows": lambda file: self._one_exchange(file, job, window_rows),
             "map + filter": self._stateless,
             "two exchanges": self._two_exchanges,
         }[job]

@@ -185,6 +185,45 @@ count runs in 4 subtasks
 count runs in 3 subtasks
 2000 of 2000 counted, for 7 keys
 """,
+    "sensors/average_per_window": """
+cellar: 12.00 degrees on average, of 1
+cellar: 12.00 degrees on average, of 2
+cellar: 13.00 degrees on average, of 1
+roof: 20.00 degrees on average, of 3
+roof: 23.50 degrees on average, of 2
+roof: 25.00 degrees on average, of 2
+""",
+    "sensors/min_max_per_window": """
+until 5 s: cellar from 12.0 to 12.0
+until 5 s: roof from 19.0 to 21.0
+until 10 s: cellar from 11.5 to 12.5
+until 10 s: roof from 24.0 to 26.0
+until 25 s: cellar from 13.0 to 13.0
+until 25 s: roof from 22.0 to 25.0
+""",
+    "sensors/sessions": """
+cellar: 3 readings from 1.5 s to 7.5 s
+cellar: 1 readings from 24 s to 24 s
+roof: 5 readings from 1 s to 9 s
+roof: 2 readings from 21 s to 23 s
+""",
+    "sensors/late_readings": """
+too late: 30.0 degrees of second 3
+warmest: 22.0 degrees of second 4
+warmest: 23.0 degrees of second 9
+warmest: 25.0 degrees of second 2
+""",
+    "sensors/interval_join": """
+roof: alarm 1000 ms after 25.0 degrees
+roof: alarm 1000 ms after 26.0 degrees
+roof: alarm 2000 ms after 24.0 degrees
+""",
+    "sensors/switches": """
+cellar at 7.5 s: 11.5
+roof at 3 s: 19.0
+roof at 4 s: 21.0
+roof at 23 s: 22.0
+""",
 }
 NEEDS_SPARK = ["from_dataframe", "streaming_dataframe"]
 NEEDS_NO_SPARK = [name for name in EXPECTED if name not in NEEDS_SPARK]
@@ -212,7 +251,8 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 def test_no_example_is_forgotten() -> None:
-    paths = [*(ROOT / "examples").glob("*.py"), *(ROOT / "examples" / "state").glob("*.py")]
+    folders = [ROOT / "examples", ROOT / "examples" / "state", ROOT / "examples" / "sensors"]
+    paths = [path for folder in folders for path in folder.glob("*.py")]
     names = {path.relative_to(ROOT / "examples").with_suffix("").as_posix() for path in paths}
     assert names == {*EXPECTED, "fraud_detection"}
 

@@ -1,0 +1,104 @@
+"""Windows and the interval join over event time, as Tidemill programs. A record's time follows from its number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tidemill.common import Duration, WatermarkStrategy
+from tidemill.common.watermark_strategy import TimestampAssigner
+from tidemill.datastream import AggregateFunction, DataStream
+from tidemill.datastream.functions import ProcessJoinFunction
+from tidemill.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+
+#: Ten records per millisecond: with 1 000 keys a window of 10 s has about 100 records of each.
+RECORDS_PER_MS = 10
+WINDOW_MS = 10_000
+
+
+class FromNumber(TimestampAssigner):
+    """The time of a record is that of its number."""
+
+    def extract_timestamp(self, value: tuple[int, int], record_timestamp: int) -> int:
+        return value[1] // RECORDS_PER_MS
+
+
+class CountAndSum(AggregateFunction):
+    """How many records, and the sum of their numbers."""
+
+    def create_accumulator(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add(self, value: tuple[int, int], accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator[0] + 1, accumulator[1] + value[1]
+
+    def get_result(self, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator
+
+    def merge(self, acc_a: tuple[int, int], acc_b: tuple[int, int]) -> tuple[int, int]:
+        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+
+
+class Pair(ProcessJoinFunction):
+    """The numbers of two records that are near each other."""
+
+    def process_element(
+        self, left: tuple[int, int], right: tuple[int, int], ctx: ProcessJoinFunction.Context
+    ) -> Iterator[tuple[int, int]]:
+        yield left[1], right[1]
+
+
+def stamped(stream: DataStream) -> DataStream:
+    """The stream with event time."""
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(FromNumber())
+    return stream.assign_timestamps_and_watermarks(strategy)
+
+
+def tumbling(stream: DataStream) -> DataStream:
+    """Count and sum per key and 10 s."""
+    windows = TumblingEventTimeWindows.of(Duration.of_millis(WINDOW_MS))
+    return stamped(stream).key_by(0).window(windows).aggregate(CountAndSum())
+
+
+def sliding(stream: DataStream) -> DataStream:
+    """The same over windows that overlap ten times."""
+    windows = SlidingEventTimeWindows.of(Duration.of_millis(WINDOW_MS), Duration.of_millis(WINDOW_MS // 10))
+    return stamped(stream).key_by(0).window(windows).aggregate(CountAndSum())
+
+
+def sessions(stream: DataStream) -> DataStream:
+    """The same over sessions: records of a key are 100 ms apart on average, sessions end after 400 ms."""
+    windows = EventTimeSessionWindows.with_gap(Duration.of_millis(400))
+    return stamped(stream).key_by(0).window(windows).aggregate(CountAndSum())
+
+
+def interval_join(stream: DataStream) -> DataStream:
+    """Records with even numbers meet those with odd ones of their key that are at most 100 ms away."""
+    stream = stamped(stream)
+    even = stream.filter(lambda value: value[1] % 2 == 0).key_by(0)
+    odd = stream.filter(lambda value: value[1] % 2 == 1).key_by(0)
+    near = Duration.of_millis(100)
+    return even.interval_join(odd).between(Duration.of_millis(-100), near).process(Pair())
+
+
+WINDOW_JOBS: dict[str, Callable[[DataStream], DataStream]] = {
+    "tumbling windows": tumbling,
+    "sliding windows, 10 overlaps": sliding,
+    "session windows": sessions,
+    "interval join": interval_join,
+}
+
+
+def window_rows(rows: list[tuple[int, int]], state: dict[Any, Any]) -> list[Any]:
+    """By hand: count and sum per key and window in a dict; what the last record's time has passed is taken out."""
+    windows = state.setdefault("windows", {})
+    for key, number in rows:
+        start = number // RECORDS_PER_MS // WINDOW_MS
+        of_window = windows.get(start)
+        if of_window is None:
+            of_window = windows[start] = {}
+        count, total = of_window.get(key, (0, 0))
+        of_window[key] = (count + 1, total + number)
+    # Half of an epoch may be read by another task, whose records come later.
+    last = max(windows, default=0) - 20
+    return [result for start in sorted(windows) if start < last for result in windows.pop(start).values()]
