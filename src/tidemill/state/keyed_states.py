@@ -96,11 +96,11 @@ class HeapValueState(_SingleValue, ValueState[Any]):
 
     def value(self) -> Any:
         """The value of the current key, or the descriptor's default."""
-        value = self._overlay.get(self._context.key, MISSING)
-        if value is not MISSING and value is not DELETED:  # first, since a hot key is found here
+        value = self._overlay.get(self._context.key, DELETED)
+        if value is not DELETED:  # a hot key is found here: one look, one question
             return value
-        if value is MISSING:
-            key = self._context.key
+        key = self._context.key
+        if key not in self._overlay:
             value = self._base.get(key, MISSING)
             if type(value) in ATOMIC:
                 return value
