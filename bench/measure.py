@@ -23,8 +23,8 @@ class Measurement:
 
 
 def of_epochs(case: str, contender: str, records: list[int], seconds: list[float], **details: Any) -> Measurement:
-    """Summarise epochs; the first two are warm-up where there are enough."""
-    skip = 2 if len(seconds) > 4 else 1 if len(seconds) > 1 else 0
+    """Summarise epochs; the first third is warm-up: a stream runs for days, the JVM's compiler for half a minute."""
+    skip = -(-len(seconds) // 3) if len(seconds) > 1 else 0
     rates = [count / taken for count, taken in zip(records[skip:], seconds[skip:], strict=True)]
     return Measurement(
         case,

@@ -44,8 +44,16 @@ class StageBuilder:
     def __init__(self, context: SparkContext, slots: int, pool: str = "") -> None:
         """``pool`` names slots of their own, whose workers nobody else uses."""
         self._context = context
-        self._jvm: Any = context._jvm
+        jvm: Any = context._jvm
         self._gateway: Any = context._gateway
+        # Looking a class up asks the JVM once per part of its name: half of what building an epoch's stages would cost.
+        self._python_rdd = jvm.PythonRDD
+        self._pairwise_rdd = jvm.PairwiseRDD
+        self._pruning_rdd = jvm.org.apache.spark.rdd.PartitionPruningRDD
+        self._python_partitioner = jvm.PythonPartitioner
+        self._java_rdd = jvm.org.apache.spark.api.java.JavaRDD
+        self._array_list = jvm.java.util.ArrayList
+        self._to_seq = jvm.PythonUtils.toSeq
         self._slots = max(1, slots)
         self._pool = pool
         self._placement = Placement(context, self._slots)
@@ -79,19 +87,19 @@ class StageBuilder:
             function = self._function((*name, targets), slot, partial(make, targets))
             part = source if len(indexes) == width else self._pruned(source, indexes)
             part = self._placement.anchored(part, slot)
-            applied.append(self._jvm.PythonRDD(part, function, False, False))
+            applied.append(self._python_rdd(part, function, False, False))
         return applied
 
     def exchange(self, parts: Sequence[Any], width: int) -> Any:
         """The parcels that ``parts`` yield, moved to their target partitions and sorted, as one Java RDD."""
-        pairs = self._jvm.PairwiseRDD(self.union(parts)).asJavaPairRDD()
+        pairs = self._pairwise_rdd(self.union(parts)).asJavaPairRDD()
         partitioner = self._partitioners.get(width)
         if partitioner is None:
-            partitioner = self._jvm.PythonPartitioner(width, id(partition_identity))
+            partitioner = self._python_partitioner(width, id(partition_identity))
             self._partitioners[width] = partitioner
         shuffled = pairs.repartitionAndSortWithinPartitions(partitioner)
         self._shuffles.append(shuffled)
-        return self._jvm.PythonRDD.valueOfPair(shuffled).rdd()
+        return self._python_rdd.valueOfPair(shuffled).rdd()
 
     def collect(self, parts: Sequence[Any]) -> list[bytes]:
         """Run the job that ends in ``parts`` and bring what they yield to the driver."""
@@ -110,7 +118,7 @@ class StageBuilder:
 
     def scatter(self, items: Sequence[bytes]) -> Any:
         """A Java RDD with one byte string per partition."""
-        values = self._jvm.java.util.ArrayList()
+        values = self._array_list()
         for item in items:
             values.add(bytearray(item))
         return self._context._jsc.parallelize(values, len(items)).rdd()
@@ -119,7 +127,7 @@ class StageBuilder:
         """Several Java RDDs as one, their partitions in order."""
         if len(parts) == 1:
             return parts[0]
-        array = self._gateway.new_array(self._jvm.org.apache.spark.api.java.JavaRDD, len(parts))
+        array = self._gateway.new_array(self._java_rdd, len(parts))
         for index, part in enumerate(parts):
             array[index] = part.toJavaRDD() if hasattr(part, "toJavaRDD") else part
         return self._context._jsc.union(array).rdd()
@@ -150,5 +158,5 @@ class StageBuilder:
         wanted = self._sets.get(indexes)
         if wanted is None:
             # A Scala set of partition indexes is the predicate that pruning asks for.
-            wanted = self._sets[indexes] = self._jvm.PythonUtils.toSeq(list(indexes)).toSet()
-        return self._jvm.org.apache.spark.rdd.PartitionPruningRDD.create(source, wanted)
+            wanted = self._sets[indexes] = self._to_seq(list(indexes)).toSet()
+        return self._pruning_rdd.create(source, wanted)
