@@ -5,19 +5,21 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-# Suites in the order they run, in one process: what fails quickest comes first, everything from tests/spark on shares one Spark session.
+# Two processes run the suites side by side: on two cores more would only wait for each other. Tests that must not run beside
+# each other are one group (tests/conftest.py): everything that shares a Spark session, and what starts programs of its own.
+SIDE_BY_SIDE := -n 2
 FAST_SUITES := tests/unit tests/semantics tests/contract tests/simulation
 ALL_SUITES  := $(FAST_SUITES) tests/spark tests/integration tests/docs
 
 # Folders which hold Python files (mypy refuses one that holds none).
-TYPED := $(foreach d,src tests bench examples,$(if $(wildcard $(d)/*.py $(d)/*/*.py),$(d)))
+TYPED := $(foreach d,src tests bench chaos examples,$(if $(wildcard $(d)/*.py $(d)/*/*.py),$(d)))
 
 # Arguments passed on to pytest or to the benchmark: `make test ARGS="-k timers"`.
 ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lock lint format test test-fast demo bench clean check-java
+.PHONY: help setup lock lint format test test-fast demo bench chaos clean check-java
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,16 +36,23 @@ format: $(STAMP) ## Reformat the code and fix what can be fixed mechanically
 	$(BIN)/ruff format .
 
 test: check-java $(STAMP) ## Run every test suite
-	$(BIN)/python -m pytest $(wildcard $(ALL_SUITES)) $(ARGS)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(wildcard $(ALL_SUITES)) $(ARGS)
 
 test-fast: $(STAMP) ## Run the suites that need no Spark (and no Java)
-	$(BIN)/python -m pytest $(wildcard $(FAST_SUITES)) $(ARGS)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(wildcard $(FAST_SUITES)) $(ARGS)
 
 demo: check-java $(STAMP) ## Watch a fraud detection job survive a killed worker
 	$(BIN)/python -m examples.fraud_detection $(ARGS)
 
 bench: check-java $(STAMP) ## Measure Tidemill beside hand-written PySpark
 	$(BIN)/python -m bench $(ARGS)
+
+# How long faults happen, and which ones.
+MINUTES ?= 20
+SEED    ?= 1
+
+chaos: check-java $(STAMP) ## Kill, fill, slow, damage and rescale a running job, and compare it with the truth
+	$(BIN)/python -m chaos --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
 lock: $(STAMP) ## Resolve the dependencies again and rewrite requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --group dev --all-extras --upgrade \
@@ -53,7 +62,7 @@ lock: $(STAMP) ## Resolve the dependencies again and rewrite requirements.lock
 
 clean: ## Remove caches and everything generated, but not .venv
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log
-	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench chaos examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A usable .venv is kept and brought up to date; a missing or broken one, or one of an old Python, is made anew.
 # The build backend goes in first, at its locked version, so that packages published as source are built with it and nothing

@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import fixed_costs
+from bench.checkpoints import measure_checkpoint_time
 from bench.handwritten import Handwritten
 from bench.inputs import write_input
 from bench.jobs import JOBS, measure_job
@@ -64,7 +66,7 @@ class Benchmark:
         for label, job, keys in _CASES:
             if only is None or only in label:
                 self._throughput(label, job, keys)
-        groups = {
+        groups: dict[str, Callable[[], None]] = {
             "small epochs": self._small_epochs,
             "empty": self._fixed_costs,
             "bytes": lambda: self._note(*map(measure_state_size, (1_000, 1_000_000))),
@@ -74,6 +76,7 @@ class Benchmark:
             ),
             "rocksdb": self._backends,
             "windows": self._windows,
+            "checkpoints": lambda: self._note(*measure_checkpoint_time((20_000, 1_000_000))),
         }
         for name, measure in groups.items():
             if only is None or only in name:

@@ -1,4 +1,4 @@
-"""For all suites: a test module leaves no thread and no process behind."""
+"""For all suites: how they share a machine, and that a test module leaves no thread and no process behind."""
 
 from __future__ import annotations
 
@@ -11,11 +11,62 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
+from tests.java import QUICK_JAVA
+
+# Of tests that run side by side, those of one group run one after the other, in one process: there is one shared Spark
+# session, and beside it at most one program that starts a session of its own.
+SESSION = "spark session"
+PROGRAMS = "programs"
+# By folder, apart from exceptions.
+FOLDERS = {"tests/spark/": SESSION, "tests/integration/": PROGRAMS, "tests/docs/": PROGRAMS}
+EXCEPTIONS = {
+    "tests/docs/test_docstrings.py": SESSION,  # examples use the session they find
+    "tests/spark/test_cluster.py": PROGRAMS,
+    "tests/spark/test_driver_kills.py": PROGRAMS,
+    "tests/spark/test_high_availability.py": PROGRAMS,
+    "tests/spark/test_main_script.py": PROGRAMS,
+    "tests/spark/test_placement.py": PROGRAMS,
+    "tests/spark/test_streaming_locations.py": PROGRAMS,
+    "tests/spark/test_task_attempts.py": PROGRAMS,
+    "tests/spark/test_worker_kills.py": PROGRAMS,
+}
 # Inherited by every process started from here, also by one whose parent was killed, so that it is no child of ours now.
 RUN_MARK = "TIDEMILL_TEST_RUN"
 # An orphaned JVM notices within about a second that its driver is gone; threads that were told to stop need less.
 GRACE_SECONDS = 10.0
+
+
+def group_of(nodeid: str) -> str:
+    """The tests that a test must not run beside; those of its module, so that a module is prepared for only once."""
+    module = nodeid.partition("::")[0]
+    of_folder = (group for folder, group in FOLDERS.items() if module.startswith(folder))
+    return EXCEPTIONS.get(module) or next(of_folder, module)
+
+
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Deals out tests by group, in the order of their groups."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling:
+    config.option.loadscopereorder = False
+    return GroupScheduling(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where tests run side by side, the two long groups come first, and the fast modules fill up what is left."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) and group_of(item.nodeid) != SESSION:
+            raise pytest.UsageError(f"{item.nodeid} uses the shared Spark session: put its module into that group")
+    if hasattr(config, "workerinput"):
+        ranks = {SESSION: 0, PROGRAMS: 1}
+        items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))
 
 
 def live_threads() -> set[threading.Thread]:
@@ -62,6 +113,22 @@ def describe(process: psutil.Process) -> str:
         return f"process {process.pid}: {' '.join(process.cmdline())[:200]}"
     except psutil.Error:
         return f"process {process.pid}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cheap_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Programs that tests start spend their time on what is tested, not on compiling.
+
+    A test run starts dozens of them. Python ones share compiled modules also where the environment says not to write
+    any: each would compile all of Spark's Python code for a second or two.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
+            patch.setenv(variable, QUICK_JAVA)
+        if os.environ.get("PYTHONDONTWRITEBYTECODE"):
+            patch.delenv("PYTHONDONTWRITEBYTECODE")
+            patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("compiled")))
+        yield
 
 
 @pytest.fixture(scope="session")

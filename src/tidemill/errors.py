@@ -6,9 +6,41 @@ Catch :class:`TidemillError` to catch them all.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class FailureSite:
+    """Where in a job something failed, as far as it is known; a key or record is shown as text, and shortened.
+
+    ``exception`` is the class of what was raised; ``subtask`` counts from 0.
+    """
+
+    operator: str = ""
+    uid: str = ""
+    subtask: int | None = None
+    epoch: int | None = None
+    exception: str = ""
+    key: str | None = None
+    record: str | None = None
+
+    def where(self) -> str:
+        """The place in words."""
+        named = f"operator {self.operator!r}" if self.operator else "an operator" if self.uid else ""
+        parts = [
+            f"{named} (uid {self.uid})" if self.uid else named,
+            "" if self.subtask is None else f"subtask {self.subtask + 1}",
+            "" if self.epoch is None else f"epoch {self.epoch}",
+        ]
+        return ", ".join(filter(None, parts))
+
 
 class TidemillError(Exception):
     """Base of all errors raised by Tidemill itself."""
+
+    #: Where in the job it happened, if the job knows.
+    site: FailureSite | None = None
 
 
 class ConfigurationError(TidemillError):
@@ -33,6 +65,10 @@ class InvalidKeyError(TidemillError):
 
 class StateError(TidemillError):
     """State was used in a way that cannot work: outside a key, after close, with another type."""
+
+
+class StateMigrationError(StateError):
+    """What is stored of a state cannot become what the program declares; no value of it has been read."""
 
 
 class UserCodeError(TidemillError):
@@ -65,3 +101,13 @@ class JobExecutionError(TidemillError):
 
 class JobCancelledError(TidemillError):
     """The job was cancelled."""
+
+
+#: Errors that are the same after a restart: something must be mended first.
+LASTING: Final = (
+    ConfigurationError,
+    GraphError,
+    StateMigrationError,
+    CheckpointOwnershipError,
+    CorruptFileError,
+)

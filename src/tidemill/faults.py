@@ -43,6 +43,14 @@ POINTS: Final[dict[str, str]] = {
     "retention.delete": "before files nobody refers to are deleted",
 }
 
+#: Those of savepoints, which a job reaches only when it is asked for one, or starts from one.
+SAVEPOINT_POINTS: Final[dict[str, str]] = {
+    "savepoint.begun": "the directory of a savepoint is there, nothing is copied yet",
+    "savepoint.copied": "all files are copied, the metadata is not written",
+    "savepoint.written": "the metadata is durable: there is a savepoint",
+    "restore.copied": "a new job has the files of the savepoint it starts from, and no lineage",
+}
+
 
 class InjectedFaultError(RuntimeError):
     """Raised at a point by a plan with the action ``raise``."""
@@ -53,7 +61,7 @@ class Fault:
     """One fault: what happens at which point, after how many passes."""
 
     point: str
-    action: str = "raise"  # raise | kill | kill_executor | exit | hang | call
+    action: str = "raise"  # raise | kill | kill_executor | stop | exit | hang | call
     skip: int = 0
     times: int = 1
     once: str | None = None
@@ -61,8 +69,9 @@ class Fault:
     hits: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        if self.point not in POINTS:
-            raise ValueError(f"no fault point is called {self.point!r}; known points: {', '.join(POINTS)}")
+        if self.point not in POINTS and self.point not in SAVEPOINT_POINTS:
+            known = ", ".join((*POINTS, *SAVEPOINT_POINTS))
+            raise ValueError(f"no fault point is called {self.point!r}; known points: {known}")
 
     def reach(self) -> None:
         self.hits += 1
@@ -79,6 +88,8 @@ class Fault:
         elif self.action == "kill_executor":
             os.kill(executor_process(), signal.SIGKILL)
             time.sleep(60)  # Spark's worker daemon ends this process when its executor is gone
+        elif self.action == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)  # goes on here when somebody sends SIGCONT
         elif self.action == "exit":
             os._exit(17)
         elif self.action == "hang":

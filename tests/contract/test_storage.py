@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.object_store import BUCKET, Server, object_store
 from tidemill.checkpoint.storage import (
     AlreadyExistsError,
     LocalStorage,
@@ -25,10 +27,19 @@ BAD_NAMES = [
 ]  # fmt: skip
 
 
-@pytest.fixture(params=["memory", "local", "local-not-durable"])
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with object_store(tmp_path_factory.mktemp("s3") / "server.log") as running:
+        yield running
+
+
+@pytest.fixture(params=["memory", "local", "local-not-durable", "s3"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
     if request.param == "memory":
         return MemoryStorage()
+    if request.param == "s3":
+        running: Server = request.getfixturevalue("server")
+        return storage_for(f"s3://{BUCKET}/{uuid.uuid4()}", options=running.options)
     return LocalStorage(tmp_path / "job" / "checkpoints", durable=request.param == "local")
 
 
@@ -164,7 +175,7 @@ def test_a_relative_path_is_fixed_at_once(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    "uri", ["", "s3://bucket/x", "hdfs:/x", "file://host/x", "file:x", "file:///x?y", "file:///a%00b", "a\0b"]
+    "uri", ["", "ftp://bucket/x", "hdfs:/x", "file://host/x", "file:x", "file:///x?y", "file:///a%00b", "a\0b"]
 )
 def test_other_uris_are_refused(uri: str) -> None:
     with pytest.raises(ConfigurationError, match="checkpoint directory"):

@@ -106,7 +106,7 @@ def test_a_batch_job_that_fails_starts_from_the_beginning() -> None:
     with JobHarness(build, inputs=["events"], configuration={"execution.runtime-mode": "BATCH"}) as job:
         job.epoch(events=EVENTS[:3])
         assert job.output() == []
-        job._scripts["events"].ended = True
+        job.inputs["events"].ended = True
         job.crash(Fault("manifest.before"), events=EVENTS[3:])
         assert job.output() == []
         job.end()

@@ -103,10 +103,12 @@ def test_an_idle_source_is_not_waited_for_and_comes_back(restart: str, exchange:
             ("alarm", 20, 29),
         ]
         assert sorted_step(110, [("a", 40)], []) == [("a", 40, 29), ("alarm", 30, 39)]
-        # It comes back far behind: its record is late, and time stands until it has caught up.
+        # It comes back far behind: its record is late, and it is not waited for until it has caught up.
         assert sorted_step(120, [], [("b", 5)]) == [("b", 5, 39)]
-        assert sorted_step(130, [("a", 90)], []) == [("a", 90, 39)]
-        assert sorted_step(140, [], [("b", 60)]) == [("alarm", 5, 59), ("alarm", 40, 59), ("b", 60, 39)]
+        assert sorted_step(130, [("a", 90)], []) == [("a", 90, 39), ("alarm", 5, 89), ("alarm", 40, 89)]
+        assert sorted_step(140, [], [("b", 60)]) == [("b", 60, 89)]
+        assert sorted_step(150, [("a", 200)], [("b", 101)])[-1] == ("b", 101, 89)
+        assert sorted_step(160, [("a", 210)], []) == [("a", 210, 100)]
 
 
 def test_while_a_source_is_idle_time_moves_on_within_an_epoch() -> None:
@@ -374,7 +376,7 @@ def test_a_punctuated_source_that_says_it_is_idle_lets_others_go_on() -> None:
         assert job.output()[-1] == ("a", 25, 20)
         job.epoch(one=[("mark", 30)], two=[("active", 5)])
         job.epoch(one=[("a", 26)], two=[])
-        assert job.output()[-1] == ("a", 26, 20), "the one that is active again stands at 3"
+        assert job.output()[-1] == ("a", 26, 30), "the one that is active again stands at 3, and is not waited for"
 
 
 # --- never back

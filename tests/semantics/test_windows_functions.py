@@ -9,18 +9,22 @@ import pytest
 
 from tests.semantics.test_time import stamped
 from tests.semantics.windows import Mean, Show, ShowProcess, left, push, windows
-from tidemill.common import Types
+from tidemill.common import Configuration, Time, Types
 from tidemill.datastream import (
     AllWindowFunction,
     DataStream,
     EventTimeSessionWindows,
     KeyedStream,
     ListStateDescriptor,
+    MapStateDescriptor,
     OutputTag,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
+    ReducingStateDescriptor,
     RuntimeContext,
     SlidingEventTimeWindows,
+    StateTtlConfig,
+    StreamExecutionEnvironment,
     TumblingEventTimeWindows,
     ValueStateDescriptor,
     WindowFunction,
@@ -152,6 +156,58 @@ def test_window_state_survives_a_restore() -> None:
         assert Diary.cleared == [(0, 3)]
 
 
+EXPIRING = StateTtlConfig.new_builder(Time.milliseconds(100)).build()
+
+
+class ExpiringDiary(ProcessWindowFunction):
+    """As :class:`Diary`, with state that expires, of which it takes hold before it uses any."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def process(self, key: Any, context: ProcessWindowFunction.Context, elements: Iterable[Any]) -> Iterable[Any]:
+        every, mine = self.counter(context.global_state()), self.counter(context.window_state())
+        start = context.window().start
+        mine(start)
+        every(start)
+        yield start, mine(None), every(None)
+
+    def counter(self, store: Any) -> Any:
+        """Adds what it is given, and tells all that it was given."""
+        state: Any
+        if self.kind == "value":
+            descriptor = ValueStateDescriptor("starts", Types.STRING())
+            descriptor.enable_time_to_live(EXPIRING)
+            state = store.get_state(descriptor)
+            return lambda new: state.value() if new is None else state.update(f"{state.value() or ''}{new},")
+        if self.kind == "map":
+            entries = MapStateDescriptor("starts", Types.LONG(), Types.LONG())
+            entries.enable_time_to_live(EXPIRING)
+            state = store.get_map_state(entries)
+            return lambda new: "".join(f"{key}," for key in state) if new is None else state.put(new, 1)
+        if self.kind == "list":
+            listed = ListStateDescriptor("starts", Types.STRING())
+            listed.enable_time_to_live(EXPIRING)
+            state = store.get_list_state(listed)
+        else:
+            reduced = ReducingStateDescriptor("starts", lambda one, two: one + two, Types.STRING())
+            reduced.enable_time_to_live(EXPIRING)
+            state = store.get_reducing_state(reduced)
+        return lambda new: "".join(state.get()) if new is None else state.add(f"{new},")
+
+
+@pytest.mark.parametrize("kind", ["value", "map", "list", "reducing"])
+def test_expiring_state_of_the_window_is_not_that_of_the_key(kind: str) -> None:
+    with windows(tumbling(10), lambda windowed: windowed.process(ExpiringDiary(kind))) as harness:
+        push(harness, 1, 11, 21)
+        harness.watermark(9)
+        harness.checkpoint()
+        harness.watermark(19)
+        harness.set_processing_time(200)
+        harness.watermark(29)
+        assert harness.output() == [(0, "0,", "0,"), (10, "10,", "0,10,"), (20, "20,", "20,")]
+
+
 def test_rich_functions_are_opened_with_the_state_of_the_key() -> None:
     class Rich(ProcessWindowFunction):
         def open(self, runtime_context: RuntimeContext) -> None:
@@ -259,6 +315,17 @@ def test_window_all_in_a_job(mode: str) -> None:
         (2, 10, [("a", 12)]),
         (3, 30, [("c", 33)]),
     ]
+
+
+def test_what_one_subtask_emits_is_collected_in_its_order() -> None:
+    """The windows of a stream that is not keyed come out one after the other, however wide the job is."""
+    wide = Configuration.from_dict({"execution.target": "local", "parallelism.default": "3"})
+    env = StreamExecutionEnvironment.get_execution_environment(wide)
+    numbers = env.from_collection(list(range(40)))
+    with numbers.execute_and_collect() as records:
+        assert list(records) == list(range(40))
+    with numbers.count_window_all(4).sum().execute_and_collect() as sums:
+        assert list(sums) == list(range(6, 160, 16))
 
 
 @pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])

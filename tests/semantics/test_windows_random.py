@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from tests.semantics.cases_state import SecondField
-from tests.semantics.windows import Show, dropped, joined, left, windows
+from tests.semantics.windows import Show, feed, left, random_steps, windows
 from tidemill.common import Duration, Types, WatermarkStrategy
 from tidemill.datastream import (
-    AggregateFunction,
     DataStream,
     EventTimeSessionWindows,
     OutputTag,
@@ -22,16 +21,13 @@ from tidemill.datastream import (
     TumblingEventTimeWindows,
     WindowFunction,
 )
-from tidemill.datastream.window import EventTimeTrigger
 from tidemill.faults import Fault
-from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
-from tidemill.runtime.windowing.aligned import AlignedWindowOperator
-from tidemill.testing import JobHarness, KeyedHarness
+from tidemill.runtime.records import MAX_TIME, MIN_TIME
+from tidemill.testing import JobHarness
 from tidemill.testing.job_harness import moving
 
 LATE = OutputTag("late")
 Extent = tuple[int, int]
-Step = list[tuple[str, int, int]] | int  # records as (key, number, timestamp), or a watermark
 
 
 class FixedModel:
@@ -96,33 +92,6 @@ class ShowSorted(WindowFunction):
         yield key, window.start, window.end, sorted(number for _, number in inputs)
 
 
-def random_steps(rng: random.Random) -> list[Step]:
-    """Batches of records around a time that goes on, with watermarks between them that are often too early."""
-    steps: list[Step] = []
-    now = rng.choice([-50, 0, 1000])
-    watermark = MIN_TIME
-    for number in range(rng.randint(3, 25)):
-        batch = []
-        for index in range(rng.randint(1, 6)):
-            timestamp = now + rng.randint(-25, 10)
-            batch.append((rng.choice("abc"), 100 * number + index, timestamp))
-        steps.append(batch)
-        now += rng.randint(0, 8)
-        if rng.random() < 0.6:
-            watermark = max(watermark, now - rng.randint(0, 20))
-            steps.append(watermark)
-    return [*steps, MAX_TIME]
-
-
-def feed(harness: KeyedHarness, step: Step) -> None:
-    if isinstance(step, int):
-        harness.watermark(step)
-    else:
-        values = [(key, number) for key, number, _ in step]
-        batch = Batch(values, [timestamp for *_, timestamp in step], [key for key, *_ in step])
-        harness._chain.head.process(batch, 0)
-
-
 def in_fire_order(fired: list[Any]) -> list[Any]:
     return sorted(fired, key=lambda record: (record[2], record[0], record[1]))
 
@@ -168,72 +137,6 @@ def test_windows_are_what_the_model_says(seed: int) -> None:
     harness.close()
 
 
-class Same(EventTimeTrigger):
-    """The event time trigger, but not known to be it: records go the general way."""
-
-
-class Listed(AggregateFunction):
-    def create_accumulator(self) -> Any:
-        return ()
-
-    def add(self, value: Any, accumulator: Any) -> Any:
-        return (*accumulator, value[1])
-
-    def get_result(self, accumulator: Any) -> Any:
-        return accumulator
-
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        return acc_a + acc_b
-
-
-def committed(harness: KeyedHarness) -> list[str]:
-    """What all windows hold, after a checkpoint."""
-    harness.checkpoint()
-    return sorted(map(repr, harness._backend().scan("window-contents")))
-
-
-@pytest.mark.parametrize("how", ["reduce", "aggregate", "apply", "typed reduce"])
-@pytest.mark.parametrize("seed", range(15))
-def test_the_fast_way_and_the_general_way_are_equal(seed: int, how: str) -> None:
-    rng = random.Random(seed)
-    size = rng.choice([4, 10])
-    slide = rng.choice([size, size, 2, 3])
-    offset = rng.choice([0, 1, -1])
-    lateness = rng.choice([0, 6])
-    assigner: Any = (
-        TumblingEventTimeWindows.of(size, offset) if slide == size else SlidingEventTimeWindows.of(size, slide, offset)
-    )
-
-    def run(windowed: Any) -> DataStream:
-        windowed = windowed.allowed_lateness(lateness)
-        if how == "aggregate":
-            stream: DataStream = windowed.aggregate(Listed())
-        elif how == "apply":
-            stream = windowed.apply(Show())
-        elif how == "typed reduce":
-            stream = windowed.reduce(lambda one, two: (one[0], 3 * one[1] + two[1]))
-        else:
-            stream = windowed.reduce(joined)
-        return stream
-
-    types = [Types.TUPLE([Types.STRING(), Types.LONG()])] if how == "typed reduce" else []
-    fast = windows(assigner, run, types=types)
-    general = windows(assigner, lambda windowed: run(windowed.trigger(Same())), types=types)
-    assert isinstance(fast._chain.head, AlignedWindowOperator)
-    assert not isinstance(general._chain.head, AlignedWindowOperator)
-    for step in random_steps(rng):
-        for harness in (fast, general):
-            feed(harness, step)
-        assert fast.output_with_timestamps() == general.output_with_timestamps()
-        assert fast.timers() == general.timers()
-        if rng.random() < 0.4:
-            assert committed(fast) == committed(general)
-    assert dropped(fast) == dropped(general)
-    assert left(fast) == left(general) == 0
-    fast.close()
-    general.close()
-
-
 # --- in jobs: epochs, crashes, restarts and rescales change nothing
 
 
@@ -270,17 +173,24 @@ def expected_of(records: list[tuple[str, int]]) -> dict[str, list[Any]]:
 
 
 def program(env: StreamExecutionEnvironment, events: DataStream) -> dict[str, DataStream]:
-    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(5))
+    return timed_program(WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(5)), events)
+
+
+def program_in_order(env: StreamExecutionEnvironment, events: DataStream) -> dict[str, DataStream]:
+    return timed_program(WatermarkStrategy.for_monotonous_timestamps(), events)
+
+
+def timed_program(strategy: WatermarkStrategy, events: DataStream) -> dict[str, DataStream]:
     timed = events.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(SecondField())).set_parallelism(1)
     return kinds(timed.key_by(0, Types.STRING()))
 
 
-def run_job(seed: int, configuration: dict[str, str]) -> None:
+def run_job(seed: int, configuration: dict[str, str], *, in_order: bool = False) -> None:
     rng = random.Random(seed)
     now = 0
     records: list[tuple[str, int]] = []
     with JobHarness(
-        program,
+        program_in_order if in_order else program,
         inputs=["events"],
         parallelism=rng.randint(1, 3),
         workers=2,
@@ -291,8 +201,9 @@ def run_job(seed: int, configuration: dict[str, str]) -> None:
         for _ in range(rng.randint(4, 9)):
             batch = []
             for _ in range(rng.randint(0, 12)):
-                now += rng.choice([0, 0, 1, 2, 3, 9])
-                batch.append((rng.choice(["a", "b", "c", "d", "e"]), now - rng.randint(0, 4)))
+                # In order, never a gap apart: such sessions are one only if the first is not over yet.
+                now += rng.choice([0, 0, 0, 4, 4, 8] if in_order else [0, 0, 1, 2, 3, 9])
+                batch.append((rng.choice(["a", "b", "c", "d", "e"]), now if in_order else now - rng.randint(0, 4)))
             records += batch
             what = rng.random()
             if what < 0.2 and batch:
@@ -315,6 +226,12 @@ def run_job(seed: int, configuration: dict[str, str]) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_epochs_restarts_and_rescales_change_nothing(seed: int) -> None:
     run_job(seed, {})
+
+
+@pytest.mark.parametrize("seed", range(200, 208))
+def test_nor_do_they_where_time_is_never_behind_the_records(seed: int) -> None:
+    """Timestamps that never fall: the watermark follows the last record, and windows close as early as they can."""
+    run_job(seed, {}, in_order=True)
 
 
 @pytest.mark.parametrize("seed", range(100, 104))

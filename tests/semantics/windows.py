@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,7 +15,10 @@ from tidemill.datastream import (
     WindowedStream,
     WindowFunction,
 )
+from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.testing import KeyedHarness
+
+Step = list[tuple[str, int, int]] | int  # records as (key, number, timestamp), or a watermark
 
 
 class Show(WindowFunction):
@@ -85,3 +89,30 @@ def left(harness: KeyedHarness) -> int:
     harness.checkpoint()
     backend = harness._backend()
     return backend.entries()
+
+
+def random_steps(rng: random.Random) -> list[Step]:
+    """Batches of records around a time that goes on, with watermarks between them that are often too early."""
+    steps: list[Step] = []
+    now = rng.choice([-50, 0, 1000])
+    watermark = MIN_TIME
+    for number in range(rng.randint(3, 25)):
+        batch = []
+        for index in range(rng.randint(1, 6)):
+            timestamp = now + rng.randint(-25, 10)
+            batch.append((rng.choice("abc"), 100 * number + index, timestamp))
+        steps.append(batch)
+        now += rng.randint(0, 8)
+        if rng.random() < 0.6:
+            watermark = max(watermark, now - rng.randint(0, 20))
+            steps.append(watermark)
+    return [*steps, MAX_TIME]
+
+
+def feed(harness: KeyedHarness, step: Step) -> None:
+    if isinstance(step, int):
+        harness.watermark(step)
+    else:
+        values = [(key, number) for key, number, _ in step]
+        batch = Batch(values, [timestamp for *_, timestamp in step], [key for key, *_ in step])
+        harness._chain.head.process(batch, 0)

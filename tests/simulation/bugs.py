@@ -91,13 +91,14 @@ def forget_fired_timers_in_deltas(patch: Patch) -> None:
 
 
 def forget_to_fold(patch: Patch) -> None:
-    patch.setattr(Chain, "fold", lambda self, version=None: [backend.discard() for backend in self.backends])
+    patch.setattr(Chain, "fold", lambda self, *_, **__: [backend.discard() for backend in self.backends])
 
 
 def commit_sinks_before_the_manifest(patch: Patch) -> None:
     publish = ManifestLog.publish
+    run_epoch = Coordinator.run_epoch
 
-    def run(self: Coordinator, context: Any, verdict: Any, inputs: Any) -> Manifest:
+    def run(self: Coordinator, inputs: Any) -> Manifest:
         with pytest.MonkeyPatch.context() as inner:
 
             def commit_first(log_: ManifestLog, manifest: Manifest) -> None:
@@ -105,10 +106,9 @@ def commit_sinks_before_the_manifest(patch: Patch) -> None:
                 publish(log_, manifest)
 
             inner.setattr(ManifestLog, "publish", commit_first)
-            return original(self, context, verdict, inputs)
+            return run_epoch(self, inputs)
 
-    original = Coordinator._publish
-    patch.setattr(Coordinator, "_publish", run)
+    patch.setattr(Coordinator, "run_epoch", run)
 
 
 def name_attempts_by_their_task(patch: Patch) -> None:

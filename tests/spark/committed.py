@@ -32,8 +32,22 @@ def committed_head(directory: Path) -> Manifest:
 def committed_state(directory: Path) -> State:
     """All committed entries: {(operator uid, state): {key: value}}; of a map state the value is a dict.
 
-    Timers are entries of their queues, with the times a key waits for as a sorted list.
+    Timers are entries of their queues, with the times a key waits for as a sorted list. Not for state of windows, of
+    which a key has several.
     """
+    sections = _merged_sections(directory)
+    return {(section.operator, section.state): _entries(section.kind, read_rows(section)) for section in sections}
+
+
+def committed_counts(directory: Path) -> dict[tuple[str, str], int]:
+    """How many entries are committed, of all keys and windows: {(operator uid, state): entries}, without zeros."""
+    counts = {
+        (section.operator, section.state): len(read_rows(section).keys) for section in _merged_sections(directory)
+    }
+    return {state: count for state, count in counts.items() if count}
+
+
+def _merged_sections(directory: Path) -> list[Section]:
     storage = storage_for(str(directory))
     log = ManifestLog(storage, directory.name)
     head = committed_head(directory)
@@ -41,8 +55,7 @@ def committed_state(directory: Path) -> State:
     sections: list[Section] = []
     for piece, reader in pieces_for(storage, committed_pieces(storage, log, head), operators, 0, 1 << 15):
         sections.extend(decode_sections(reader.read(), piece.file or reader.named_by))
-    merged = merge_sections(sections, head.max_parallelism, keep_deletes=False)
-    return {(section.operator, section.state): _entries(section.kind, read_rows(section)) for section in merged}
+    return merge_sections(sections, head.max_parallelism, keep_deletes=False)
 
 
 def _entries(kind: str, rows: Rows) -> dict[Any, Any]:

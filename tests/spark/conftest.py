@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -32,19 +31,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("spark")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Python processes share compiled modules also where the environment says not to write any.
-
-    A test run starts dozens of them, each of which would compile all of Spark's Python code for a second or two.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        if os.environ.get("PYTHONDONTWRITEBYTECODE"):
-            patch.delenv("PYTHONDONTWRITEBYTECODE")
-            patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("compiled")))
-        yield
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with two cores and four attempts per task: plain `local[2]` would not retry at all."""
@@ -65,9 +51,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def expected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Result:
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """What the bounded keyed job leaves when nothing goes wrong; every run with faults is compared with it."""
-    return Run(tmp_path_factory.mktemp("expected")).finish_here()
+    return Run(tmp_path_factory.mktemp("expected")).finish()
 
 
 def stop_jvm() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.java import QUICK_JAVA
 from tests.spark.committed import State, committed_head, committed_state, job_directory
 from tests.spark.processes import Ended, run
 from tests.spark.programs import keyed_job
@@ -17,6 +18,7 @@ JOB_ID = "keyed"
 CLUSTER = {
     "spark.master": "local-cluster[2,1,1024]",
     "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": QUICK_JAVA,
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "100ms",
 }
@@ -47,6 +49,11 @@ class Run:
         folder.mkdir(parents=True, exist_ok=True)
 
     @property
+    def arguments(self) -> str:
+        """What the program is started with."""
+        return json.dumps(self._arguments)
+
+    @property
     def directory(self) -> Path:
         """The job's directory."""
         return job_directory(self.folder / "checkpoints", JOB_ID)
@@ -55,7 +62,7 @@ class Run:
         """Start the driver and wait for its end, whatever that is. None of its processes outlive this."""
         self._starts += 1
         log = self.folder / f"start-{self._starts}.log"
-        return run("keyed_job.py", json.dumps(self._arguments), faults=faults, log=log, seconds=seconds)
+        return run("keyed_job.py", self.arguments, faults=faults, log=log, seconds=seconds)
 
     def finish(self, *faults: dict[str, Any]) -> Result:
         """Start the driver, which must reach the end of the job, and read what it left."""

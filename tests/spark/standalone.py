@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pyspark
 
+from tests.java import QUICK_JAVA
 from tests.spark.processes import child_environment
+
+#: Settings of a job on such a cluster, beside its master.
+SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.executor.extraJavaOptions": QUICK_JAVA,
+}
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.spark.processes import fault
 from tests.spark.programs.keyed_job import EPOCHS, write_input
@@ -53,12 +52,10 @@ def test_a_bounded_job_killed_at_every_point_of_its_driver_ends_as_if_nothing_ha
 
 
 @pytest.mark.timeout(900)
-def test_a_streaming_job_killed_between_the_three_logs_loses_and_repeats_nothing(
-    tmp_path: Path, spark: SparkSession
-) -> None:
+def test_a_streaming_job_killed_between_the_three_logs_loses_and_repeats_nothing(tmp_path: Path) -> None:
     source = tmp_path / "input"
     write_input(source, FILES)
-    expected = Run(tmp_path / "expected", source=source).finish_here()
+    expected = Run(tmp_path / "expected", source=source).finish()
     killed = Run(tmp_path / "killed", source=source)
     for point, skip in STREAMING:
         ended = killed.start(fault(point, skip=skip))

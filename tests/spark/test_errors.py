@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,7 +16,9 @@ from pyspark.sql import SparkSession
 from tests.spark.committed import committed_head, committed_state
 from tests.spark.jobs import collected, durable, environment
 from tidemill.common import Types
-from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext, SinkFunction
+from tidemill.datastream.connectors.function_sink import FunctionSink
+from tidemill.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext, SinkFunction
+from tidemill.datastream.sinks import Committed, Committer, CommitterContext
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import (
     CheckpointError,
@@ -24,6 +28,7 @@ from tidemill.errors import (
     TidemillError,
     UserCodeError,
 )
+from tidemill.spark.engine import SparkEngine
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -156,6 +161,91 @@ def test_a_restarted_stream_goes_on_from_the_last_batch(spark: SparkSession, tmp
     with numbers.process(FailOnce(4, tmp_path / "token")).execute_and_collect() as results:
         assert sorted(next(results) for _ in range(6)) == sorted(sum(range(1, n + 1)) for n in range(1, 7))
     assert not spark.streams.active
+
+
+class FailsFirst(MapFunction):
+    """Fails the first time it is opened by anybody, and notes when that was."""
+
+    def __init__(self, token: Path) -> None:
+        self.token = str(token)
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        with contextlib.suppress(FileExistsError), Path(self.token).open("x", encoding="utf-8") as file:
+            file.write(str(time.time()))
+            raise OSError("not yet")
+
+    def map(self, value: Any) -> Any:
+        return value.value, value.timestamp.timestamp()
+
+
+def test_a_live_source_whose_first_batch_fails_begins_again_where_it_began(spark: SparkSession, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    env = environment({**RESTART, "restart-strategy.fixed-delay.delay": "1s"})
+    ticks = env.from_dataframe(spark.readStream.format("rate").option("rowsPerSecond", 10).load())
+    with ticks.map(FailsFirst(token)).execute_and_collect() as results:
+        began = next(at for number, at in results if number == 0)
+    assert began <= float(token.read_text()), "what came before the failure is lost"
+
+
+class Slips(Committer):
+    """A committer that notes what becomes of it, or cannot be opened."""
+
+    def __init__(self, log: list[str], name: str, fails: bool) -> None:
+        self.log, self.name, self.fails = log, name, fails
+
+    def open(self, context: CommitterContext) -> None:
+        if self.fails:
+            raise OSError(f"{self.name} cannot be reached")
+        self.log.append(f"{self.name} open")
+
+    def commit(self, committed: Sequence[Committed]) -> None:
+        raise AssertionError("nothing was ever written")
+
+    def close(self) -> None:
+        self.log.append(f"{self.name} closed")
+
+
+class Remote(FunctionSink):
+    """A sink on the other side of a network."""
+
+    log: ClassVar[list[str]] = []
+
+    def __init__(self, name: str, *, fails: bool = False) -> None:
+        super().__init__(Nowhere())
+        self.name, self.fails = name, fails
+
+    def create_committer(self) -> Committer:
+        return Slips(self.log, self.name, self.fails)
+
+
+def test_an_attempt_that_fails_before_it_runs_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    engines = []
+
+    class Watched(SparkEngine):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            engines.append(self)
+
+    monkeypatch.setattr("tidemill.spark.executor.SparkEngine", Watched)
+    env = environment()
+    numbers = env.from_sequence(1, 3)
+    numbers.sink_to(Remote("first"))
+    numbers.sink_to(Remote("second", fails=True))
+    with pytest.raises(OSError, match="second cannot be reached"):
+        env.execute("unreachable")
+    assert Remote.log == ["first open", "second closed", "first closed"]
+    (engine,) = engines
+    assert not Path(engine._broadcast._path).exists(), "the program was left in Spark's block store"
+
+
+def test_a_job_in_a_directory_named_by_a_uri_is_started_again(tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    uri = (tmp_path / "a b").as_uri()
+    with pytest.raises(UserCodeError):
+        run(tmp_path, Add(poison=35), **{"execution.checkpointing.dir": uri})
+    run(tmp_path, Add(), **{"execution.checkpointing.dir": uri})
+    assert committed_head(tmp_path / "a b" / "job").finished
+    assert sum(committed_state(tmp_path / "a b" / "job")["sum", "sum"].values()) == sum(range(1, 51))
 
 
 def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:

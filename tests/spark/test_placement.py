@@ -10,7 +10,7 @@ import pytest
 
 from tests.spark.processes import run
 from tests.spark.programs.placed_job import EPOCHS, PARALLELISM
-from tests.spark.standalone import standalone_cluster
+from tests.spark.standalone import SETTINGS, standalone_cluster
 from tidemill.spark.placement import assign_slots
 
 
@@ -32,9 +32,7 @@ def test_a_subtask_stays_on_its_executor(tmp_path: Path) -> None:
     with standalone_cluster(tmp_path) as url:
         options = {
             "spark.master": url,
-            "spark.driver.host": "127.0.0.1",
-            "spark.executor.memory": "512m",
-            "spark.executor.cores": "1",
+            **SETTINGS,
             "spark.locality.wait": "3s",  # a busy machine must not make a subtask move
             "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
         }

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.spark.jobs import collected, durable, environment
 from tidemill.common import Encoder, Types
@@ -15,6 +16,7 @@ from tidemill.datastream import DataStream, OutputTag
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
 from tidemill.datastream.functions import CoMapFunction, KeyedCoProcessFunction, ProcessFunction, RuntimeContext
 from tidemill.datastream.state import ValueStateDescriptor
+from tidemill.spark.exchange import Recent, StageBuilder
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -124,11 +126,41 @@ def test_every_partitioning_delivers_each_record_once_and_broadcast_to_all() -> 
     assert Counter(collected(copies)) == Counter(dict.fromkeys(range(1, 21), 3))
 
 
-def test_a_level_wider_than_single_entries(tmp_path: Path) -> None:
+def test_a_level_wider_than_single_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Four slots with several subtasks each, as a job of some hundred subtasks would have.
+    monkeypatch.setattr("tidemill.spark.engine._SLOTS_PER_CORE", 2)
+    monkeypatch.setattr("tidemill.spark.exchange._SINGLE", 4)
     env = environment()
-    counts = env.from_sequence(1, 500).key_by(lambda n: n % 200).map(lambda n: (n % 200, 1)).set_parallelism(40)
-    totals = counts.key_by(lambda pair: pair[0]).sum(1).set_parallelism(35)
+    counts = env.from_sequence(1, 500).key_by(lambda n: n % 200).map(lambda n: (n % 200, 1)).set_parallelism(11)
+    totals = counts.key_by(lambda pair: pair[0]).sum(1).set_parallelism(9)
     best: dict[int, int] = {}
     for key, count in collected(totals):
         best[key] = max(best.get(key, 0), count)
     assert best == {key: len([n for n in range(1, 501) if n % 200 == key]) for key in range(200)}
+
+
+def echo(split: int, items: Iterable[bytes]) -> Iterable[bytes]:
+    return items
+
+
+def test_wide_levels_of_ever_new_widths_do_not_pile_up(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidemill.spark.exchange._KEPT_JOBS", 1)
+    monkeypatch.setattr("tidemill.spark.exchange._SINGLE", 2)
+    stages = StageBuilder(spark.sparkContext, 2)
+    kept = []
+    for width in range(3, 7):
+        items = [b"%d" % number for number in range(width)]
+        parts = stages.apply(stages.scatter(items), width, 0, ("echo",), lambda targets: echo)
+        assert sorted(stages.collect(parts)) == sorted(items)
+        kept.append(len(stages._functions))
+    assert kept == [2, 2, 2, 2]
+
+
+def test_what_is_used_now_and_then_is_kept() -> None:
+    kept = Recent()
+    first = kept.get("often", object)
+    for _ in range(5):
+        assert kept.get("often", object) is first
+        kept.forget_unused()
+    kept.forget_unused()
+    assert len(kept) == 0

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Slot
 from tidemill.checkpoint.names import lineage_id, spark_location
-from tidemill.spark.streaming import earlier_locations, forget_locations, former_location, inherit_location
+from tidemill.errors import CorruptFileError, GraphError
+from tidemill.spark.locations import (
+    Layout,
+    arranged,
+    earlier_locations,
+    forget_locations,
+    former_location,
+    inherit_location,
+    layout_of,
+    take_over,
+)
 
 FIRST, SECOND, THIRD, FOURTH = (lineage_id(slot, "abc") for slot in (1, 5, 9, 12))
 
@@ -63,3 +76,119 @@ def test_a_driver_deletes_no_location_of_a_later_lineage(tmp_path: Path) -> None
     assert earlier_locations(tmp_path, THIRD) == [made[FIRST], made[SECOND]]
     forget_locations(tmp_path, THIRD, made[SECOND])
     assert {lineage for lineage, path in made.items() if path.exists()} == {SECOND, THIRD, FOURTH}
+
+
+# --- a program whose sources have changed
+
+FILES, RATE, KAFKA = "FileSource", "rate", "kafka"
+OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"logOffset":3}\n77\n{"topic":{"0":5,"1":6}}'
+STORED: Layout = {"files": [[0, 0, FILES]], "ticks": [[1, 1, RATE]], "topic": [[2, 2, KAFKA]]}
+
+
+def stored(**more: Any) -> dict[str, Any]:
+    return {"batch_id": 4, "offsets": OFFSETS, "lineage": FIRST, "sources": STORED, **more}
+
+
+def test_the_same_sources_keep_their_offsets_byte_by_byte() -> None:
+    assert arranged(stored(), STORED, allow_non_restored=False) == (OFFSETS, None)
+    # A manifest that does not say whose they are is taken at its word, if the number is right.
+    assert arranged(stored(sources=None), STORED, allow_non_restored=False) == (OFFSETS, None)
+
+
+def test_sources_in_another_order_with_a_new_one_among_them() -> None:
+    layout: Layout = {
+        "topic": [[0, 0, KAFKA]],
+        "new": [[1, 1, RATE]],
+        "files": [[2, 2, FILES]],
+        "ticks": [[3, 3, RATE]],
+    }
+    offsets, moves = arranged(stored(), layout, allow_non_restored=False)
+    head, *lines = offsets.split("\n")[1:]
+    assert head == '{"batchWatermarkMs":0}'
+    assert lines == ['{"topic":{"0":5,"1":6}}', "-", '{"logOffset":3}', "77"]
+    assert moves == {0: 2, 2: 0, 3: 1}
+
+
+def test_one_operator_may_read_several_streams_and_two_the_same() -> None:
+    # "both" reads files and ticks, "also" the same ticks: three lines of offsets, but two logs.
+    text = "\n".join(["v1", "{}", '{"logOffset":3}', "77", "77"])
+    old: Layout = {"both": [[0, 0, FILES], [1, 1, RATE]], "also": [[2, 1, RATE]]}
+    new: Layout = {"also": [[0, 0, RATE]], "both": [[1, 1, FILES], [2, 0, RATE]]}
+    offsets, moves = arranged(stored(sources=old, offsets=text), new, allow_non_restored=False)
+    assert offsets.split("\n")[2:] == ["77", '{"logOffset":3}', "77"]
+    assert moves == {0: 1, 1: 0}
+    apart: Layout = {"also": [[0, 0, RATE]], "both": [[1, 1, FILES], [2, 2, RATE]]}
+    assert arranged(stored(sources=old, offsets=text), apart, allow_non_restored=False)[1] == {0: 1, 1: 0, 2: 1}
+    # The other way round they may be at different places of what is one stream now.
+    with pytest.raises(GraphError, match="uid 'both' reads the same stream as another one, but they were stored with"):
+        arranged(stored(sources=apart, offsets="v1\n{}\n5\n{}\n6"), new, allow_non_restored=False)
+
+
+def test_a_layout_that_does_not_fit_what_spark_has_logged_is_not_stored() -> None:
+    assert layout_of(OFFSETS, STORED) == STORED
+    assert layout_of(OFFSETS + "\n5", STORED) is None
+
+
+def test_a_source_that_is_gone_is_left_behind_only_if_that_is_wanted() -> None:
+    layout: Layout = {"topic": [[0, 0, KAFKA]], "files": [[1, 1, FILES]]}
+    with pytest.raises(GraphError, match=r"a position of the Spark source with uid 'ticks'.*ignore-unclaimed-state"):
+        arranged(stored(), layout, allow_non_restored=False)
+    offsets, moves = arranged(stored(), layout, allow_non_restored=True)
+    assert offsets.split("\n")[2:] == ['{"topic":{"0":5,"1":6}}', '{"logOffset":3}']
+    assert moves == {0: 2, 1: 0}
+
+
+def test_what_cannot_be_mapped_is_refused() -> None:
+    with pytest.raises(GraphError, match="uid 'ticks' was stored with a position in rate, and now reads kafka"):
+        arranged(stored(), {**STORED, "ticks": [[1, 1, KAFKA]]}, allow_non_restored=True)
+    with pytest.raises(GraphError, match="uid 'ticks' was stored with a position in rate, and now reads rate and rate"):
+        arranged(stored(), {**STORED, "ticks": [[1, 1, RATE], [3, 3, RATE]]}, allow_non_restored=True)
+    for unknown in (stored(sources=None), stored(offsets=OFFSETS.replace("v1", "v2"))):
+        with pytest.raises(GraphError, match="3 Spark sources, and it is not known which is which; the program has 1"):
+            arranged(unknown, {"files": [[0, 0, FILES]]}, allow_non_restored=True)
+
+
+def test_a_rearranged_location_has_each_log_at_its_new_number(tmp_path: Path) -> None:
+    old = location(tmp_path, FIRST, offsets=(3, 4, 5), commits=(3, 4))
+    (old / "sources" / "2").mkdir()
+    (old / "sources" / "2" / "0").write_text("where the topic began")
+    layout: Layout = {"topic": [[0, 0, KAFKA]], "files": [[1, 1, FILES]], "ticks": [[2, 2, RATE]]}
+    positions = take_over(tmp_path, THIRD, head(stored()), layout, allow_non_restored=False)
+    new = tmp_path / spark_location(THIRD)
+    assert positions is not None
+    assert (positions["lineage"], positions["batch_id"], positions["sources"]) == (THIRD, 4, layout)
+    # The committed batch twice: Spark replays it as one of nothing. How the next one was cut is forgotten.
+    assert {entry.name: entry.read_text() for entry in (new / "offsets").iterdir()} == {
+        "3": positions["offsets"],
+        "4": positions["offsets"],
+    }
+    assert not (new / "commits").exists()
+    assert (new / "sources" / "0" / "0").read_text() == "where the topic began"
+    assert (new / "sources" / "1" / "0").read_text() == f"where {FIRST} began"
+    assert (new / "metadata").exists()
+
+
+def test_positions_of_a_savepoint_begin_a_new_query(tmp_path: Path) -> None:
+    saved = lineage_id(0, "abc")
+    sources = tmp_path / spark_location(saved) / "sources" / "0"
+    sources.mkdir(parents=True)
+    (sources / "0").write_text("files")
+    for batch in (0, 4):
+        restored = head(stored(lineage=saved, batch_id=batch))
+        positions = take_over(tmp_path, lineage_id(1 + batch, "abc"), restored, STORED, allow_non_restored=False)
+        new = tmp_path / spark_location(lineage_id(1 + batch, "abc"))
+        assert positions is not None
+        assert sorted(entry.name for entry in (new / "offsets").iterdir()) == (["3", "4"] if batch else ["0"])
+        assert (new / "offsets" / str(batch)).read_text() == OFFSETS
+        assert (new / "sources" / "0" / "0").read_text() == "files"
+    ids = {(tmp_path / spark_location(lineage_id(slot, "abc")) / "metadata").read_text() for slot in (5,)}
+    assert all('"id"' in one for one in ids)
+
+
+def test_a_source_that_would_read_its_files_again_is_refused(tmp_path: Path) -> None:
+    (location(tmp_path, FIRST) / "sources" / "0").rename(tmp_path / "lost")
+    with pytest.raises(CorruptFileError, match=r"sources/0 is missing: .* which files the source with uid 'files' has"):
+        take_over(tmp_path, THIRD, head(stored()), STORED, allow_non_restored=False)
+    # One that has read none has no log yet.
+    unread = stored(offsets=OFFSETS.replace('{"logOffset":3}', "-"))
+    assert take_over(tmp_path, THIRD, head(unread), STORED, allow_non_restored=False) is not None

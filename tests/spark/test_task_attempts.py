@@ -19,7 +19,7 @@ from tests.spark.committed import committed_state, job_directory
 from tests.spark.processes import run
 from tests.spark.programs.random_job import EPOCH, NUMBERS
 from tests.spark.recovery import CLUSTER
-from tests.spark.standalone import standalone_cluster
+from tests.spark.standalone import SETTINGS, standalone_cluster
 
 JOB_ID = "random"
 
@@ -102,9 +102,7 @@ def test_a_speculative_twin_overtakes_a_slow_task(tmp_path: Path) -> None:
             ],
             {
                 "spark.master": url,
-                "spark.driver.host": "127.0.0.1",
-                "spark.executor.memory": "512m",
-                "spark.executor.cores": "1",
+                **SETTINGS,
                 "spark.speculation": "true",
                 "spark.speculation.interval": "100ms",
                 "spark.speculation.multiplier": "1.1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from tests.spark.committed import committed_state
 from tests.spark.jobs import durable, environment, eventually
 from tests.spark.test_shapes import files
 from tidemill.common import Types
-from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext, SinkFunction
+from tidemill.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext, SinkFunction
 from tidemill.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from tidemill.runtime.job import RunningJob
 
@@ -94,6 +95,42 @@ def test_cold_workers_give_the_same_result_as_warm_ones(spark: SparkSession, tmp
     )
 
 
+class Opened(MapFunction):
+    """Leaves a file per subtask while it is open."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.path = Path(self.folder) / str(runtime_context.get_index_of_this_subtask())
+        self.path.touch()
+
+    def close(self) -> None:
+        self.path.unlink()
+
+    def map(self, value: Any) -> Any:
+        return value.value
+
+
+def test_subtasks_that_narrower_batches_do_not_need_are_closed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tidemill.spark.engine._IDLE_SECONDS", 0.2)
+    source, opened = tmp_path / "in", tmp_path / "opened"
+    source.mkdir()
+    opened.mkdir()
+    for n in range(4):  # four small files make two partitions
+        (source / f"{n}.txt").write_text(f"{n}\n")
+    env = environment()
+    with env.read_format("text", str(source), watch=True).map(Opened(opened)).execute_and_collect() as results:
+        assert sorted(next(results) for _ in range(4)) == ["0", "1", "2", "3"]
+        assert sorted(path.name for path in opened.iterdir()) == ["0", "1"]
+        for n in (4, 5):
+            time.sleep(0.3)
+            (source / f"{n}.txt").write_text(f"{n}\n")
+            assert next(results) == str(n)
+        assert [path.name for path in opened.iterdir()] == ["0"]
+    assert list(opened.iterdir()) == []
+
+
 class Nowhere(SinkFunction):
     def invoke(self, value: Any, context: SinkFunction.Context) -> None:
         pass
@@ -123,14 +160,10 @@ def resident(spark: SparkSession) -> dict[str, int]:
     return {"driver": psutil.Process().memory_info().rss, "worker": max(workers)}
 
 
-@pytest.mark.parametrize(
-    ("early", "late"),
-    [
-        pytest.param(60, 240, id="short", marks=pytest.mark.timeout(300)),
-        pytest.param(500, 2000, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
-    ],
-)
-def test_memory_stays_flat_over_many_epochs(spark: SparkSession, tmp_path: Path, early: int, late: int) -> None:
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_memory_stays_flat_over_many_epochs(spark: SparkSession, tmp_path: Path) -> None:
+    early, late = 500, 2000
     env = environment({**durable(tmp_path), "execution.epoch.max-records": "10"})
     numbers = env.from_sequence(1, 10 * (late + 20)).map(lambda n: n)
     numbers.key_by(lambda n: n % 50).process(Latest()).uid("latest").add_sink(Nowhere()).uid("sink")

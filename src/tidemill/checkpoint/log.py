@@ -37,6 +37,11 @@ def _token() -> str:
     return secrets.token_hex(8)
 
 
+def has_committed(head: Manifest | None) -> bool:
+    """Whether a job with this head has anything to go on from; if not, it may start from a savepoint."""
+    return head is not None and bool(head.epoch or head.runs or head.sources or head.spark)
+
+
 class ManifestLog:
     """The manifests of one job. Not for use by several threads at once, apart from :meth:`read`."""
 
@@ -83,6 +88,10 @@ class ManifestLog:
         except CorruptFileError as error:
             raise CorruptFileError(f"{error}. {self._offer(last)}") from error
 
+    def checkpoints(self) -> list[Manifest]:
+        """The retained checkpoints of the head, oldest first; one that cannot be read is left out."""
+        return [found for slot in self.head.checkpoints if (found := self._restorable(slot)) is not None]
+
     def operators_of(self, manifest: Manifest) -> dict[str, Any]:
         """The description of the operators at ``manifest``, wherever in the log it is stored.
 
@@ -101,7 +110,12 @@ class ManifestLog:
             raise CorruptFileError(f"{names} it") from error
 
     def open_lineage(
-        self, from_slot: int | None = None, *, initial: Manifest | None = None, after: str | None = None
+        self,
+        from_slot: int | None = None,
+        *,
+        initial: Manifest | None = None,
+        after: str | None = None,
+        anew: bool = False,
     ) -> Opened:
         """Claim the job for this driver. Afterwards no other driver can publish, and :attr:`head` is enough to resume.
 
@@ -117,7 +131,8 @@ class ManifestLog:
         ``from_slot`` is any slot that can be restored: the one before the head, a retained checkpoint, or, as long as
         no former driver is left that may still clean up, any other. ``initial`` is what a new job starts from (a
         restored savepoint); its runs may name snapshots only. ``after`` is the lineage this driver had before: if it is
-        not the last one any more, the job is another driver's by now.
+        not the last one any more, the job is another driver's by now. With ``anew`` the job starts with nothing,
+        whatever there was; former drivers stay fenced off.
 
         Raises :class:`CorruptFileError` for a damaged head (offering an earlier slot),
         :class:`CheckpointOwnershipError` for another job's directory, :class:`FencedError` if another driver claimed
@@ -125,10 +140,11 @@ class ManifestLog:
         """
         for _ in range(_TAKEOVER_TRIES):
             last = self.last_slot() or Slot(0)
-            basis = self._basis(last, from_slot, initial)  # 1
-            if after is not None and basis is not None and basis.lineage != after:
+            basis = None if anew else self._basis(last, from_slot, initial)  # 1
+            owner = self.read_head() if anew and after is not None else basis
+            if after is not None and owner is not None and owner.lineage != after:
                 raise FencedError(
-                    f"job {self._job_id} was taken over by lineage {basis.lineage} (slot {basis.slot}); this driver, "
+                    f"job {self._job_id} was taken over by lineage {owner.lineage} (slot {owner.slot}); this driver, "
                     f"lineage {after}, does not start it again"
                 )
             slot = Slot(last + 1)
@@ -242,7 +258,7 @@ class ManifestLog:
 
     def _basis(self, last: Slot, from_slot: int | None, initial: Manifest | None) -> Manifest | None:
         if initial is not None:
-            if last or from_slot is not None:
+            if from_slot is not None or has_committed(self.read_head() if last else None):
                 raise CheckpointError(f"job {self._job_id} has checkpoints already: it cannot start from other state")
             if initial.pieces or initial.operators_slot or any(run.slot is not None for run in initial.runs):
                 raise CheckpointError(

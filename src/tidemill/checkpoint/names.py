@@ -12,6 +12,7 @@ All names are relative to the job's directory::
 
 ``<chain>``, ``<source>`` and ``<sink>`` are the first 16 hex digits of the uid's SHA-256: uids may hold any character.
 A lineage is named ``<slot of its takeover record>-<token>``, so that of two lineages the older one is known by name.
+What comes from a savepoint is named by a lineage of slot 0: older than any of the job's own.
 """
 
 from __future__ import annotations
@@ -29,9 +30,6 @@ SNAPSHOTS = "snapshots/"
 INPUT = "input/"
 COLLECT = "collect/"
 SPARK = "spark/"
-
-#: The owner of snapshots copied in from a savepoint before the job's first lineage is opened: older than any.
-IMPORTED = Lineage("000000000000-imported")
 
 #: The only first part a name may not have: local storage keeps its unfinished files there.
 TEMPORARY = ".tmp"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.manifest import read_piece
@@ -109,10 +109,33 @@ def committed_pieces(
 ) -> list[tuple[RunRef, list[Piece]]]:
     """The runs of a manifest with their pieces, in the order in which they are to be loaded.
 
+    The pieces name those of their sections that count: what a program has left behind of an operator does not, though
+    the file holds it (see ``tidemill.runtime.upgrade.describe_operators``).
+
     Reads manifests and indexes only, each once, and none that ``cache`` still has. Raises
     :class:`~tidemill.errors.CorruptFileError` if one is missing, damaged, or not of the epoch that the run list says.
     """
-    return [(run, list(_pieces_of(storage, log, head, run, cache))) for run in head.runs]
+    described = log.operators_of(head)
+    return [(run, _counting(_pieces_of(storage, log, head, run, cache), run, described)) for run in head.runs]
+
+
+def _counting(pieces: Iterable[Piece], run: RunRef, described: Mapping[str, Any]) -> list[Piece]:
+    """The pieces of a run that hold something that was not left behind."""
+    left_behind = {
+        uid
+        for uid, description in described.items()
+        if isinstance(description, dict) and run.through <= description.get("since", 0)
+    }
+    if not left_behind:
+        return list(pieces)
+    found = []
+    for piece in pieces:
+        sections = tuple(section for section in piece.sections if section.operator not in left_behind)
+        if len(sections) == len(piece.sections):
+            found.append(piece)
+        elif sections:
+            found.append(replace(piece, sections=sections))
+    return found
 
 
 def _pieces_of(

@@ -68,9 +68,12 @@ def find_last(start: int, exists: Callable[[int], bool]) -> int:
     return last
 
 
-def kept_slots(head: Manifest) -> tuple[Slot, ...]:
-    """The slots that must stay restorable, newest first: the head, the one before it, the retained checkpoints."""
-    before = [Slot(head.slot - 1)] if head.slot > 1 else []
+def kept_slots(head: Manifest, *, spare: bool = True) -> tuple[Slot, ...]:
+    """The slots that must stay restorable, newest first: the head, the one before it, the retained checkpoints.
+
+    Without ``spare`` the one before the head need not stay: it belongs to a life of the job that was ended on purpose.
+    """
+    before = [Slot(head.slot - 1)] if spare and head.slot > 1 else []
     return tuple(sorted({head.slot, *before, *head.checkpoints}, reverse=True))
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NoReturn
 from urllib.parse import unquote, urlsplit
 
 from tidemill.checkpoint.local_storage import LocalStorage
 from tidemill.checkpoint.names import check_name
+from tidemill.checkpoint.object_storage import OBJECT_STORE_SCHEMES, ObjectStorage
 from tidemill.checkpoint.storage_api import (
     AlreadyExistsError,
     Names,
@@ -17,9 +18,19 @@ from tidemill.checkpoint.storage_api import (
     check_prefix,
     check_range,
 )
+from tidemill.common.configuration import Configuration
 from tidemill.errors import CheckpointError, ConfigurationError
 
-__all__ = ["AlreadyExistsError", "LocalStorage", "MemoryStorage", "NotFoundError", "Storage", "storage_for"]
+__all__ = [
+    "AlreadyExistsError",
+    "LocalStorage",
+    "MemoryStorage",
+    "NotFoundError",
+    "ObjectStorage",
+    "Storage",
+    "storage_for",
+    "store_options",
+]
 
 
 class MemoryStorage(Storage):
@@ -78,8 +89,17 @@ class MemoryStorage(Storage):
         )
 
 
-def storage_for(uri: str, *, durable: bool = True) -> Storage:
-    """The storage of a checkpoint directory: a path, ``file:/path`` or ``file:///path``.
+def store_options(configuration: Configuration) -> dict[str, str]:
+    """What a configuration says about object stores, as :func:`storage_for` takes it."""
+    prefix = "s3."
+    return {
+        key.removeprefix(prefix): str(value) for key, value in configuration.to_dict().items() if key.startswith(prefix)
+    }
+
+
+def storage_for(uri: str, *, durable: bool = True, options: Mapping[str, str] | None = None) -> Storage:
+    """The storage of a checkpoint directory: a path, ``file:/path``, ``file:///path``, or ``s3://bucket/path`` and the
+    like with the ``options`` of :class:`~tidemill.checkpoint.object_storage.ObjectStorage`.
 
     ``durable=False`` leaves out fsync: faster, and a power cut (not a crash of a process) may lose committed epochs.
     Raises :class:`ConfigurationError` for a scheme that is not supported. Does no I/O.
@@ -89,9 +109,12 @@ def storage_for(uri: str, *, durable: bool = True) -> Storage:
     scheme, separator, _ = uri.partition(":")
     if not separator or "/" in scheme:
         return LocalStorage(uri, durable=durable)
+    if scheme.lower() in OBJECT_STORE_SCHEMES:
+        return ObjectStorage(uri, options)
     if scheme.lower() != "file":
         raise ConfigurationError(
-            f"checkpoint directory {uri!r} has the scheme {scheme!r}; supported are plain paths and file:// URIs"
+            f"checkpoint directory {uri!r} has the scheme {scheme!r}; supported are plain paths, file:// URIs, and "
+            f"object stores: {', '.join(f'{one}://' for one in sorted(OBJECT_STORE_SCHEMES))}"
         )
     parts = urlsplit(uri)
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/") or parts.query or parts.fragment:

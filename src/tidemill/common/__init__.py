@@ -5,7 +5,9 @@ from __future__ import annotations
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.common.config_options import ConfigOption, ConfigOptions
 from tidemill.common.configuration import Configuration
+from tidemill.common.exception_history import ExceptionEntry
 from tidemill.common.execution_config import ExecutionConfig
+from tidemill.common.exit_codes import ExitCode, exit_code_of, run_main
 from tidemill.common.input_dependency_constraint import InputDependencyConstraint
 from tidemill.common.job_client import JobClient
 from tidemill.common.job_execution_result import JobExecutionResult
@@ -42,7 +44,9 @@ __all__ = [
     "DeserializationSchema",
     "Duration",
     "Encoder",
+    "ExceptionEntry",
     "ExecutionConfig",
+    "ExitCode",
     "InputDependencyConstraint",
     "Instant",
     "JobClient",
@@ -64,4 +68,6 @@ __all__ = [
     "WatermarkGenerator",
     "WatermarkOutput",
     "WatermarkStrategy",
+    "exit_code_of",
+    "run_main",
 ]

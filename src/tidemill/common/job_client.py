@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+from tidemill.common.checkpoint_statistics import CheckpointHistory
 from tidemill.common.completable_future import CompletableFuture
+from tidemill.common.exception_history import ExceptionEntry
 from tidemill.common.job_execution_result import JobExecutionResult
 from tidemill.common.job_id import JobID
 from tidemill.common.job_status import JobStatus
@@ -34,11 +36,28 @@ class JobClient(ABC):
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
         """Stops the job after a savepoint; done, with the savepoint's path, when the job is finished.
-        ``advance_to_end_of_event_time`` first sends the greatest watermark, so that all windows and timers fire."""
+
+        Nothing is read any more, and nothing runs after the savepoint. If it fails the job goes on.
+        ``advance_to_end_of_event_time`` drains the job: it first sends the greatest watermark, so that all windows and
+        timers fire. Such a job is over: one that starts from its savepoint has nothing more to do. If the savepoint of
+        a drained job fails, the job is finished all the same.
+        """
 
     @abstractmethod
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Takes a savepoint while the job goes on; the value is its path."""
+        """Takes a savepoint while the job goes on; the value is its path.
+
+        It is of the last committed epoch, and begun between two; the copy is made meanwhile. Without a directory it
+        goes to the one of ``execution.checkpointing.savepoint-dir``. Where it cannot be written, the future fails, and
+        the job goes on. The job's own failures do not matter, unless it ends before.
+        """
+
+    @abstractmethod
+    def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
+        """Takes a savepoint, then cancels the job; done, with the savepoint's path, when it is cancelled.
+
+        Nothing runs after the savepoint. If it fails the job goes on.
+        """
 
     @abstractmethod
     def rescale(self, parallelism: int | Mapping[str, int]) -> CompletableFuture[None]:
@@ -55,6 +74,21 @@ class JobClient(ABC):
         Fails for a parallelism below 1 or above an operator's max parallelism, for an unknown uid, for a source that
         can be read in one way only, in BATCH mode, and if the job ends before.
         """
+
+    @abstractmethod
+    def get_checkpoint_history(self) -> CheckpointHistory:
+        """The job's checkpoints: the last ones with size, duration and status, and the counts of all."""
+
+    @abstractmethod
+    def get_exception_history(self) -> list[ExceptionEntry]:
+        """What the job failed with, and what it did then: newest first, the last ``web.exception-history-size``.
+
+        Failures one after the other at the same record are one entry, which counts them.
+        """
+
+    @abstractmethod
+    def get_status_timestamps(self) -> dict[JobStatus, int]:
+        """When the job last entered each of the states it was in, in milliseconds since 1970."""
 
     @abstractmethod
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:

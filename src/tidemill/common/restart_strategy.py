@@ -134,8 +134,9 @@ class RestartStrategies:
             _as_delta(self, "initial_backoff", positive=True)
             _as_delta(self, "max_backoff", positive=True)
             _as_delta(self, "reset_backoff_threshold", positive=True)
-            _at_least(1, "backoff_multiplier", self.backoff_multiplier)
-            _at_least(0, "attempts_before_reset_backoff", self.attempts_before_reset_backoff)
+            _at_least(1, "attempts_before_reset_backoff", self.attempts_before_reset_backoff)
+            if not self.backoff_multiplier > 1:
+                raise ConfigurationError(f"backoff_multiplier must be greater than 1, not {self.backoff_multiplier}")
             if self.max_backoff < self.initial_backoff:
                 raise ConfigurationError(
                     f"max_backoff ({self.max_backoff}) must not be less than initial_backoff ({self.initial_backoff})"
@@ -194,14 +195,20 @@ class RestartStrategies:
         backoff_multiplier: float = 1.5,
         reset_backoff_threshold: Length = timedelta(hours=1),
         jitter_factor: float = 0.1,
+        attempts_before_reset_backoff: int = (1 << 31) - 1,
     ) -> ExponentialDelayRestartStrategyConfiguration:
-        """Restarts after a delay that grows with each failure."""
+        """Restarts after a delay that grows with each failure.
+
+        >>> RestartStrategies.exponential_delay_restart(Duration.of_seconds(1), Duration.of_minutes(1)).max_backoff
+        datetime.timedelta(seconds=60)
+        """
         return RestartStrategies.ExponentialDelayRestartStrategyConfiguration(
             _delta(initial_backoff),
             _delta(max_backoff),
             backoff_multiplier,
             _delta(reset_backoff_threshold),
             jitter_factor,
+            attempts_before_reset_backoff,
         )
 
     @staticmethod

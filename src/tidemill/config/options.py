@@ -85,6 +85,12 @@ class ExecutionOptions:
         16,
         "Tidemill's own: epochs after which their deltas are merged in the background.",
     )
+    DEAD_LETTER_DIRECTORY = option(
+        "execution.dead-letter.dir",
+        Text(),
+        None,
+        "Tidemill's own: where records go, as JSON lines, that operators with ErrorPolicy.dead_letter() failed at.",
+    )
     EXCHANGE_PARCEL_SIZE = option(
         "execution.exchange.parcel-size", MemorySize(), MB, "Tidemill's own: target size of one packet of records."
     )
@@ -170,6 +176,13 @@ class CheckpointingOptions:
         "Accepted; epochs need no alignment.",
         deprecated=["execution.checkpointing.unaligned"],
     )
+    HISTORY_SIZE = option("web.checkpoints.history", Int(1), 10, "Checkpoints that a job's history remembers.")
+    JOBMANAGER_MAX_STATE_SIZE = option(
+        "execution.checkpointing.jobmanager.max-state-size",
+        MemorySize(),
+        5 * MB,
+        "Tidemill's own: most bytes of one subtask's state with checkpoint storage 'jobmanager'.",
+    )
     SNAPSHOT_COMPRESSION = option("execution.checkpointing.snapshot-compression", Bool(), False, "Compress snapshots.")
 
 
@@ -196,6 +209,12 @@ class StateRecoveryOptions:
         "NO_CLAIM",
         "Who owns the files started from.",
         deprecated=["execution.savepoint-restore-mode"],
+    )
+    DRY_RUN = option(
+        "execution.state-recovery.dry-run",
+        Bool(),
+        False,
+        "Tidemill's own: only print what the program would find of the state it would start from.",
     )
 
 

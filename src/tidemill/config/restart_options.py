@@ -56,7 +56,10 @@ class RestartStrategyOptions:
     )
     EXPONENTIAL_ATTEMPTS = option(
         "restart-strategy.exponential-delay.attempts-before-reset-backoff",
-        Int(0),
+        Int(1),
         MAX_INT,
         "Failures before the wait starts over after which the job fails.",
+    )
+    EXCEPTION_HISTORY_SIZE = option(
+        "web.exception-history-size", Int(1), 16, "Failures that a job's exception history remembers."
     )

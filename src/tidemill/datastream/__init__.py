@@ -27,6 +27,7 @@ from tidemill.datastream.data_stream import (
     SplitStream,
     WindowedStream,
 )
+from tidemill.datastream.error_policy import ErrorPolicy, PoisonRecord
 from tidemill.datastream.execution_mode import RuntimeExecutionMode
 from tidemill.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from tidemill.datastream.functions import (
@@ -163,6 +164,7 @@ __all__ = [
     "DynamicEventTimeSessionWindows",
     "DynamicProcessingTimeSessionWindows",
     "EmbeddedRocksDBStateBackend",
+    "ErrorPolicy",
     "EventTimeSessionWindows",
     "EventTimeTrigger",
     "Evictor",
@@ -198,6 +200,7 @@ __all__ = [
     "NeverTrigger",
     "OutputTag",
     "Partitioner",
+    "PoisonRecord",
     "PredefinedOptions",
     "ProcessAllWindowFunction",
     "ProcessFunction",

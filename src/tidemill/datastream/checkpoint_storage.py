@@ -47,6 +47,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
     def apply(self, configuration: Configuration) -> None:
         """Write the settings that stand for this storage."""
         configuration.set(CheckpointingOptions.STORAGE, "jobmanager")
+        configuration.set(CheckpointingOptions.JOBMANAGER_MAX_STATE_SIZE, self._max_state_size)
         if self._checkpoint_path is not None:
             configuration.set(CheckpointingOptions.DIRECTORY, self._checkpoint_path)
 

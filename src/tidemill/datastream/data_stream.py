@@ -474,7 +474,7 @@ class DataStream(OperatorSettings):
         """Run the program and bring the records of this stream back.
 
         Without ``limit`` an iterator over them, to be closed (use ``with``); with one, a list of at most so many, after
-        which the job is cancelled.
+        which the job is cancelled. What one subtask emits comes in its order.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment

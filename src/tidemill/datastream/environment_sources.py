@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidemill.common.typeinfo import TypeInformation, Types
@@ -63,6 +63,11 @@ class EnvironmentSources(abc.ABC):
             source = dataclasses.replace(source, type_info=declared)
         if watermark_strategy is None and self.get_stream_time_characteristic() is TimeCharacteristic.IngestionTime:
             watermark_strategy = ingestion_time_strategy()
+        if watermark_strategy is None and isinstance(source, (FormatSource, DataFrameSource)) and source.partition_by:
+            raise GraphError(
+                f"source {source_name!r} names its partitions (partition_by), but has no watermark strategy that could "
+                "go by them: give it to the source, not to assign_timestamps_and_watermarks() behind it"
+            )
         found: TypeInformation | None = declared or getattr(source, "type_info", None)
         operator = Transformation(
             name=f"Source: {source_name}",
@@ -109,17 +114,25 @@ class EnvironmentSources(abc.ABC):
     # --- through Spark
 
     def from_dataframe(
-        self, df: Any, type_info: TypeSpec = None, watermark_strategy: WatermarkStrategy | None = None
+        self,
+        df: Any,
+        type_info: TypeSpec = None,
+        watermark_strategy: WatermarkStrategy | None = None,
+        partition_by: str | Sequence[str] = (),
     ) -> DataStream:
         """Begin with a Spark DataFrame, batch or streaming.
 
         Records are rows with the columns' names, or tuples if ``type_info`` is a tuple, or the only column's values if
         it is anything else.
+
+        The columns ``partition_by``, such as Kafka's ``["topic", "partition"]``, name the lasting part of the source
+        that a row is from. The strategy then works on each of these by itself, and the slowest counts.
         """
         if not hasattr(df, "isStreaming") or not hasattr(df, "schema"):
             raise TypeError(f"from_dataframe() needs a Spark DataFrame, not {type(df).__name__}")
         declared = None if type_info is None else resolve_type(type_info)
-        source = DataFrameSource(df, declared, bounded=not df.isStreaming)
+        columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        source = DataFrameSource(df, declared, bounded=not df.isStreaming, partition_by=columns)
         return self.from_source(source, watermark_strategy, "DataFrame", declared)
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
-from tidemill.config import ExecutionOptions, PipelineOptions
+from tidemill.common.upgrade_report import UpgradeReport
+from tidemill.config import ExecutionOptions, PipelineOptions, StateRecoveryOptions
 from tidemill.datastream.transformations import Transformation
 from tidemill.errors import ConfigurationError
 
@@ -29,6 +30,8 @@ EXECUTORS: Final[dict[str, str]] = {
 _COMPILER: Final = "tidemill.graph.compiler:compile_job"
 _PLAN_JSON: Final = "tidemill.graph.plan_json:plan_to_json"
 _EXPLAIN: Final = "tidemill.graph.explain:explain_plan"
+_CHECK_UPGRADE: Final = "tidemill.runtime.dry_run:check_upgrade"
+_DRY_RUN: Final = "tidemill.runtime.dry_run:run_dry"
 
 DEFAULT_JOB_NAME: Final = "Tidemill Streaming Job"
 
@@ -76,10 +79,19 @@ def job_name(configuration: Configuration, given: str | None) -> str:
 
 
 def submit(program: JobProgram) -> JobClient:
-    """Hand a program to the executor its configuration names."""
+    """Hand a program to the executor its configuration names; of a dry run the client tells only whether it is fine."""
+    if program.configuration.get(StateRecoveryOptions.DRY_RUN):
+        client: JobClient = _load(_DRY_RUN, "a dry run")(program)
+        return client
     target = program.configuration.get(ExecutionOptions.TARGET)
     executor: JobExecutor = _load(EXECUTORS[target], f"execution.target: {target}")(program.configuration)
     return executor.execute_async(program)
+
+
+def check_upgrade(program: JobProgram, path: str | None) -> UpgradeReport:
+    """What a program would find of a savepoint or checkpoint."""
+    report: UpgradeReport = _load(_CHECK_UPGRADE, "an upgrade report")(program, path)
+    return report
 
 
 def plan_as_json(program: JobProgram) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tidemill.common.typeinfo import TypeInformation
+from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.datastream.basic_functions import KeySelector, Partitioner, ReduceFunction
+from tidemill.datastream.built_in import BuiltIn, Kind
 from tidemill.datastream.data_stream import DataStream
 from tidemill.datastream.process_functions import KeyedProcessFunction
-from tidemill.datastream.rolling import Max, MaxBy, Min, MinBy, Sum
 from tidemill.datastream.specs import ProcessSpec, ReduceSpec
 from tidemill.datastream.state_descriptors import MapStateDescriptor, TypeSpec, resolve_type
 from tidemill.datastream.transformations import KeySelectorFn, Partitioning, PartitionKind, Transformation, Upstream
@@ -89,7 +89,7 @@ class KeyedStream(DataStream):
         >>> list(orders.key_by(0).sum(2).execute_and_collect())
         [('a', 'tea', 5), ('a', 'tea', 7), ('a', 'tea', 14), ('a', 'tea', 16)]
         """
-        return self.reduce(Sum(position_to_sum))
+        return self._built_in(BuiltIn(Kind.SUM, position_to_sum))
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
         """The smallest value of a field so far, in the first record of the key.
@@ -102,7 +102,7 @@ class KeyedStream(DataStream):
         >>> list(orders.key_by(0).min(2).execute_and_collect())
         [('a', 'tea', 5), ('a', 'tea', 2), ('a', 'tea', 2), ('a', 'tea', 2)]
         """
-        return self.reduce(Min(position_to_min))
+        return self._built_in(BuiltIn(Kind.MIN, position_to_min))
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
         """The largest value of a field so far, in the first record of the key.
@@ -115,7 +115,7 @@ class KeyedStream(DataStream):
         >>> list(orders.key_by(0).max(2).execute_and_collect())
         [('a', 'tea', 5), ('a', 'tea', 5), ('a', 'tea', 7), ('a', 'tea', 7)]
         """
-        return self.reduce(Max(position_to_max))
+        return self._built_in(BuiltIn(Kind.MAX, position_to_max))
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
         """The record with the smallest value of a field so far, the first of several.
@@ -128,7 +128,7 @@ class KeyedStream(DataStream):
         >>> list(orders.key_by(0).min_by(2).execute_and_collect())
         [('a', 'tea', 5), ('a', 'bun', 2), ('a', 'bun', 2), ('a', 'bun', 2)]
         """
-        return self.reduce(MinBy(position_to_min_by))
+        return self._built_in(BuiltIn(Kind.MIN_BY, position_to_min_by))
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
         """The record with the largest value of a field so far, the first of several.
@@ -141,7 +141,39 @@ class KeyedStream(DataStream):
         >>> list(orders.key_by(0).max_by(2).execute_and_collect())
         [('a', 'tea', 5), ('a', 'tea', 5), ('a', 'jam', 7), ('a', 'jam', 7)]
         """
-        return self.reduce(MaxBy(position_to_max_by))
+        return self._built_in(BuiltIn(Kind.MAX_BY, position_to_max_by))
+
+    def count(self) -> DataStream:
+        """Count the records of a key; each record in gives the key and the count so far. Not in Flink.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> words = env.from_collection(["tea", "bun", "tea"])
+        >>> list(words.key_by(lambda word: word).count().execute_and_collect())
+        [('tea', 1), ('bun', 1), ('tea', 2)]
+        """
+        return self._built_in(BuiltIn(Kind.COUNT))
+
+    def avg(self, position_to_avg: int | str = 0) -> DataStream:
+        """The mean of a field; each record in gives the key and the mean so far. Not in Flink.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> orders = env.from_collection([("a", "tea", 5), ("a", "bun", 2), ("a", "jam", 7), ("a", "nut", 2)])
+        >>> list(orders.key_by(0).avg(2).execute_and_collect())
+        [('a', 5.0), ('a', 3.5), ('a', 4.666666666666667), ('a', 4.0)]
+        """
+        return self._built_in(BuiltIn(Kind.AVG, position_to_avg))
+
+    def _built_in(self, aggregate: BuiltIn) -> DataStream:
+        if aggregate.kind.keeps_a_record:
+            return self._transform("Reduce", ReduceSpec(aggregate), self._type)
+        counted = Types.LONG() if aggregate.kind is Kind.COUNT else None
+        return self._transform("Aggregate", ReduceSpec(aggregate, counted), None)
 
     # --- functions of a record and the state of its key
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import abc
 from typing import Self
 
+from tidemill.datastream.error_policy import ErrorPolicy, OnError
 from tidemill.datastream.slot_sharing_group import SlotSharingGroup
+from tidemill.datastream.specs import GUARDED
 from tidemill.datastream.transformations import ChainingStrategy, Transformation
+from tidemill.errors import GraphError
 
 
 class OperatorSettings(abc.ABC):
@@ -31,6 +34,36 @@ class OperatorSettings(abc.ABC):
         if not uid:
             raise ValueError(f"a uid cannot be empty: {uid!r}")
         self._operator("uid").uid = uid
+        return self
+
+    def on_error(self, policy: ErrorPolicy) -> Self:
+        """Beyond Flink: say what becomes of a record at which the operator's function raises.
+
+        Where nothing is said the job fails, and is started again as its restart strategy says. With another policy the
+        record is put aside and the next one comes. What the failing call has done by then is taken back: what it
+        yielded, its changes of keyed and broadcast state, its timers. A timer that raises counts as fired. Attributes
+        of the function object, and what it did outside the job, stay as they are. It is for ``map``, ``filter``,
+        ``flat_map``, ``process``, ``reduce`` and its relatives, windows, and these on connected streams.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import ErrorPolicy, OutputTag, StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> bad = OutputTag("bad")
+        >>> numbers = env.from_collection(["1", "x", "3"]).map(int).on_error(ErrorPolicy.side_output(bad))
+        >>> told = numbers.get_side_output(bad).map(lambda poison: (poison.value, poison.exception))
+        >>> list(told.execute_and_collect())
+        [('x', 'ValueError')]
+        """
+        operator = self._operator("on_error")
+        if policy.kind is not OnError.FAIL and not isinstance(operator.spec, GUARDED):
+            kinds = ", ".join(sorted(kind.__name__.removesuffix("Spec") for kind in GUARDED))
+            raise GraphError(
+                f"operator {operator.name!r} ({operator.user_line}) cannot put failing records aside: it is a "
+                f"{type(operator.spec).__name__.removesuffix('Spec')}, and on_error() is for {kinds}. Check the "
+                "records in a map() or process() before it, and call on_error() there."
+            )
+        operator.error_policy = policy
         return self
 
     def set_uid_hash(self, uid_hash: str) -> Self:

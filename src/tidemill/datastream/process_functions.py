@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from tidemill.datastream.function_base import Function
 from tidemill.datastream.time_domain import TimeDomain
@@ -74,6 +74,9 @@ class KeyedProcessFunction(Function):
     ...         self.seen.update(count)
     ...         yield ctx.get_current_key(), count
     """
+
+    #: Whether timers are set for a later job, and none fires in this one.
+    _timers_wait: ClassVar[bool] = False
 
     class Context(_KeyedProcessContext):
         """What is known about the record at hand."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tidemill.common.typeinfo import TypeInformation
     from tidemill.datastream.function_base import RuntimeContext
 
 
@@ -53,6 +54,17 @@ class SinkWriter(abc.ABC):
 
     def close(self) -> None:
         """Release resources; uncommitted work may be dropped."""
+
+
+class StatefulSinkWriter(SinkWriter):
+    """A writer that goes on from its state, as one of Flink's: see :class:`SupportsWriterState`."""
+
+    @abc.abstractmethod
+    def snapshot_state(self, checkpoint_id: int) -> Sequence[Any]:
+        """The writer's whole state at the end of an epoch, after ``prepare_commit``.
+
+        After a change of parallelism its elements are dealt out evenly: each must make sense to a writer on its own.
+        """
 
 
 @dataclass(frozen=True)
@@ -109,4 +121,42 @@ class Sink(abc.ABC):
 
     def create_committer(self) -> Committer | None:
         """The committer, for sinks with two phases."""
+        return None
+
+
+class SupportsWriterState(abc.ABC):
+    """For sinks whose writers have state: what they hold back over epochs, or how far an outside system has come.
+
+    All writers of such a sink are of :class:`StatefulSinkWriter`. Their state is operator state: it is part of every
+    epoch, and goes with a job that is restarted or rescaled.
+
+    >>> class InTens(Sink, SupportsWriterState):
+    ...     '''Prints ten records at a time; what does not make ten yet waits for the next epoch.'''
+    ...     def create_writer(self, subtask, parallelism):
+    ...         return TensWriter([])
+    ...     def restore_writer(self, subtask, parallelism, recovered_state):
+    ...         return TensWriter(recovered_state)
+    >>> class TensWriter(StatefulSinkWriter):
+    ...     def __init__(self, waiting):
+    ...         self.waiting = list(waiting)
+    ...     def write(self, values, timestamps):
+    ...         self.waiting += values
+    ...         while len(self.waiting) >= 10:
+    ...             print(self.waiting[:10])
+    ...             del self.waiting[:10]
+    ...     def snapshot_state(self, checkpoint_id):
+    ...         return self.waiting
+    >>> writer = InTens().restore_writer(0, 1, [1, 2, 3])
+    >>> writer.write([4, 5, 6, 7, 8, 9, 10, 11], None)
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    >>> writer.snapshot_state(7)
+    [11]
+    """
+
+    @abc.abstractmethod
+    def restore_writer(self, subtask: int, parallelism: int, recovered_state: Sequence[Any]) -> StatefulSinkWriter:
+        """The writer of one subtask of a job that goes on from committed state: the elements that fell to it."""
+
+    def get_writer_state_type(self) -> TypeInformation | None:
+        """The type of an element of the state; by default they may be anything that can be pickled."""
         return None

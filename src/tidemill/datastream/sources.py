@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from tidemill.common.typeinfo import TypeInformation
@@ -42,6 +43,24 @@ class Split:
     last: bool = False
 
 
+class ClockOf(Enum):
+    """What has event time of its own in a source.
+
+    ``SUBTASK``: each subtask, or each partition that its splits name.
+
+    ``SOURCE``: the source as a whole. Who reads what is decided anew in every epoch, so that subtasks have nothing of
+    their own. Its time is the furthest that any of them came to, and moves on when the input of an epoch has been read:
+    records of one epoch do not make each other late.
+
+    ``PARTITION``: each partition, as the rows name it. Who reads which is decided anew in every epoch. Time moves on
+    as above, and is that of the slowest partition.
+    """
+
+    SUBTASK = "subtask"
+    SOURCE = "source"
+    PARTITION = "partition"
+
+
 class Source(abc.ABC):  # noqa: B024 - two families share it
     """Base of all sources."""
 
@@ -49,6 +68,11 @@ class Source(abc.ABC):  # noqa: B024 - two families share it
     bounded: bool = True
     #: Whether the same position always yields the same records again.
     replayable: bool = True
+
+    @property
+    def clock_of(self) -> ClockOf:
+        """What has event time of its own."""
+        return ClockOf.SUBTASK
 
 
 class SplitEnumerator(abc.ABC):
@@ -101,15 +125,24 @@ class SplitSource(Source):
 
 @dataclass(frozen=True)
 class DataFrameSource(Source):
-    """Any Spark DataFrame, batch or streaming. Records are :class:`Row`, or tuples when the type says so."""
+    """Any Spark DataFrame, batch or streaming. Records are :class:`Row`, or tuples when the type says so.
+
+    The columns ``partition_by`` name the lasting part of the source that a row is from, as those of Kafka's topic and
+    partition do.
+    """
 
     dataframe: Any
     type_info: TypeInformation | None = None
     bounded: bool = True
+    partition_by: tuple[str, ...] = ()
+
+    @property
+    def clock_of(self) -> ClockOf:
+        return ClockOf.PARTITION if self.partition_by else ClockOf.SOURCE
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The DataFrame lives on the driver; a worker needs to know only how to shape records.
-        return (DataFrameSource, (None, self.type_info, self.bounded))
+        return (DataFrameSource, (None, self.type_info, self.bounded, self.partition_by))
 
 
 @dataclass(frozen=True)
@@ -124,3 +157,9 @@ class FormatSource(Source):
     bounded: bool = True
     #: More paths to read besides ``path`` (bounded sources only).
     more_paths: tuple[str, ...] = ()
+    #: The columns that name the lasting part of the source that a row is from.
+    partition_by: tuple[str, ...] = ()
+
+    @property
+    def clock_of(self) -> ClockOf:
+        return ClockOf.PARTITION if self.partition_by else ClockOf.SOURCE

@@ -54,9 +54,13 @@ class ProcessSpec:
 
 @dataclass(frozen=True)
 class ReduceSpec:
-    """A rolling reduce over a keyed stream: emits the new value for each record (in BATCH mode only the last)."""
+    """A rolling reduce over a keyed stream: emits the new value for each record (in BATCH mode only the last).
+
+    ``function`` may be a :class:`~tidemill.datastream.built_in.BuiltIn`, of which some have an accumulator.
+    """
 
     function: Any
+    accumulator_type: TypeInformation | None = None
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,7 @@ class AsyncWaitSpec:
 @dataclass(frozen=True)
 class WindowSpec:
     """Windows over a keyed stream. ``reduce`` or ``aggregate`` combine records as they come; ``function`` evaluates.
+    Either of the two may be a :class:`~tidemill.datastream.built_in.BuiltIn`.
 
     ``contents_type`` is that of what a window holds: of the records, or of the accumulator.
     """
@@ -147,3 +152,18 @@ class BatchMapSpec:
 @dataclass(frozen=True)
 class SinkSpec:
     sink: Sink
+
+
+#: Operators that can put a record aside at which their function raises: they take their records one by one.
+GUARDED = (
+    MapSpec,
+    FlatMapSpec,
+    FilterSpec,
+    ProcessSpec,
+    ReduceSpec,
+    CoMapSpec,
+    CoFlatMapSpec,
+    CoProcessSpec,
+    BroadcastProcessSpec,
+    WindowSpec,
+)

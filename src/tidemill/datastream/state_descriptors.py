@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from tidemill.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from tidemill.datastream.basic_functions import AggregateFunction, CallableReduceFunction, ReduceFunction
@@ -43,6 +43,8 @@ class StateDescriptor(abc.ABC):
         self.default_value: Any = None
         self.ttl_config: StateTtlConfig | None = None
         self.queryable_name: str | None = None
+        #: Functions that make values of the declared type of values stored with another, with that type.
+        self.migrations: list[tuple[TypeInformation | str, Callable[[Any], Any]]] = []
 
     def get_name(self) -> str:
         """The state's name."""
@@ -57,6 +59,25 @@ class StateDescriptor(abc.ABC):
         if not queryable_state_name:
             raise ValueError(f"state {self.name!r}: the name it is queried by cannot be empty")
         self.queryable_name = queryable_state_name
+
+    def migrate_from(self, stored: TypeInformation | str, function: Callable[[Any], Any]) -> Self:
+        """Let ``function`` turn each value that was stored with another type into one of the declared type.
+
+        ``stored`` is the type as it was declared then, or as an error or an upgrade report shows it (for a class that
+        is not there any more). For list state it is the type of an element, for map state that of a value; keys cannot
+        be migrated. The function gets plain data: a dict for an instance of a dataclass or NamedTuple, the name of an
+        enum member. It may be called several times for one value, and must then return the same.
+
+        Not needed, but possible, where Tidemill converts values itself (a wider number, a field with a default). Call
+        it once for each type that may be stored; drop it when a later epoch has been committed.
+
+        >>> ValueStateDescriptor("total", Types.DOUBLE()).migrate_from(Types.STRING(), float)
+        ValueStateDescriptor('total', Double)
+        """
+        if not callable(function):
+            raise TypeError(f"state {self.name!r}: a migration is a function of one stored value, not {function!r}")
+        self.migrations.append((stored if isinstance(stored, str) else resolve_type(stored), function))
+        return self
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.type_info})"

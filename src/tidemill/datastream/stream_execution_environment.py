@@ -9,11 +9,14 @@ from typing import Any
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.common.job_execution_result import JobExecutionResult
+from tidemill.common.upgrade_report import UpgradeReport
 from tidemill.datastream import execution
 from tidemill.datastream.closeable_iterator import CloseableIterator
 from tidemill.datastream.connectors.collect import CollectSink
+from tidemill.datastream.dead_letters import with_dead_letters
 from tidemill.datastream.environment_settings import EnvironmentSettings
 from tidemill.datastream.environment_sources import EnvironmentSources
+from tidemill.datastream.sinks import Sink
 from tidemill.datastream.transformations import Transformation
 from tidemill.errors import TidemillError
 
@@ -35,6 +38,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
         self._transformations: list[Transformation] = []
         self._python_files: list[str] = []
         self._collects = 0
+        self._dead_letter_sink: Sink | None = None
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
@@ -75,6 +79,20 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
         """The program as it will run, for people to read: levels, chains, operators, exchanges."""
         return execution.plan_as_text(self._program(None))
 
+    def check_upgrade(self, path: str | None = None) -> UpgradeReport:
+        """What this program would find of the state it would start from; nothing is started or written.
+
+        ``path`` is a savepoint, or the directory of a job, or ``<directory of a job>/chk-<epoch>``; by default the one
+        of ``execution.state-recovery.path``, else the job's own (``execution.checkpointing.dir``,
+        ``execution.job-id``). Printed, the report is a table of all states: restored, migrated, new, orphaned, dropped
+        or refused. ``report.check()`` raises if the program would be refused.
+
+        Functions that can have state are opened and closed once, in this process; states that they register later are
+        shown as orphaned. To the same effect, with the report printed, a program can be run with
+        ``execution.state-recovery.dry-run: true``.
+        """
+        return execution.check_upgrade(self._program(None), path)
+
     def close(self) -> None:
         """Forget the program built so far."""
         self._transformations = []
@@ -84,6 +102,13 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
     def add_python_file(self, file_path: str) -> None:
         """Ship a Python file, package or zip with the job, so that functions can import it on workers."""
         self._python_files.append(file_path)
+
+    def set_dead_letter_sink(self, sink: Sink) -> None:
+        """Beyond Flink: where operators with ``ErrorPolicy.dead_letter()`` send the records they fail at, as
+        :class:`PoisonRecord` objects. Without it they go to files: see ``execution.dead-letter.dir``."""
+        if not isinstance(sink, Sink):
+            raise TypeError(f"a Sink is needed, not {type(sink).__name__}")
+        self._dead_letter_sink = sink
 
     def add_jars(self, *jars_path: str) -> None:
         """Accepted: connectors of Flink are Java, those of Spark are named by ``spark.jars``."""
@@ -100,7 +125,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
 
     def _program(self, job_name: str | None) -> execution.JobProgram:
         return execution.JobProgram(
-            tuple(self._transformations),
+            with_dead_letters(self._transformations, self._dead_letter_sink, self._configuration),
             Configuration(self._configuration),
             execution.job_name(self._configuration, job_name),
             tuple(self._python_files),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.common.typeinfo import TypeInformation
+from tidemill.datastream.error_policy import ErrorPolicy
 
 KeySelectorFn = Callable[[Any], Any]
 
@@ -89,6 +90,7 @@ class Transformation:
     description: str | None = None
     slot_sharing_group: str | None = None
     side_outputs: dict[str, TypeInformation] = field(default_factory=dict)
+    error_policy: ErrorPolicy = field(default_factory=ErrorPolicy.fail)
     id: int = field(default_factory=lambda: next(_ids))
     user_line: str = field(default_factory=lambda: find_user_line())  # noqa: PLW0108 - defined below
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidemill.datastream.function_base import Function, KeyedStateStore
 
-__all__ = ["AllWindowFunction", "ProcessAllWindowFunction", "ProcessWindowFunction", "WindowFunction"]
+__all__ = ["AllWindowFunction", "ProcessAllWindowFunction", "ProcessWindowFunction", "WindowFunction", "WithKey"]
 
 
 class WindowFunction(Function):
@@ -22,6 +22,13 @@ class WindowFunction(Function):
     @abstractmethod
     def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
         """Take the records of a window; yield what they give."""
+
+
+class WithKey(WindowFunction):
+    """Puts the key before what a window holds."""
+
+    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        return [(key, value) for value in inputs]
 
 
 class AllWindowFunction(Function):

@@ -39,14 +39,14 @@ class _Sessions(MergingWindowAssigner):
         self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[TimeWindow]:
         start = timestamp if self.is_event_time() else context.get_current_processing_time()
-        return (TimeWindow(start, start + self._gap_of(element)),)
+        return (TimeWindow(start, start + self.gap_of(element)),)
 
     def get_default_trigger(self, env: Any) -> Trigger:
         return EventTimeTrigger() if self.is_event_time() else ProcessingTimeTrigger()
 
     @abstractmethod
-    def _gap_of(self, element: Any) -> int:
-        """The gap after a record."""
+    def gap_of(self, element: Any) -> int:
+        """The gap after a record, in milliseconds."""
 
 
 class _FixedGap(_Sessions):
@@ -55,7 +55,7 @@ class _FixedGap(_Sessions):
             raise ValueError(f"{type(self).__name__}: the gap of a session must be above 0, not {session_gap} ms")
         self._session_gap = session_gap
 
-    def _gap_of(self, element: Any) -> int:
+    def gap_of(self, element: Any) -> int:
         return self._session_gap
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ class _DynamicGap(_Sessions):
             )
         self._extractor = extractor
 
-    def _gap_of(self, element: Any) -> int:
+    def gap_of(self, element: Any) -> int:
         extractor = self._extractor
         found = (
             extractor.extract(element) if isinstance(extractor, SessionWindowTimeGapExtractor) else extractor(element)

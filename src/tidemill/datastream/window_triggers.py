@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from tidemill.common.time import Duration, Time, as_millis
 from tidemill.common.typeinfo import Types
 from tidemill.datastream.state import ReducingState, ValueState
 from tidemill.datastream.state_descriptors import ReducingStateDescriptor, ValueStateDescriptor
+from tidemill.datastream.time_domain import TimeDomain
 from tidemill.datastream.window_trigger import Trigger, TriggerResult
 
 __all__ = [
@@ -143,21 +144,68 @@ class CountTrigger(Trigger):
 class _Continuous(Trigger):
     """Fires at multiples of an interval; the next time is state, the earliest one wins when windows merge."""
 
+    #: Which time goes on.
+    _domain: ClassVar[TimeDomain]
+
     def __init__(self, interval: Length) -> None:
         self.interval = as_millis(interval)
         if self.interval <= 0:
             raise ValueError(f"{type(self).__name__} needs an interval above 0, not {self.interval} ms")
         self._fire_time = ReducingStateDescriptor("fire-time", min, Types.LONG())
 
+    def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return CONTINUE
+
     def can_merge(self) -> bool:
         return True
+
+    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
+        ctx.merge_partitioned_state(self._fire_time)
+        time = self._next(ctx).get()
+        if time is not None:
+            self._register(time, ctx)
+
+    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
+        due = self._next(ctx)
+        time = due.get()
+        if time is not None:
+            delete = ctx.delete_event_time_timer if self._by_event_time() else ctx.delete_processing_time_timer
+            delete(time)
+            due.clear()
+
+    def _begin(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> None:
+        """A record came: set the next time, unless there is one."""
+        if self._next(ctx).get() is None:
+            self._schedule(time - time % self.interval, window, ctx)
+
+    def _go_on(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """A timer of the window is due: fire at the time that was set, and set the next; none is after the end."""
+        if time == window.max_timestamp():
+            return FIRE
+        due = self._next(ctx)
+        if due.get() != time:
+            return CONTINUE
+        due.clear()
+        self._schedule(time, window, ctx)
+        return FIRE
+
+    def _schedule(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> None:
+        following = min(time + self.interval, window.max_timestamp())
+        self._next(ctx).add(following)
+        self._register(following, ctx)
 
     def _next(self, ctx: Trigger.TriggerContext) -> ReducingState[int]:
         return cast("ReducingState[int]", ctx.get_partitioned_state(self._fire_time))
 
-    def _following(self, time: int, window: Any) -> int:
-        """The time to fire after ``time``, not after the window's end."""
-        return min(time + self.interval, cast("int", window.max_timestamp()))
+    def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        register = ctx.register_event_time_timer if self._by_event_time() else ctx.register_processing_time_timer
+        register(time)
+
+    def _by_event_time(self) -> bool:
+        return self._domain is TimeDomain.EVENT_TIME
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.interval})"
@@ -170,6 +218,8 @@ class ContinuousEventTimeTrigger(_Continuous):
     ContinuousEventTimeTrigger(10000)
     """
 
+    _domain = TimeDomain.EVENT_TIME
+
     @staticmethod
     def of(interval: Length) -> ContinuousEventTimeTrigger:
         """A trigger that fires once per interval of event time."""
@@ -179,41 +229,11 @@ class ContinuousEventTimeTrigger(_Continuous):
         if window.max_timestamp() <= ctx.get_current_watermark():
             return FIRE
         ctx.register_event_time_timer(window.max_timestamp())
-        if self._next(ctx).get() is None:
-            self._schedule(timestamp - timestamp % self.interval, window, ctx)
-        return CONTINUE
-
-    def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        self._begin(timestamp, window, ctx)
         return CONTINUE
 
     def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
-        if time == window.max_timestamp():
-            return FIRE
-        due = self._next(ctx)
-        if due.get() != time:
-            return CONTINUE
-        due.clear()
-        self._schedule(time, window, ctx)
-        return FIRE
-
-    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
-        ctx.merge_partitioned_state(self._fire_time)
-        time = self._next(ctx).get()
-        if time is not None:
-            ctx.register_event_time_timer(time)
-
-    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
-        due = self._next(ctx)
-        time = due.get()
-        if time is not None:
-            ctx.delete_event_time_timer(time)
-            due.clear()
-        ctx.delete_event_time_timer(window.max_timestamp())
-
-    def _schedule(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> None:
-        following = self._following(time, window)
-        self._next(ctx).add(following)
-        ctx.register_event_time_timer(following)
+        return self._go_on(time, window, ctx)
 
 
 class ContinuousProcessingTimeTrigger(_Continuous):
@@ -223,46 +243,19 @@ class ContinuousProcessingTimeTrigger(_Continuous):
     ContinuousProcessingTimeTrigger(10000)
     """
 
+    _domain = TimeDomain.PROCESSING_TIME
+
     @staticmethod
     def of(interval: Length) -> ContinuousProcessingTimeTrigger:
         """A trigger that fires once per interval of processing time."""
         return ContinuousProcessingTimeTrigger(interval)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
-        if self._next(ctx).get() is None:
-            now = ctx.get_current_processing_time()
-            self._schedule(now - now % self.interval, window, ctx)
+        self._begin(ctx.get_current_processing_time(), window, ctx)
         return CONTINUE
 
     def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
-        due = self._next(ctx)
-        if due.get() != time:
-            return CONTINUE
-        due.clear()
-        self._schedule(time, window, ctx)
-        return FIRE
-
-    def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return CONTINUE
-
-    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
-        ctx.merge_partitioned_state(self._fire_time)
-        time = self._next(ctx).get()
-        if time is not None:
-            ctx.register_processing_time_timer(time)
-
-    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
-        due = self._next(ctx)
-        time = due.get()
-        if time is not None:
-            ctx.delete_processing_time_timer(time)
-            due.clear()
-
-    def _schedule(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> None:
-        following = self._following(time, window)
-        if following > time:  # else the window ends now, and nothing comes after it
-            self._next(ctx).add(following)
-            ctx.register_processing_time_timer(following)
+        return self._go_on(time, window, ctx)
 
 
 class NeverTrigger(Trigger):

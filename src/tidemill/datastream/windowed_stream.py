@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from tidemill.common.time import as_millis
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.datastream.basic_functions import AggregateFunction, NullByteKeySelector, ReduceFunction
+from tidemill.datastream.built_in import BuiltIn, Kind
 from tidemill.datastream.data_stream import DataStream
 from tidemill.datastream.keyed_stream import KeyedStream
 from tidemill.datastream.output_tag import OutputTag
-from tidemill.datastream.rolling import Max, MaxBy, Min, MinBy, RollingFunction, Sum
 from tidemill.datastream.specs import WindowSpec
 from tidemill.datastream.state_descriptors import TypeSpec, resolve_type
 from tidemill.datastream.type_hints import output_type as type_of_output
@@ -22,6 +22,7 @@ from tidemill.datastream.window_functions import (
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowFunction,
+    WithKey,
 )
 from tidemill.datastream.window_trigger import Trigger
 from tidemill.datastream.window_triggers import CountTrigger, PurgingTrigger
@@ -108,23 +109,55 @@ class _Windowed:
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
         """Add a field up, in the first record of the window."""
-        return self._rolling(Sum(position_to_sum))
+        return self._built_in(BuiltIn(Kind.SUM, position_to_sum))
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
         """The smallest value of a field, in the first record of the window."""
-        return self._rolling(Min(position_to_min))
+        return self._built_in(BuiltIn(Kind.MIN, position_to_min))
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
         """The largest value of a field, in the first record of the window."""
-        return self._rolling(Max(position_to_max))
+        return self._built_in(BuiltIn(Kind.MAX, position_to_max))
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
         """The record with the smallest value of a field, the first of several."""
-        return self._rolling(MinBy(position_to_min_by))
+        return self._built_in(BuiltIn(Kind.MIN_BY, position_to_min_by))
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
         """The record with the largest value of a field, the first of several."""
-        return self._rolling(MaxBy(position_to_max_by))
+        return self._built_in(BuiltIn(Kind.MAX_BY, position_to_max_by))
+
+    def count(self) -> DataStream:
+        """The key and how many records the window has; of windows without keys the number alone. Not in Flink.
+
+        >>> from tidemill.datastream import TumblingEventTimeWindows
+        >>> from tidemill.testing import KeyedHarness
+        >>> def counts(keyed):
+        ...     return keyed.window(TumblingEventTimeWindows.of(10)).count()
+        >>> with KeyedHarness(counts, key_selector=0) as harness:
+        ...     for time in (1, 8, 12):
+        ...         harness.process(("a", time), timestamp=time)
+        ...     harness.watermark(19)
+        ...     harness.output()
+        [('a', 2), ('a', 1)]
+        """
+        return self._built_in(BuiltIn(Kind.COUNT))
+
+    def avg(self, position_to_avg: int | str = 0) -> DataStream:
+        """The key and the mean of a field; of windows without keys the mean alone. Not in Flink.
+
+        >>> from tidemill.datastream import TumblingEventTimeWindows
+        >>> from tidemill.testing import KeyedHarness
+        >>> def means(keyed):
+        ...     return keyed.window(TumblingEventTimeWindows.of(10)).avg(1)
+        >>> with KeyedHarness(means, key_selector=0) as harness:
+        ...     for time in (1, 8, 12):
+        ...         harness.process(("a", time), timestamp=time)
+        ...     harness.watermark(19)
+        ...     harness.output()
+        [('a', 4.5), ('a', 12.0)]
+        """
+        return self._built_in(BuiltIn(Kind.AVG, position_to_avg))
 
     # --- building blocks
 
@@ -134,8 +167,15 @@ class _Windowed:
             return self.trigger(PurgingTrigger.of(CountTrigger.of(size)))
         return self.evictor(CountEvictor.of(size)).trigger(CountTrigger.of(slide))
 
-    def _rolling(self, function: RollingFunction) -> DataStream:
-        return self._result(self._stream._type, reduce=function, contents_type=self._stream._type)
+    def _built_in(self, aggregate: BuiltIn) -> DataStream:
+        if aggregate.kind.keeps_a_record:
+            return self._result(self._stream._type, reduce=aggregate, contents_type=self._stream._type)
+        counted = Types.LONG() if aggregate.kind is Kind.COUNT else None
+        return self._result(None, aggregate=aggregate, function=self._numbered(), contents_type=counted)
+
+    def _numbered(self) -> Any:
+        """What makes a result of the number that a built-in gives, if it is not to be the number alone."""
+        return None
 
     def _reduce(self, reduce_function: Any, window_function: Any, output_type: TypeSpec) -> DataStream:
         if not isinstance(reduce_function, ReduceFunction) and not callable(reduce_function):
@@ -204,6 +244,9 @@ class WindowedStream(_Windowed):
 
     _plain_function = WindowFunction
     _process_function = ProcessWindowFunction
+
+    def _numbered(self) -> WithKey:
+        return WithKey()
 
     def reduce(
         self,

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from tidemill.datastream.checkpointed import CheckpointedFunction, ListCheckpointed, is_checkpointed
+from tidemill.datastream.sinks import SupportsWriterState
 from tidemill.datastream.specs import BroadcastProcessSpec, SinkSpec
 from tidemill.datastream.transformations import Transformation
 
 
 def has_operator_state(node: Transformation) -> bool:
     """Whether the operator keeps state of its subtask."""
-    return isinstance(node.spec, BroadcastProcessSpec) or isinstance(
-        _function_of(node.spec), (CheckpointedFunction, ListCheckpointed)
+    spec = node.spec
+    if isinstance(spec, SinkSpec) and isinstance(spec.sink, SupportsWriterState):
+        return True
+    return isinstance(spec, BroadcastProcessSpec) or isinstance(
+        _function_of(spec), (CheckpointedFunction, ListCheckpointed)
     )
 
 

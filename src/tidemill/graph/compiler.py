@@ -15,6 +15,7 @@ from typing import Any
 from tidemill.common.configuration import Configuration
 from tidemill.config import ExecutionOptions, PipelineOptions
 from tidemill.datastream.key_selectors import FieldSelector, FunctionKeySelector, PositionSelector
+from tidemill.datastream.sources import ClockOf
 from tidemill.datastream.specs import SinkSpec, SourceSpec
 from tidemill.datastream.transformations import Partitioning, Transformation
 from tidemill.errors import GraphError
@@ -84,6 +85,7 @@ def _chain_plan(number: int, chain: Chain, layout: Layout, uids: Mapping[int, st
         parallelism=layout.parallelism[chain.head.id],
         level=chain.level,
         fixed=any(node.parallelism is not None for node in chain.nodes),
+        clock_of=spec.source.clock_of if isinstance(spec := chain.head.spec, SourceSpec) else ClockOf.SUBTASK,
     )
 
 
@@ -106,6 +108,7 @@ def _operator_plan(node: Transformation, layout: Layout, uid: str) -> OperatorPl
         guarantee=node.spec.sink.guarantee if isinstance(node.spec, SinkSpec) else "",
         operator_state=has_operator_state(node),
         checkpointed=takes_part_in_checkpoints(node),
+        error_policy=node.error_policy,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from tidemill.datastream.error_policy import OnError
 from tidemill.graph.plan import ChainPlan, ExchangeEdge, JobPlan, OperatorPlan
 
 
@@ -43,6 +44,8 @@ def _operator(operator: OperatorPlan, plan: JobPlan) -> str:
         notes.append(f"max parallelism {operator.max_parallelism}")
     if operator.guarantee:
         notes.append(operator.guarantee)
+    if operator.error_policy.kind is not OnError.FAIL:
+        notes.append(f"on error: {operator.error_policy}")
     if operator.output_type is not None and not operator.guarantee:
         notes.append(str(operator.output_type))
     file, _, line = operator.user_line.rpartition(":")

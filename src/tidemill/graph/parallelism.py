@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from tidemill.common.configuration import Configuration
 from tidemill.config import PipelineOptions
+from tidemill.datastream.connectors.collect import CollectSink
 from tidemill.datastream.sources import Source, SplitSource
-from tidemill.datastream.specs import AsyncWaitSpec, SourceSpec
+from tidemill.datastream.specs import AsyncWaitSpec, SinkSpec, SourceSpec
 from tidemill.datastream.transformations import (
     ChainingStrategy,
     Partitioning,
@@ -108,6 +109,8 @@ class LayoutBuilder:
             return node.parallelism
         if self._follows_its_source(node):
             return None
+        if self._collects_in_order(node):
+            return self._parallelism[upstreams(node)[0].node.id]
         return self._default(node)
 
     def _of_source(self, node: Transformation, source: Source) -> int | None:
@@ -136,6 +139,13 @@ class LayoutBuilder:
         if takes_part_in_checkpoints(node) or isinstance(node.spec, AsyncWaitSpec):
             return False  # what it keeps, or its connections, must not come and go with the partitions of the input
         return _may_be_forward(edges[0]) and self._may_chain(edges[0].node, node)
+
+    @staticmethod
+    def _collects_in_order(node: Transformation) -> bool:
+        """Whether results are brought back: as they come from their operator, not spread over other subtasks first."""
+        collects = isinstance(node.spec, SinkSpec) and isinstance(node.spec.sink, CollectSink)
+        edges = upstreams(node)
+        return collects and len(edges) == 1 and _may_be_forward(edges[0])
 
     def _edge(self, upstream: Upstream, node: Transformation, index: int) -> Edge:
         ours, theirs = self._parallelism[node.id], self._parallelism[upstream.node.id]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidemill.common.typeinfo import TypeInformation
+from tidemill.datastream.error_policy import ErrorPolicy
+from tidemill.datastream.sources import ClockOf
 from tidemill.datastream.transformations import PartitionKind
 
 
@@ -42,6 +44,8 @@ class OperatorPlan:
     operator_state: bool = False
     #: Whether its function takes part in checkpoints: with operator state, or by listening to them.
     checkpointed: bool = False
+    #: What becomes of records at which its function raises.
+    error_policy: ErrorPolicy = field(default_factory=ErrorPolicy.fail)
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,8 @@ class ChainPlan:
     """Operators that run in one subtask, in topological order; position 0 is the head, the only one with exchanges in.
 
     ``parallelism`` is None for a chain that follows the partitions of its Spark source from epoch to epoch. It is
-    ``fixed`` if the program or the source says so for one of its operators; else it is the default one.
+    ``fixed`` if the program or the source says so for one of its operators; else it is the default one. ``clock_of``
+    says what has event time of its own in its source.
     """
 
     id: int
@@ -84,6 +89,7 @@ class ChainPlan:
     parallelism: int | None
     level: int
     fixed: bool = False
+    clock_of: ClockOf = ClockOf.SUBTASK
 
     @property
     def name(self) -> str:

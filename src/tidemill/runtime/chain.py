@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.datastream.sinks import WriterContext
+from tidemill.datastream.sources import ClockOf
 from tidemill.datastream.specs import SourceSpec
 from tidemill.datastream.transformations import Partitioning
 from tidemill.graph.plan import ChainPlan, ExchangeEdge, OperatorPlan
@@ -264,13 +265,13 @@ class Chain:
             if backend is not None:
                 backend.load(section)
 
-    def fold(self, version: StateVersion | None = None) -> None:
-        """The last epoch is committed, by the manifest that ``version`` names."""
+    def fold(self, version: StateVersion | None = None, *, announce: bool = True) -> None:
+        """The last epoch is committed, by the manifest that ``version`` names; listeners hear of a checkpoint."""
         for backend in self.backends:
             backend.fold(version)
         for states in self.operator_states:
             states.fold()
-        self._to_announce = self._snapshotted
+        self._to_announce = self._snapshotted if announce else None
 
     def committables(self) -> dict[str, tuple[bytes, ...]]:
         """What the sinks of the chain want committed, by operator uid."""
@@ -303,6 +304,7 @@ class Chain:
             job_parameters=settings.job_parameters,
             runtime_mode=settings.runtime_mode,
             periodic_watermarks=settings.periodic_watermarks,
+            time_by_epoch=self.plan.clock_of is not ClockOf.SUBTASK,
         )
         if plan.keyed:
             groups = KeyGroupRange.for_subtask(plan.max_parallelism, self.parallelism, self.subtask)

@@ -8,11 +8,12 @@ column while it is at it).
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from tidemill.common.types import Row
@@ -125,6 +126,16 @@ def encode_columns(batches: list[pa.RecordBatch], shape: Shape, key: int) -> byt
             writer.write_batch(batch.replace_schema_metadata(metadata))
     data: bytes = sink.getvalue().to_pybytes()
     return data
+
+
+def rows_by_partition(rows: pa.RecordBatch, columns: Sequence[str]) -> list[tuple[str, pa.RecordBatch]]:
+    """The rows by what the columns say, in their order: ``"3"``, or of several columns ``"clicks/3"``."""
+    texts = [rows.column(column).cast(pa.string()) for column in columns]
+    names = pc.binary_join_element_wise(*texts, "/", null_handling="replace", null_replacement="null")
+    known = names.unique().to_pylist()
+    if len(known) == 1:
+        return [(known[0], rows)]
+    return [(name, rows.filter(pc.equal(names, name))) for name in known]
 
 
 def decode_columns(data: bytes | memoryview) -> Iterator[Batch]:

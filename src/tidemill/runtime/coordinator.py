@@ -16,27 +16,35 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from socket import gethostname
+from typing import Any, Protocol, TypeVar
 
-from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.log import ManifestLog, has_committed
 from tidemill.checkpoint.model import Ack, Epoch, Manifest
+from tidemill.checkpoint.portable import is_input
 from tidemill.checkpoint.protocol import Publish, Verdict, build_manifest, judge
 from tidemill.datastream.sinks import Committed, Committer
-from tidemill.errors import CheckpointError, GraphError, JobExecutionError, StateError, TidemillError
+from tidemill.datastream.sources import ClockOf
+from tidemill.errors import CheckpointError, JobExecutionError, TidemillError
 from tidemill.faults import reach
-from tidemill.graph.plan import JobPlan
+from tidemill.runtime.checkpointing import Checkpointing
 from tidemill.runtime.epoch import EpochContext
 from tidemill.runtime.failures import Failure
 from tidemill.runtime.records import MIN_TIME
 from tidemill.runtime.rescaling import JobParallelism
+from tidemill.runtime.savepoints import StartingPoint
 from tidemill.runtime.snapshots import Snapshots
 from tidemill.runtime.task import JobBundle, read_report
-from tidemill.runtime.time_states import deal_times
+from tidemill.runtime.time_states import deal_marks, deal_times
+from tidemill.runtime.upgrade import check_restorable, describe_operators, without_dropped
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: How often one epoch is run again because attempts did not fit together, before something is taken to be wrong.
 _MOST_RUNS = 10
@@ -68,6 +76,10 @@ class Engine(Protocol):
 
     def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
         """Run all levels; returns the reports (acks and failures) that reached the driver."""
+        ...
+
+    def interrupt(self) -> None:
+        """Have the epoch that runs fail soon, if that is possible; called from another thread."""
         ...
 
     def close(self) -> None:
@@ -106,6 +118,8 @@ class Coordinator:
         allow_non_restored_state: bool = False,
         after: str | None = None,
         on_epoch: Callable[[EpochStats], None] | None = None,
+        checkpointing: Checkpointing | None = None,
+        start_from: StartingPoint | None = None,
     ) -> None:
         # configuration
         self._bundle = bundle
@@ -116,11 +130,14 @@ class Coordinator:
         self._allow_non_restored = allow_non_restored_state
         self._after = after
         self._on_epoch = on_epoch
+        self._checkpointing = checkpointing or Checkpointing()
+        self._start_from = start_from
         self._log = ManifestLog(bundle.storage, bundle.job_id)
         self._snapshots = snapshots
         self._committers = committers
         # transient
         self.lineage = ""
+        self._next_run = 0
 
     @property
     def head(self) -> Manifest:
@@ -135,14 +152,29 @@ class Coordinator:
     def open(self) -> Manifest | None:
         """Open a lineage; commits what a former driver published but may not have committed.
 
-        Returns the manifest the job goes on from, or None for a new job. Raises before anything runs if the program
-        does not fit the state.
+        A job that has committed nothing takes over the files of what it starts from first: until the lineage is open it
+        has not started. Returns the manifest the job goes on from, or None for a new job. Raises before anything runs
+        if the program does not fit the state.
         """
         found = self._log.read_head()
+        start_from = None if self._after or has_committed(found) else self._start_from
+        if start_from is not None:
+            found = start_from.state.manifest
         if found is not None:
-            self._check_restorable(found)
-        lineage, restored = self._log.open_lineage(after=self._after)
+            described = self._log.operators_of(found)
+            check_restorable(self._plan, found, described, allow_non_restored=self._allow_non_restored)
+        if start_from is not None:
+            start_from.state.copy_into(self._bundle.storage, wanted=lambda name: not is_input(name))
+            reach("restore.copied")
+        initial = None if start_from is None else start_from.state.manifest
+        lineage, restored = self._log.open_lineage(initial=initial, after=self._after)
+        if start_from is not None:
+            start_from.claimed()
         self.lineage = lineage
+        log.info(
+            "job %s is run by lineage %s: process %d on %s", self._bundle.job_id, lineage, os.getpid(), gethostname()
+        )
+        self._checkpointing.restored(restored, self._log.checkpoints())
         self._discard_leftovers()
         self._commit(self.head, again=True)
         if self._snapshots is not None:
@@ -151,13 +183,16 @@ class Coordinator:
 
     def run_epoch(self, inputs: EpochInput) -> Manifest:
         """Run and commit one epoch. Raises what a user function raised; the head is then what it was."""
-        started = time.perf_counter()
+        started, triggered = time.perf_counter(), self._clock()
+        self._next_run = 0
         reach("offsets.logged")
         try:
-            context, verdict = self._run(inputs)
+            context, verdict = self._tolerating(lambda: self._run(inputs))
             ran = time.perf_counter()
-            manifest = self._publish(context, verdict, inputs)  # 4
+            manifest = self._manifest(context, verdict, inputs)
+            self._tolerating(lambda: self._log.publish(manifest))  # 4
             published = time.perf_counter()
+            self._checkpointing.completed(manifest, triggered, published - started)
             self._commit(manifest)  # 5
         except Exception:
             # Where another driver cleans up, our tasks fail for want of files: it must not look like our own failure.
@@ -171,12 +206,25 @@ class Coordinator:
         self._tell(manifest, started, ran, published)
         return manifest
 
+    def _tolerating(self, step: Callable[[], T]) -> T:
+        """Do what may be done again if storage fails meanwhile, as often as the job's settings tolerate."""
+        while True:
+            started, triggered = time.perf_counter(), self._clock()
+            try:
+                return step()
+            except CheckpointError as error:
+                with contextlib.suppress(CheckpointError):
+                    self._log.check_owner()
+                self._checkpointing.failed(error, self.head.epoch + 1, triggered, time.perf_counter() - started)
+
     def _run(self, inputs: EpochInput) -> tuple[EpochContext, Publish]:
         epoch = Epoch(self.head.epoch + 1)
         reason = ""
-        for run in range(_MOST_RUNS):
-            context = self._context(epoch, run, inputs)  # 1
-            reports = [read_report(report) for report in self._engine.run_epoch(context, inputs)]  # 2
+        for _ in range(_MOST_RUNS):
+            context = self._context(epoch, self._next_run, inputs)  # 1
+            self._next_run += 1
+            with self._checkpointing.timed(epoch, self._engine.interrupt):
+                reports = [read_report(report) for report in self._engine.run_epoch(context, inputs)]  # 2
             raise_failure(report for report in reports if isinstance(report, Failure))
             reach("acks.collected")
             verdict = self._judge(context, [report for report in reports if isinstance(report, Ack)])  # 3
@@ -217,18 +265,20 @@ class Coordinator:
             if chain.stateful and uid in head.attempts:
                 attempts[chain.id] = tuple(head.attempts[uid])
             for operator in chain.operators:
+                clock_of = chain.clock_of
+                if clock_of is ClockOf.PARTITION and operator is not chain.head:
+                    clock_of = ClockOf.SUBTASK  # behind the head nobody knows the partition of a record any more
                 marks = head.watermarks.get(operator.uid)
                 if marks and max(marks) > MIN_TIME:
-                    low = min(marks)
-                    lowest = low if lowest is None else min(lowest, low)
-                    # With another parallelism nobody knows whose clock it was: the slowest holds for all.
-                    same = len(marks) == parallelism[chain.id]
-                    of_chain = clocks.setdefault(chain.id, {})
-                    of_chain[operator.uid] = tuple(marks) if same else (low,) * parallelism[chain.id]
+                    lowest = min(marks) if lowest is None else min(lowest, *marks)
+                    clocks.setdefault(chain.id, {})[operator.uid] = deal_marks(
+                        marks, head.times.get(operator.uid, ()), parallelism[chain.id], clock_of
+                    )
                 kept = deal_times(
                     head.times.get(operator.uid, ()),
                     parallelism[chain.id],
                     inputs.read.get(chain.id, ()) if operator is chain.head else (),
+                    clock_of,
                     restarted=head.kind == "takeover",
                 )
                 if any(state is not None for state in kept):
@@ -247,6 +297,7 @@ class Coordinator:
             watermark_base=MIN_TIME if lowest is None else lowest,
             last=inputs.last,
             ended=tuple(inputs.ended),
+            checkpoint=head.slot in head.checkpoints,
         )
 
     def _width(self, chain: int, inputs: EpochInput) -> int:
@@ -260,31 +311,30 @@ class Coordinator:
         edges = {(chains[edge.source_chain].head.uid, chains[edge.target_chain].head.uid) for edge in self._plan.edges}
         return judge(expected, edges, acks, epoch=Epoch(context.epoch), run=context.run)
 
-    def _publish(self, context: EpochContext, verdict: Publish, inputs: EpochInput) -> Manifest:
+    def _manifest(self, context: EpochContext, verdict: Publish, inputs: EpochInput) -> Manifest:
         head = self.head
         described = None
         if head.kind == "takeover":
-            # What a program no longer has is still described: its state is still there.
-            described = {**head.operators, **describe_operators(self._plan)}
+            # What the program does not have is left behind.
+            described = describe_operators(self._plan, head)
             if described == head.operators:
                 described = None
         manifest = build_manifest(
             head,
             verdict,
             clock=context.clock,
-            sources={**head.sources, **inputs.positions},
+            sources={**without_dropped(head.sources, described), **inputs.positions},
             spark=inputs.spark,
             max_parallelism=None
             if described is None
-            else {
-                **head.max_parallelism,
-                **{op.uid: op.max_parallelism for chain in self._plan.chains for op in chain.operators},
-            },
+            else {op.uid: op.max_parallelism for chain in self._plan.chains for op in chain.operators},
             operators=described,
             runs=None if self._snapshots is None else self._snapshots.runs_for(head),
             finished=inputs.last,
+            checkpoint=self._checkpointing.due(last=inputs.last),
+            retain=self._checkpointing.retain,
         )
-        self._log.publish(manifest)
+        self._checkpointing.check_size(manifest)
         return manifest
 
     def _commit(self, manifest: Manifest, *, again: bool = False) -> None:
@@ -295,6 +345,9 @@ class Coordinator:
         for uid, by_subtask in manifest.committables.items():
             committer = self._committers.get(uid)
             if committer is None:
+                gone = all(operator.uid != uid for chain in self._plan.chains for operator in chain.operators)
+                if again and gone and self._allow_non_restored:
+                    continue  # the check before has told of it
                 raise CheckpointError(
                     f"epoch {manifest.epoch} has results to commit for the sink with uid {uid!r}, "
                     "which is not part of the program any more"
@@ -315,26 +368,6 @@ class Coordinator:
             in_use = [data for entries in head.committables.get(uid, {}).values() for data in entries]
             committer.discard(in_use, self.lineage)
 
-    def _check_restorable(self, found: Manifest) -> None:
-        known = {op.uid: op for chain in self._plan.chains for op in chain.operators}
-        for uid, description in self._log.operators_of(found).items():
-            operator = known.get(uid)
-            if operator is None:
-                stateful = description.get("keyed") or description.get("operator_state")
-                if stateful and not self._allow_non_restored:
-                    raise StateError(
-                        f"the checkpoint has state of operator {description['name']!r} (uid {uid}), which is not "
-                        "part of the program. Give the operator the same uid as before, or drop its state with "
-                        "execution.savepoint.ignore-unclaimed-state: true"
-                    )
-                continue
-            stored = found.max_parallelism.get(uid, operator.max_parallelism)
-            if operator.keyed and stored != operator.max_parallelism:
-                raise GraphError(
-                    f"operator {operator.name!r} (uid {uid}) was started with max parallelism {stored} and now has "
-                    f"{operator.max_parallelism}: it cannot be changed, set it back to {stored}"
-                )
-
     def _tell(self, manifest: Manifest, started: float, ran: float, published: float) -> None:
         if self._on_epoch is None:
             return
@@ -354,20 +387,6 @@ class Coordinator:
                 metrics=manifest.metrics,
             )
         )
-
-
-def describe_operators(plan: JobPlan) -> dict[str, Any]:
-    """What a later restore must know of each operator."""
-    return {
-        operator.uid: {
-            "name": operator.name,
-            "kind": operator.spec_kind,
-            "keyed": operator.keyed,
-            "operator_state": operator.operator_state,
-        }
-        for chain in plan.chains
-        for operator in chain.operators
-    }
 
 
 def raise_failure(failures: Iterable[Failure]) -> None:

@@ -19,7 +19,8 @@ class EpochContext:
     clock it is: the head, and operators behind it that make watermarks; ``times`` has, in the same way, what some of
     them keep beside it. ``clock`` is the processing time,
     fixed by the driver for the whole epoch. ``last`` marks the final epoch of a bounded job: time goes to its end. In
-    the chains of ``ended`` sources it does so before, and they hold nobody back.
+    the chains of ``ended`` sources it does so before, and they hold nobody back. ``checkpoint`` tells that the epoch
+    before is a checkpoint, of which listeners hear.
     """
 
     job_id: str
@@ -35,6 +36,7 @@ class EpochContext:
     watermark_base: int = MIN_TIME
     last: bool = False
     ended: tuple[int, ...] = ()
+    checkpoint: bool = False
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))

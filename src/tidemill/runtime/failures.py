@@ -7,18 +7,21 @@ Spark's to retry.
 
 from __future__ import annotations
 
+import re
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from tidemill import errors
-from tidemill.errors import TidemillError, UserCodeError
+from tidemill.errors import FailureSite, TidemillError, UserCodeError
 
 _PACKAGE: Final = str(Path(__file__).parent.parent)
 _NOTHING: Final = object()
 #: How much of a record or key is shown.
 _SHOWN: Final = 200
+#: The address in the text of an object: another one after each restart.
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,13 @@ class Failure:
     chain: str
     subtask: int
     primary: bool = True
+    site: FailureSite | None = None
 
     def to_error(self) -> TidemillError:
         """The exception to raise on the driver."""
         kind = getattr(errors, self.kind, TidemillError)
         error: TidemillError = kind(self.message)
+        error.site = self.site
         return error
 
 
@@ -53,35 +58,52 @@ def user_traceback(error: BaseException) -> str:
 
 
 def user_error(
-    where: str, error: BaseException, *, record: Any = _NOTHING, key: Any = _NOTHING, line: str = ""
+    where: str,
+    error: BaseException,
+    *,
+    record: Any = _NOTHING,
+    key: Any = _NOTHING,
+    line: str = "",
+    site: FailureSite | None = None,
 ) -> TidemillError:
-    """Wrap what a user function raised.
+    """Wrap what a user function raised; ``site`` is what the caller knows of the place.
 
     An error of our own that a user function ran into (state used in the wrong place, say) keeps its class, so that
     callers can tell it apart; everything else becomes a :class:`UserCodeError`.
     """
     details = []
+    site = replace(site or FailureSite(), exception=type(error).__name__)
     if record is not _NOTHING:
-        details.append(f"record {_short(record)}")
+        site = replace(site, record=shown(record))
+        details.append(f"record {site.record}")
     if key is not _NOTHING:
-        details.append(f"key {_short(key)}")
+        site = replace(site, key=shown(key))
+        details.append(f"key {site.key}")
     message = f"{user_traceback(error)}\n\nraised in {where}"
     if line:
         message += f", defined at {line}"
     if details:
         message += f", while processing {', '.join(details)}"
     kind = type(error) if isinstance(error, TidemillError) else UserCodeError
-    return kind(message)
+    wrapped = kind(message)
+    wrapped.site = site
+    return wrapped
 
 
-def failure_of(error: TidemillError, chain: str, subtask: int, *, primary: bool = True) -> Failure:
+def failure_of(
+    error: TidemillError, chain: str, subtask: int, *, epoch: int | None = None, primary: bool = True
+) -> Failure:
     """The report of an error that is the program's own, or (not ``primary``) the consequence of another one."""
-    return Failure(type(error).__name__, str(error), chain, subtask, primary)
+    site = error.site or FailureSite(exception=type(error).__name__)
+    site = replace(site, uid=site.uid or chain, subtask=subtask, epoch=epoch)
+    return Failure(type(error).__name__, str(error), chain, subtask, primary, site)
 
 
-def _short(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A record or key as messages show it; the same for the same value after a restart."""
     try:
         text = repr(value)
     except Exception as error:  # a broken __repr__ must not hide the real error
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+    text = _ADDRESS.sub("", text)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -2,78 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from tidemill.errors import TidemillError
 from tidemill.runtime.columns import decode_columns
+from tidemill.runtime.input_clock import Channel, InputClock
 from tidemill.runtime.parcels import Header, Kind, decode_records, in_order
-from tidemill.runtime.records import MIN_TIME, Batch
+from tidemill.runtime.records import Batch
 
 
 class IncompleteInputError(TidemillError):
     """A sender did not finish its epoch: its own failure is the cause, this is the consequence."""
-
-
-@dataclass(frozen=True)
-class Channel:
-    """One sending subtask of one edge."""
-
-    edge: int
-    sender: int
-
-
-class InputClock:
-    """The clock of an operator: the minimum over its active input channels, never going back.
-
-    A channel that was idle counts again from when it is active. Where all are idle nobody is waited for: the clock goes
-    to the greatest of their watermarks, whichever of them went idle last.
-    """
-
-    def __init__(self, channels: Iterable[Channel], current: int) -> None:
-        self._channels = dict.fromkeys(channels, MIN_TIME)
-        self._idle: set[Channel] = set()
-        self.current = current
-
-    @property
-    def idle(self) -> bool:
-        """Whether all channels are."""
-        return len(self._idle) == len(self._channels)
-
-    def is_idle(self, channel: Channel) -> bool:
-        """Whether a channel is."""
-        return channel in self._idle
-
-    def advance(self, channel: Channel, watermark: int) -> int | None:
-        """A channel's time moved on; the new time of the operator if that moved too."""
-        before = self._channels[channel]
-        if watermark <= before:
-            return None
-        self._channels[channel] = watermark
-        if before > self.current or channel in self._idle:
-            return None  # another channel holds the clock back
-        return self._moved()
-
-    def set_idle(self, channel: Channel, idle: bool) -> int | None:
-        """A channel has no records for now, or has some again; the new time of the operator if that moved too."""
-        if idle:
-            self._idle.add(channel)
-        else:
-            self._idle.discard(channel)
-        return self._moved()
-
-    def _moved(self) -> int | None:
-        if not self._idle:
-            time = min(self._channels.values())
-        elif self.idle:
-            time = max(self._channels.values())
-        else:
-            time = min(time for channel, time in self._channels.items() if channel not in self._idle)
-        if time <= self.current:
-            return None
-        self.current = time
-        return time
 
 
 class Inbox:
@@ -81,8 +21,12 @@ class Inbox:
 
     ``on_status`` is told when all channels are idle, and when that is over; an epoch begins as active.
 
-    ``senders`` gives the number of sending subtasks per edge. Afterwards ``attempts`` tells, per channel, the attempt
-    whose parcels were read. A channel that was not closed, or that lost a parcel, is an error.
+    The senders of the edges in ``one_clock`` have one event time, since what they read is dealt out to them anew in
+    each epoch: once all of it is here, the furthest of them tells the time of all.
+
+    ``senders`` gives the number of sending subtasks per edge, ``inputs`` the operator's input that it goes to.
+    Afterwards ``attempts`` tells, per channel, the attempt whose parcels were read. A channel that was not closed, or
+    that lost a parcel, is an error.
     """
 
     def __init__(
@@ -93,6 +37,8 @@ class Inbox:
         on_batch: Callable[[int, Batch], None],
         on_watermark: Callable[[int], None],
         on_status: Callable[[bool], None] = lambda idle: None,
+        one_clock: Collection[int] = (),
+        inputs: Mapping[int, int] | None = None,
     ) -> None:
         # configuration
         self._expected = [Channel(edge, sender) for edge, count in senders.items() for sender in range(count)]
@@ -100,8 +46,9 @@ class Inbox:
         self._on_batch = on_batch
         self._on_watermark = on_watermark
         self._on_status = on_status
+        self._one_clock = one_clock
         # transient
-        self._clock = InputClock(self._expected, clock)
+        self._clock = InputClock(self._expected, clock, inputs)
         self._received = dict.fromkeys(self._expected, 0)
         self._closed: dict[Channel, int] = {}
         self.attempts: dict[Channel, bytes] = {}
@@ -110,13 +57,13 @@ class Inbox:
         """Process parcels in order; yields after each, so that output can be drained."""
         for header, payload in in_order(parcels, self._base):
             channel = Channel(header.edge, header.sender)
+            known = channel in self.attempts
             self._note_attempt(channel, header)
+            self._hear(channel, header, known)
             if header.kind is Kind.END:
                 self._closed[channel] = header.seq
-                self._hear(channel, header)
                 continue
             self._received[channel] += 1
-            self._hear(channel, header)
             if header.kind is Kind.COLUMNS:
                 for batch in decode_columns(payload):
                     self._on_batch(channel.edge, batch)
@@ -124,6 +71,9 @@ class Inbox:
             else:
                 yield self._deliver(channel, *decode_records(payload))
         self._check_complete()
+        for edge in self._one_clock:
+            self._catch_up(edge)
+            yield 0
 
     def _deliver(
         self,
@@ -147,19 +97,35 @@ class Inbox:
             self._on_batch(channel.edge, _slice(values, timestamps, keys, start, len(values)))
         return len(values)
 
-    def _hear(self, channel: Channel, header: Header) -> None:
+    def _hear(self, channel: Channel, header: Header, known: bool) -> None:
+        """Take what a parcel says of its channel: a watermark counts if the channel is active when it comes."""
         clock = self._clock
-        self._advance(channel, header.watermark)
-        if header.idle == clock.is_idle(channel):
+        turns = header.idle != clock.is_idle(channel)
+        if turns and not header.idle:
+            self._turn(lambda: clock.set_idle(channel, False))
+        if turns and header.idle and not known:
+            self._turn(lambda: clock.begin_idle(channel, header.watermark))
             return
-        was_idle = clock.idle
-        moved = clock.set_idle(channel, header.idle)
+        self._advance(channel, header.watermark)
+        if turns and header.idle:
+            self._turn(lambda: clock.set_idle(channel, True))
+
+    def _turn(self, change: Callable[[], int | None]) -> None:
+        """The status of a channel changes, and with it perhaps that of the whole input."""
+        was_idle = self._clock.idle
+        moved = change()
         if was_idle:
             self._on_status(False)
         if moved is not None:
             self._on_watermark(moved)
-        if clock.idle:
+        if self._clock.idle:
             self._on_status(True)
+
+    def _catch_up(self, edge: int) -> None:
+        time = self._clock.furthest(edge)
+        for channel in self._expected:
+            if channel.edge == edge:
+                self._advance(channel, time)
 
     def _advance(self, channel: Channel, watermark: int) -> None:
         moved = self._clock.advance(channel, watermark)

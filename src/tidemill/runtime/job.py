@@ -7,26 +7,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from tidemill.checkpoint.storage import MemoryStorage
+from tidemill.common.checkpoint_statistics import CheckpointHistory
 from tidemill.common.completable_future import CompletableFuture
+from tidemill.common.exception_history import ExceptionEntry
 from tidemill.common.job_client import JobClient
 from tidemill.common.job_execution_result import JobExecutionResult
 from tidemill.common.job_id import JobID
 from tidemill.common.job_status import JobStatus
-from tidemill.errors import (
-    CheckpointOwnershipError,
-    ConfigurationError,
-    CorruptFileError,
-    FencedError,
-    GraphError,
-    JobCancelledError,
-    TidemillError,
-)
+from tidemill.errors import LASTING, FencedError, JobCancelledError, TidemillError
+from tidemill.runtime.checkpointing import Checkpointing
 from tidemill.runtime.coordinator import EpochStats
+from tidemill.runtime.exception_history import ExceptionHistory
 from tidemill.runtime.rescaling import JobParallelism
 from tidemill.runtime.restarts import Restarts
+from tidemill.runtime.savepoints import Ending, Savepoints
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +32,11 @@ T = TypeVar("T")
 #: Metrics of an epoch that are a state of things, not an increment.
 GAUGES: Final = frozenset({"stateEntries"})
 
-#: Errors that a restart cannot mend.
-_FINAL = (FencedError, ConfigurationError, GraphError, CheckpointOwnershipError, CorruptFileError)
+#: Failures that are remembered, as in Flink.
+_HISTORY_SIZE: Final = 16
+
+#: Errors that end a job: it is another driver's, or a restart cannot mend them.
+_FINAL: Final = (FencedError, *LASTING)
 
 
 class StopSignal:
@@ -77,14 +77,6 @@ class StopSignal:
             raise JobCancelledError("the job was cancelled")
 
 
-@dataclass(frozen=True)
-class ExceptionEntry:
-    """One entry of a job's exception history."""
-
-    timestamp: int
-    message: str
-
-
 class RunningJob(JobClient):
     """A job that runs in a thread of this process.
 
@@ -100,6 +92,9 @@ class RunningJob(JobClient):
         restarts: Restarts,
         cleanup: Callable[[], None],
         parallelism: JobParallelism,
+        checkpointing: Checkpointing | None = None,
+        exceptions: ExceptionHistory | None = None,
+        savepoints: Savepoints | None = None,
     ) -> None:
         self.name = name
         self._job_id = JobID(job_id)
@@ -107,12 +102,16 @@ class RunningJob(JobClient):
         self._restarts = restarts
         self._cleanup = cleanup
         self._parallelism = parallelism
+        self._checkpointing = checkpointing or Checkpointing()
+        self._savepoints = savepoints or Savepoints(job_id, MemoryStorage())
         self._stop = StopSignal()
-        self._status = JobStatus.CREATED
+        self._checkpointing.pause_with(self._stop.wait)
+        self._exceptions = exceptions or ExceptionHistory(_HISTORY_SIZE)
+        self._entered: dict[JobStatus, int] = {}
+        self._enter(JobStatus.CREATED)
         self._started = time.monotonic()
         self._result: CompletableFuture[JobExecutionResult] = CompletableFuture()
         self._ended: CompletableFuture[None] = CompletableFuture()
-        self.exceptions: list[ExceptionEntry] = []
         self.epochs: list[EpochStats] = []
         self.num_restarts = 0
         self._totals: dict[str, Any] = {}
@@ -138,35 +137,40 @@ class RunningJob(JobClient):
 
     def cancel(self) -> CompletableFuture[None]:
         if not self._status.is_globally_terminal_state():
-            self._status = JobStatus.CANCELLING
+            self._enter(JobStatus.CANCELLING)
+        self._savepoints.give_up()
         self._stop.set()
         return self._ended
 
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
-        return self._no_savepoints()
+        ending = Ending.DRAIN if advance_to_end_of_event_time else Ending.STOP
+        return self._savepoints.request(savepoint_directory, ending)
+
+    def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
+        return self._savepoints.request(savepoint_directory, Ending.CANCEL)
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        return self._no_savepoints()
+        return self._savepoints.request(savepoint_directory, Ending.GO_ON)
 
     def rescale(self, parallelism: int | Mapping[str, int]) -> CompletableFuture[None]:
         return self._parallelism.request(parallelism)
+
+    def get_checkpoint_history(self) -> CheckpointHistory:
+        return self._checkpointing.history()
+
+    def get_exception_history(self) -> list[ExceptionEntry]:
+        return self._exceptions.entries()
+
+    def get_status_timestamps(self) -> dict[JobStatus, int]:
+        return dict(self._entered)
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         return CompletableFuture.completed(dict(self._totals))
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         return self._result
-
-    @staticmethod
-    def _no_savepoints() -> CompletableFuture[str]:
-        return CompletableFuture.failed(
-            TidemillError(
-                "this version commits every epoch but has no savepoints yet; "
-                "a job goes on from its checkpoint directory when it is started again with the same execution.job-id"
-            )
-        )
 
     def _main(self) -> None:
         try:
@@ -179,22 +183,44 @@ class RunningJob(JobClient):
         while True:
             try:
                 if not self._stop.is_set():
-                    self._status = JobStatus.RUNNING
+                    self._enter(JobStatus.RUNNING)
                     self._attempt(self._stop)
                 return JobCancelledError("the job was cancelled") if self._stop.is_set() else None
             except Exception as error:
                 if self._stop.is_set():
                     return JobCancelledError("the job was cancelled")
-                self.exceptions.append(ExceptionEntry(time.time_ns() // 1_000_000, str(error)))
-                delay = None if isinstance(error, _FINAL) else self._restarts.after_failure(time.monotonic())
+                entry = self._exceptions.failed(error, _now())
+                delay = self._delay_after(error)
                 if delay is None:
-                    return error
+                    self._enter(JobStatus.FAILING)
+                    self._exceptions.followed_by("the job was not started again")
+                    return self._told(error, entry)
                 self.num_restarts += 1
-                self._status = JobStatus.RESTARTING
-                log.warning("job %s failed and starts again in %.1f s: %s", self.name, delay, error)
-                self._stop.wait(delay)
+                self._enter(JobStatus.RESTARTING)
+                self._exceptions.followed_by(f"started again after {delay} ms")
+                log.warning("job %s failed and starts again in %d ms: %s", self.name, delay, self._told(error, entry))
+                self._stop.wait(delay / 1000)
+
+    def _delay_after(self, error: Exception) -> int | None:
+        return None if isinstance(error, _FINAL) else self._restarts.after_failure(time.monotonic_ns() // 1_000_000)
+
+    def _told(self, error: Exception, entry: ExceptionEntry) -> Exception:
+        """The error, which also says so if it came again and again at the same record."""
+        if entry.times == 1 or not isinstance(error, TidemillError):
+            return error
+        told = type(error)(
+            f"{error}\n\nThe job has failed {entry.times} times at the same record, from one restart to the next. "
+            "Mend the function, or have such records put aside: .on_error(ErrorPolicy.side_output(tag))"
+        )
+        told.site = error.site
+        return told
+
+    def _enter(self, status: JobStatus) -> None:
+        self._status = status
+        self._entered[status] = _now()
 
     def _finish(self, error: BaseException | None) -> None:
+        self._savepoints.settle()
         try:
             self._cleanup()
         except Exception as problem:
@@ -202,9 +228,21 @@ class RunningJob(JobClient):
         self._parallelism.end(error)
         runtime = int((time.monotonic() - self._started) * 1000)
         if error is None:
-            self._status = JobStatus.FINISHED
+            self._enter(JobStatus.FINISHED)
             self._result._future.set_result(JobExecutionResult(self._job_id, runtime, dict(self._totals)))
         else:
-            self._status = JobStatus.CANCELED if isinstance(error, JobCancelledError) else JobStatus.FAILED
+            self._enter(_end_of(error))
             self._result._future.set_exception(error)
+        self._savepoints.end(error)
         self._ended._future.set_result(None)
+
+
+def _end_of(error: BaseException) -> JobStatus:
+    """The status of a job that did not finish. Of one that another driver runs, this driver can only say that much."""
+    if isinstance(error, JobCancelledError):
+        return JobStatus.CANCELED
+    return JobStatus.SUSPENDED if isinstance(error, FencedError) else JobStatus.FAILED
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

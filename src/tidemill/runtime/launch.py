@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tidemill.checkpoint.log import ManifestLog
-from tidemill.checkpoint.storage import LocalStorage, Storage, storage_for
+from tidemill.checkpoint.cleanup import discard_job
+from tidemill.checkpoint.log import ManifestLog, has_committed
+from tidemill.checkpoint.portable import is_input
+from tidemill.checkpoint.storage import LocalStorage, Storage, storage_for, store_options
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_id import JobID
 from tidemill.config import CheckpointingOptions, ExecutionOptions, PipelineOptions, StateOptions
@@ -16,6 +21,7 @@ from tidemill.datastream.sinks import Committer, CommitterContext
 from tidemill.datastream.sources import Source, SplitSource
 from tidemill.datastream.specs import SinkSpec, SourceSpec
 from tidemill.datastream.transformations import Transformation
+from tidemill.errors import TidemillError
 from tidemill.graph.compiler import compile_job
 from tidemill.graph.plan import JobPlan
 from tidemill.graph.uids import operators_by_uid
@@ -23,11 +29,16 @@ from tidemill.runtime.chain import ChainSettings
 from tidemill.runtime.coordinator import Coordinator
 from tidemill.runtime.job import StopSignal
 from tidemill.runtime.main_classes import main_script_classes
+from tidemill.runtime.pieces import PieceForm
 from tidemill.runtime.rescaling import JobParallelism, with_stored_max_parallelism
+from tidemill.runtime.savepoints import Savepoints, StartingPoint, starting_point
 from tidemill.runtime.scratch import scratch_directory
 from tidemill.runtime.split_input import SplitInput
 from tidemill.runtime.task import JobBundle
+from tidemill.runtime.upgrade import warn_of_derived_uids
 from tidemill.state.backends import BackendChoice, choose_backend
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,7 @@ class Launch:
     plan: JobPlan
     configuration: Configuration
     operators: Mapping[str, Transformation]
+    start_from: StartingPoint | None = None
 
     def sources(self) -> dict[int, Source]:
         """The program's own source objects, by chain."""
@@ -53,34 +65,53 @@ class Launch:
         return {chain: source for chain, source in self.sources().items() if isinstance(source, SplitSource)}
 
     def restoring(self, storage: Storage) -> Launch:
-        """The launch with the max parallelism that keyed operators have in the job's state, where there is any.
+        """The launch with the state the job begins with: its own, or else a savepoint's that its configuration names.
 
+        It has the max parallelism that keyed operators have in that state.
         One that the program or its configuration sets stays, and is refused if it is another: see ``Coordinator.open``.
         Raises :class:`~tidemill.errors.GraphError` for an operator that is to be wider than its state allows.
         """
-        operators = [operator for chain in self.plan.chains for operator in chain.operators if operator.keyed]
-        if all(operator.explicit_max_parallelism for operator in operators):
-            return self
+        durable = (CheckpointingOptions.DIRECTORY, CheckpointingOptions.SAVEPOINT_DIRECTORY)
+        if self.plan.runtime_mode != "BATCH" and any(map(self.configuration.contains, durable)):
+            warn_of_derived_uids(self.plan)
         head = ManifestLog(storage, self.job_id).read_head()
-        if head is None:
-            return self
+        start_from = starting_point(self.configuration, head, batch=self.plan.runtime_mode == "BATCH")
+        restored = head if start_from is None else start_from.state.manifest
+        operators = [operator for chain in self.plan.chains for operator in chain.operators if operator.keyed]
+        if restored is None or all(operator.explicit_max_parallelism for operator in operators):
+            return replace(self, start_from=start_from)
         asked_for = self.configuration.contains(PipelineOptions.PARALLELISM)
-        return replace(self, plan=with_stored_max_parallelism(self.plan, head.max_parallelism, lower=not asked_for))
+        plan = with_stored_max_parallelism(self.plan, restored.max_parallelism, lower=not asked_for)
+        return replace(self, plan=plan, start_from=start_from)
 
     def parallelism(self, default: int) -> JobParallelism:
         """The parallelism of the job's chains, to be shared by all its attempts."""
         unchangeable = [chain for chain, source in self.split_sources().items() if source.parallelism is not None]
         return JobParallelism(self.plan, default, unchangeable)
 
+    def bring_input(self, storage: Storage) -> None:
+        """Copy the materialised input that a savepoint holds; a job that has committed something has its own."""
+        if self.start_from is not None and not has_committed(ManifestLog(storage, self.job_id).read_head()):
+            self.start_from.state.copy_into(storage, wanted=is_input)
+
+    def savepoints(self, storage: Storage) -> Savepoints:
+        """The savepoints of the job, to be shared by all its attempts."""
+        directory = self.configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY)
+        options = store_options(self.configuration)
+        return Savepoints(self.job_id, storage, directory, options=options, batch=self.plan.runtime_mode == "BATCH")
+
     def committers(self) -> dict[str, Committer]:
-        """A committer for each sink that has one, by operator uid."""
+        """An open committer for each sink that has one, by operator uid; if one cannot be opened, none stays open."""
         committers = {}
-        for uid, operator in self.operators.items():
-            if isinstance(operator.spec, SinkSpec):
-                committer = operator.spec.sink.create_committer()
-                if committer is not None:
-                    committer.open(CommitterContext(self.job_id, uid))
-                    committers[uid] = committer
+        with ExitStack() as undo:
+            for uid, operator in self.operators.items():
+                if isinstance(operator.spec, SinkSpec):
+                    committer = operator.spec.sink.create_committer()
+                    if committer is not None:
+                        undo.callback(committer.close)
+                        committer.open(CommitterContext(self.job_id, uid))
+                        committers[uid] = committer
+            undo.pop_all()
         return committers
 
     def bundle(self, storage: Storage, schemas: dict[int, bytes] | None = None) -> JobBundle:
@@ -101,7 +132,7 @@ class Launch:
             ),
             schemas=schemas or {},
             parcel_size=get(ExecutionOptions.EXCHANGE_PARCEL_SIZE),
-            inline_limit=get(StateOptions.INLINE_DELTA_SIZE),
+            form=PieceForm.of(self.configuration),
             sort_memory=get(ExecutionOptions.SORTED_INPUTS_MEMORY),
             cache_size=get(StateOptions.WORKER_CACHE_SIZE),
             main_classes=main_script_classes(),
@@ -126,12 +157,37 @@ def open_storage(configuration: Configuration, job_id: str) -> tuple[Storage, Pa
         root, remove = scratch_directory()
         # Nobody can come back to a temporary directory: there is no point in waiting for the disk.
         return storage_for(str(root), durable=False), root, remove
-    storage = storage_for(f"{directory.rstrip('/')}/{job_id}")
+    storage = storage_for(f"{directory.rstrip('/')}/{job_id}", options=store_options(configuration))
     return storage, storage.root if isinstance(storage, LocalStorage) else None, storage.close
 
 
+def start_over(configuration: Configuration, storage: Storage, job_id: str) -> None:
+    """With ``execution.resume-mode: none``: let go of what an earlier driver of the job committed."""
+    anew = configuration.get(ExecutionOptions.RESUME_MODE) == "none"
+    if anew and ManifestLog(storage, job_id).last_slot() is not None:
+        discard_job(storage, job_id)
+
+
+def let_go(configuration: Configuration, storage: Storage, job_id: str, lineage: str | None) -> None:
+    """The job was cancelled: delete its checkpoints if it was asked for. What cannot be deleted is told, and stays.
+
+    ``lineage`` is this driver's: what is not its own, or not any more, it does not touch.
+    """
+    if not lineage or configuration.get(CheckpointingOptions.EXTERNALIZED_RETENTION) != "DELETE_ON_CANCELLATION":
+        return
+    try:
+        discard_job(storage, job_id, after=lineage)
+    except TidemillError as error:
+        log.warning("the checkpoints of cancelled job %s were not deleted: %s", job_id, error)
+
+
 def run_split_job(
-    launch: Launch, coordinator: Coordinator, parallelism: JobParallelism, stop: StopSignal, poll_seconds: float = 0.02
+    launch: Launch,
+    coordinator: Coordinator,
+    parallelism: JobParallelism,
+    savepoints: Savepoints,
+    stop: StopSignal,
+    poll_seconds: float = 0.02,
 ) -> None:
     """Run a job without Spark sources from its last committed epoch until its sources end or it is stopped."""
     restored = coordinator.open()
@@ -147,9 +203,18 @@ def run_split_job(
         whole=launch.plan.runtime_mode == "BATCH",
     )
     pause = get(ExecutionOptions.EPOCH_MIN_INTERVAL).total_seconds()
+    rested = 0.0
     try:
         while True:
             stop.check()
+            if savepoints.pending and savepoints.take(
+                coordinator.manifests, lambda: coordinator.run_epoch(sources.end_of_input()), stop.set
+            ):
+                return
+            left = rested - time.monotonic()
+            if left > 0:
+                stop.wait(min(left, poll_seconds))
+                continue
             wanted = sources.finished or sources.available() or coordinator.timer_due() or parallelism.pending
             if not wanted:
                 stop.wait(poll_seconds)
@@ -160,7 +225,6 @@ def run_split_job(
             coordinator.run_epoch(inputs)
             if inputs.last:
                 return
-            if pause:
-                stop.wait(pause)
+            rested = time.monotonic() + pause
     finally:
         sources.close()

@@ -78,6 +78,20 @@ class OperatorMetrics:
         self.group: MetricGroup = _Group(self, "")
         self._sent: dict[str, float] = {}
 
+    def undo_point(self) -> Callable[[], None]:
+        """A function that makes all counts what they are now."""
+        counting: list[_Count | _Events] = [*self.counters.values(), *self.meters.values()]
+        counts = [(metric, metric.count) for metric in counting]
+        summaries = [(summary, dict(vars(summary))) for summary in self.distributions.values()]
+
+        def restore() -> None:
+            for metric, count in counts:
+                metric.count = count
+            for summary, state in summaries:
+                vars(summary).update(state)
+
+        return restore
+
     def increments(self) -> dict[str, float]:
         """What was counted since the last call (counters, meters), and the present value of gauges."""
         totals: dict[str, float] = {name: counter.count for name, counter in self.counters.items()}

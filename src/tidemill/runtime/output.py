@@ -60,10 +60,7 @@ class Output:
             return
         if self._validate is not None:
             self._check(self._validate, values, "a record")
-        self.records += len(values)
-        batch = Batch(values, timestamps)
-        for receive in self._main:
-            receive(batch)
+        self._deliver(values, timestamps)
 
     def emit_batch(self, batch: Batch) -> None:
         """Hand on a whole batch as it is; for sources, whose records have the type they were declared with."""
@@ -93,6 +90,19 @@ class Output:
         for receive in self._status:
             receive(idle)
 
+    def _deliver(self, values: list[Any], timestamps: list[int] | None) -> None:
+        self.records += len(values)
+        batch = Batch(values, timestamps)
+        for receive in self._main:
+            receive(batch)
+
+    def _deliver_side(self, tag: str, values: list[Any], timestamps: list[int] | None) -> None:
+        batch = Batch(values, timestamps)
+        for receive in self._side.get(tag, ()):
+            receive(batch)
+        if self.on_unread is not None and tag not in self._side:
+            self.on_unread(tag, batch)
+
     def _check(self, validate: Callable[[list[Any]], None], values: list[Any], what: str) -> None:
         try:
             validate(values)
@@ -112,11 +122,7 @@ class Output:
             validate = self._validate_side.get(tag)
             if validate is not None:
                 self._check(validate, side_values, f"a record for side output {tag!r}")
-            batch = Batch(side_values, side_timestamps)
-            for receive in self._side.get(tag, ()):
-                receive(batch)
-            if self.on_unread is not None and tag not in self._side:
-                self.on_unread(tag, batch)
+            self._deliver_side(tag, side_values, side_timestamps)
         main = Batch(values, timestamps).where([not is_tagged for is_tagged in tagged])
         return main.values, main.timestamps
 

@@ -1,9 +1,13 @@
-"""Restart strategies at work: whether and when a failed job is started again. Pure: the clock is given."""
+"""Restart strategies at work: whether and when a failed job is started again. Pure: the clock is given.
+
+Times and delays are whole milliseconds, and the arithmetic is Flink's, rounding included.
+"""
 
 from __future__ import annotations
 
 import random
 from collections import deque
+from datetime import timedelta
 from typing import Protocol
 
 from tidemill.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
@@ -12,82 +16,96 @@ from tidemill.common.restart_strategy import RestartStrategies, RestartStrategyC
 class Restarts(Protocol):
     """Decides after a failure."""
 
-    def after_failure(self, now: float) -> float | None:
-        """Seconds to wait before the next start, or None to give up. ``now`` is a monotonic time in seconds."""
+    def after_failure(self, now: int) -> int | None:
+        """Milliseconds to wait before the next start, or None to give up. ``now`` is a time that never goes back."""
         ...
 
 
 class NoRestarts:
     """Gives up at once."""
 
-    def after_failure(self, now: float) -> float | None:
+    def after_failure(self, now: int) -> int | None:
         return None
 
 
 class FixedDelay:
     """A number of restarts, with the same delay before each."""
 
-    def __init__(self, attempts: int, delay: float) -> None:
+    def __init__(self, attempts: int, delay: int) -> None:
         self._left = attempts
         self._delay = delay
 
-    def after_failure(self, now: float) -> float | None:
+    def after_failure(self, now: int) -> int | None:
         self._left -= 1
         return self._delay if self._left >= 0 else None
 
 
 class FailureRate:
-    """Restarts as long as no more than so many failures fall into an interval."""
+    """Restarts as long as no more than so many failures fall into an interval, both of whose ends belong to it."""
 
-    def __init__(self, most: int, interval: float, delay: float) -> None:
+    def __init__(self, most: int, interval: int, delay: int) -> None:
         self._most = most
         self._interval = interval
         self._delay = delay
-        self._failures: deque[float] = deque()
+        self._failures: deque[int] = deque()
 
-    def after_failure(self, now: float) -> float | None:
+    def after_failure(self, now: int) -> int | None:
         self._failures.append(now)
-        while self._failures and self._failures[0] <= now - self._interval:
+        while now - self._failures[0] > self._interval:
             self._failures.popleft()
         return self._delay if len(self._failures) <= self._most else None
 
 
 class ExponentialDelay:
-    """A delay that grows with each failure and starts over after a quiet time."""
+    """A delay that grows with each failure, and starts over after a quiet time behind the last restart.
+
+    The job fails after more than ``attempts_before_reset_backoff`` failures without such a time.
+    """
 
     def __init__(self, strategy: RestartStrategies.ExponentialDelayRestartStrategyConfiguration) -> None:
-        self._strategy = strategy
-        self._delay = strategy.initial_backoff.total_seconds()
+        # configuration
+        self._initial = _millis(strategy.initial_backoff)
+        self._longest = _millis(strategy.max_backoff)
+        self._multiplier = strategy.backoff_multiplier
+        self._quiet = _millis(strategy.reset_backoff_threshold)
+        self._jitter = strategy.jitter_factor
+        self._most = strategy.attempts_before_reset_backoff
+        # transient
         self._failures = 0
-        self._last: float | None = None
+        self._restarted: int | None = None
 
-    def after_failure(self, now: float) -> float | None:
-        strategy = self._strategy
-        quiet = None if self._last is None else now - self._last
-        if quiet is not None and quiet >= strategy.reset_backoff_threshold.total_seconds() + self._delay:
-            self._delay = strategy.initial_backoff.total_seconds()
-            self._failures = 0
-        elif self._last is not None:
-            longest = strategy.max_backoff.total_seconds()
-            self._delay = min(self._delay * strategy.backoff_multiplier, longest)
-        self._last = now
-        self._failures += 1
-        if self._failures > strategy.attempts_before_reset_backoff:
-            return None
-        spread = self._delay * strategy.jitter_factor
-        return max(0.0, self._delay + random.uniform(-spread, spread))
+    def after_failure(self, now: int) -> int | None:
+        # A failure before the restart that was decided on belongs to the one before.
+        if self._restarted is None or now > self._restarted:
+            if self._restarted is not None and now - self._restarted >= self._quiet:
+                self._failures = 0
+            self._restarted = now + self._delay()
+            self._failures += 1
+        return self._restarted - now if self._failures <= self._most else None
+
+    def _delay(self) -> int:
+        try:
+            delay = int(self._initial * self._multiplier**self._failures)
+        except OverflowError:
+            delay = self._longest
+        spread = int(delay * self._jitter)
+        return max(self._initial, min(delay + random.randint(-spread, spread), self._longest))
 
 
 def restarts_for(strategy: RestartStrategyConfiguration) -> Restarts:
     """The strategy at work for one execution of a job."""
     if isinstance(strategy, RestartStrategies.FixedDelayRestartStrategyConfiguration):
-        return FixedDelay(strategy.restart_attempts, strategy.delay_between_attempts_interval.total_seconds())
+        return FixedDelay(strategy.restart_attempts, _millis(strategy.delay_between_attempts_interval))
     if isinstance(strategy, RestartStrategies.FailureRateRestartStrategyConfiguration):
         return FailureRate(
             strategy.max_failure_rate,
-            strategy.failure_interval.total_seconds(),
-            strategy.delay_between_attempts_interval.total_seconds(),
+            _millis(strategy.failure_interval),
+            _millis(strategy.delay_between_attempts_interval),
         )
     if isinstance(strategy, RestartStrategies.ExponentialDelayRestartStrategyConfiguration):
         return ExponentialDelay(strategy)
     return NoRestarts()
+
+
+def _millis(length: timedelta) -> int:
+    return length // timedelta(milliseconds=1)

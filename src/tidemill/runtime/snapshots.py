@@ -10,21 +10,21 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from tidemill.checkpoint.cleanup import Cleaner
 from tidemill.checkpoint.compaction import apply_compaction, plan_compaction
 from tidemill.checkpoint.log import ManifestLog
-from tidemill.checkpoint.model import Manifest, Piece, RunRef
+from tidemill.checkpoint.model import Manifest, Piece, RunRef, Slot
 from tidemill.checkpoint.names import snapshot_file_name, snapshot_id
 from tidemill.checkpoint.restore import PieceReader, committed_pieces, pieces_for
 from tidemill.checkpoint.snapshot_index import SnapshotIndex, write_snapshot_index
 from tidemill.checkpoint.storage import Storage
 from tidemill.errors import FencedError, TidemillError
 from tidemill.faults import reach
-from tidemill.runtime.pieces import store_sections
+from tidemill.runtime.pieces import PieceForm, store_sections
 from tidemill.state.merging import merge_sections
 from tidemill.state.state_file import Section, decode_sections
 from tidemill.state.ttl_merge import CommittedTimes
@@ -49,7 +49,7 @@ class Slice:
     max_parallelism: dict[str, int]
     readers: tuple[PieceReader, ...]
     keep_deletes: bool
-    inline_limit: int
+    form: PieceForm
     times: CommittedTimes | None = None
 
 
@@ -59,16 +59,19 @@ def merge_slice(storage: Storage, part: Slice) -> Piece | None:
     for reader in part.readers:
         data = reader.for_groups(part.ranges)
         name = reader.piece.file or reader.named_by
+        counting = {section.operator for section in reader.piece.sections}
         for operator, (first, last) in part.ranges.items():
+            if operator not in counting:
+                continue
             sections.extend(decode_sections(data, name, {operator}, first, last))
-    merged = merge_sections(sections, part.max_parallelism, part.keep_deletes, part.times)
+    merged = merge_sections(sections, part.max_parallelism, part.keep_deletes, part.times, part.ranges)
     return store_sections(
         storage,
         merged,
         subtask=part.number,
         chain="",
         name=snapshot_file_name(part.snapshot, part.number),
-        inline_limit=part.inline_limit,
+        form=part.form,
     )
 
 
@@ -80,6 +83,7 @@ class Snapshots:
     """Decides after each epoch whether to merge, has it done, and hands the result to the next manifest.
 
     ``run`` does the slices; with ``background`` False everything happens inside :meth:`after_epoch` (for simulation).
+    ``pinned`` returns the slots of manifests that are being copied, whose files must stay.
     """
 
     def __init__(
@@ -89,13 +93,15 @@ class Snapshots:
         *,
         background: bool = True,
         fan_in: int = 16,
-        inline_limit: int = 64 << 10,
+        form: PieceForm | None = None,
+        pinned: Callable[[], Collection[Slot]] = tuple,
     ) -> None:
         # configuration
         self._storage = storage
         self._run = run or self._run_here
         self._fan_in = fan_in
-        self._inline_limit = inline_limit
+        self._form = form or PieceForm()
+        self._pinned = pinned
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="tidemill-snapshot") if background else None
         # transient
         self._work: Future[None] | None = None
@@ -113,7 +119,7 @@ class Snapshots:
         """A lineage was opened: what a former driver left unfinished is swept soon."""
         self._swept_at = manifests.head.epoch - _SWEEP_EPOCHS
         self._started = manifests.head.clock
-        self._cleaner = Cleaner(self._storage, manifests, lambda: list(self._in_progress))
+        self._cleaner = Cleaner(self._storage, manifests, lambda: list(self._in_progress), self._pinned)
 
     def runs_for(self, head: Manifest) -> tuple[RunRef, ...] | None:
         """The run list of the next manifest, if a merge has finished; None if the head's list stays."""
@@ -230,7 +236,7 @@ class Snapshots:
                     limits,
                     tuple(_readers(self._storage, runs, ranges)),
                     keep_deletes,
-                    self._inline_limit,
+                    self._form,
                     times,
                 )
             )

@@ -81,6 +81,15 @@ class SplitInput:
             self._held.clear()
         return inputs
 
+    def end_of_input(self) -> EpochInput:
+        """The input of an epoch that reads nothing more and moves time to its end, as if all sources had ended here."""
+        self._parallelism.take_up()
+        return EpochInput(
+            positions={self._plan.chains[chain].head.uid: e.position() for chain, e in self._enumerators.items()},
+            last=True,
+            ended=list(self._enumerators),
+        )
+
     def close(self) -> None:
         """Release all enumerators."""
         for enumerator in self._enumerators.values():

@@ -31,6 +31,7 @@ import pyarrow as pa
 from tidemill.checkpoint.model import Ack, Attempt, Epoch, Piece, SubtaskId
 from tidemill.checkpoint.names import delta_name
 from tidemill.checkpoint.storage import Storage
+from tidemill.datastream.sources import ClockOf
 from tidemill.datastream.transformations import PartitionKind
 from tidemill.errors import CheckpointError, CorruptFileError, TidemillError
 from tidemill.faults import reach
@@ -42,7 +43,7 @@ from tidemill.runtime.failures import Failure, failure_of
 from tidemill.runtime.inbox import Inbox, IncompleteInputError
 from tidemill.runtime.operators.source import SourceOperator
 from tidemill.runtime.parcels import HEADER_SIZE, Header, Kind, order_of
-from tidemill.runtime.pieces import store_sections
+from tidemill.runtime.pieces import PieceForm, store_sections
 from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.routes import key_extractor, route_for
 from tidemill.runtime.sorted_input import SortedInput
@@ -64,7 +65,7 @@ class JobBundle:
     settings: ChainSettings = field(default_factory=ChainSettings)
     schemas: dict[int, bytes] = field(default_factory=dict)
     parcel_size: int = 1 << 20
-    inline_limit: int = 64 << 10
+    form: PieceForm = field(default_factory=PieceForm)
     sort_memory: int = 128 << 20
     cache_size: int = 1 << 30
     main_classes: tuple[bytes, ...] = ()
@@ -177,7 +178,8 @@ class EpochTask:
 
     def _report_failure(self, error: TidemillError) -> None:
         primary = not isinstance(error, IncompleteInputError)
-        self._outbox.report(failure_of(error, self._plan.head.uid, self._subtask, primary=primary))
+        uid, epoch = self._plan.head.uid, self._context.epoch
+        self._outbox.report(failure_of(error, uid, self._subtask, epoch=epoch, primary=primary))
 
     # 1.
     def _obtain_chain(self) -> Chain:
@@ -212,6 +214,8 @@ class EpochTask:
         chain.set_processing_time(self._context.clock)
         times = self._context.times.get(self._plan.id, {})
         chain.restore_times({uid: states[self._subtask] for uid, states in times.items()})
+        if self._plan.clock_of is ClockOf.PARTITION and isinstance(chain.head, SourceOperator):
+            chain.head.know_partitions(times.get(self._plan.head.uid, ()))
 
     # 2. to 4.
     def _process(self, chain: Chain, inputs: Iterator[bytes]) -> Iterator[None]:
@@ -261,6 +265,8 @@ class EpochTask:
             lambda edge, batch: receivers[edge](batch),
             head.watermark if waiting is None else _ignored,
             head.watermark_status if waiting is None else _ignored,
+            [edge.id for edge in self._edges_in.values() if self._clock_of(edge) is ClockOf.SOURCE],
+            {edge.id: edge.input_index for edge in self._edges_in.values()},
         )
         if waiting is None:
             yield from inbox.read(self._mine(inputs))
@@ -269,6 +275,9 @@ class EpochTask:
         for channel, attempt in inbox.attempts.items():
             sender = self._bundle.plan.chains[self._edges_in[channel.edge].source_chain].head.uid
             self._consumed[SubtaskId(sender, channel.sender)] = Attempt(str(uuid.UUID(bytes=attempt)))
+
+    def _clock_of(self, edge: ExchangeEdge) -> ClockOf:
+        return self._bundle.plan.chains[edge.source_chain].clock_of
 
     def _sorted_input(self, chain: Chain) -> SortedInput | None:
         """What holds back and sorts the input of a keyed chain in BATCH mode."""
@@ -382,7 +391,7 @@ class EpochTask:
             subtask=self._subtask,
             chain=uid,
             name=delta_name(self._context.lineage, self._context.epoch, uid, self._subtask, self._attempt.hex),
-            inline_limit=self._bundle.inline_limit,
+            form=self._bundle.form,
         )
         return () if piece is None else (piece,)
 

@@ -55,7 +55,8 @@ class WarmChains:
         named = context.attempts.get(plan.id, ())
         if subtask < len(named) and named[subtask] == warm.attempt:
             try:
-                chain.fold(StateVersion(context.lineage, context.head or 0, warm.epoch))
+                version = StateVersion(context.lineage, context.head or 0, warm.epoch)
+                chain.fold(version, announce=context.checkpoint)
             except BaseException:
                 _close(chain)
                 raise

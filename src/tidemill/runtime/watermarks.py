@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
 
 import cloudpickle
 
@@ -60,7 +61,8 @@ class PartitionTime(WatermarkOutput):
 class Timekeeper:
     """The clock over all partitions: the minimum over those that are not idle, never going back.
 
-    It is idle if all of them are. A partition that was idle counts again from when it is active.
+    It is idle if all of them are; it goes to the greatest of their times then, as nobody is to be waited for. A
+    partition that was idle counts again from when it is active.
     """
 
     def __init__(self, strategy: WatermarkStrategy, clock: Clock) -> None:
@@ -75,6 +77,8 @@ class Timekeeper:
         self._partitions: dict[str | None, PartitionTime] = {}
         self.watermark = MIN_TIME
         self.idle = False
+        # transient
+        self._elsewhere: Mapping[str | None, PartitionState] = {}
 
     @property
     def strategy(self) -> WatermarkStrategy:
@@ -90,11 +94,15 @@ class Timekeeper:
         self.watermark = watermark
         self.idle = watermark < MAX_TIME and all(partition.idle for partition in self._partitions.values())
 
+    def know(self, elsewhere: Mapping[str | None, PartitionState]) -> None:
+        """What other subtasks know of partitions, which may come here in this epoch."""
+        self._elsewhere = elsewhere
+
     def partition(self, name: str | None) -> PartitionTime:
         """The time of one partition."""
         found = self._partitions.get(name)
         if found is None:
-            found = self._partitions[name] = self._time(PartitionState(name))
+            found = self._partitions[name] = self._time(self._elsewhere.get(name) or PartitionState(name))
         return found
 
     def release(self, name: str | None) -> None:
@@ -108,16 +116,16 @@ class Timekeeper:
 
     def combine(self) -> int | None:
         """Take in what the partitions emitted; the new time, if it moved."""
-        lowest: int | None = None
-        for partition in self._partitions.values():
+        partitions = self._partitions.values()
+        for partition in partitions:
             partition.changed = False
-            if not partition.idle and (lowest is None or partition.watermark < lowest):
-                lowest = partition.watermark
-        self.idle = lowest is None
-        if lowest is None or lowest <= self.watermark:
+        active = [partition.watermark for partition in partitions if not partition.idle]
+        self.idle = not active
+        time = min(active) if active else max((partition.watermark for partition in partitions), default=MIN_TIME)
+        if time <= self.watermark:
             return None
-        self.watermark = lowest
-        return lowest
+        self.watermark = time
+        return time
 
     def end(self) -> None:
         """Time has gone to its end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ from tidemill.spark.worker import (
 #: A subtask with state has a slot, and so a worker, to itself, up to so many per core: a job may be wider than the
 #: machine, and is so after it was moved to a smaller one. An idle worker takes some 80 MB.
 _SLOTS_PER_CORE: Final = 8
+#: A slot that only wide batches of Spark's use is cleared when none has come for so long: before Spark ends its idle
+#: worker, which it does after a minute and without closing anything in it.
+_IDLE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True)
@@ -60,15 +64,20 @@ class SparkEngine:
         self._combined_schema = combined_schema
         # A name of its own: workers that know an earlier program of this job must not take it for this one.
         self._broadcast = context.broadcast((uuid.uuid4().hex, cloudpickle.dumps(bundle)))
+        self._job_group: str | None = None
         # The slots of a chain's subtasks begin here, however wide it or its neighbours become.
         self._homes: dict[int, int] = {}
         self._widths: dict[int, int] = {}
         self._used: frozenset[int] = frozenset()
+        #: Slots whose subtasks come and go with the partitions of Spark's batches, and when they last had one.
+        self._last_used: dict[int, float] = {}
         self._ever_used: set[int] = set()
 
     def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
         """Run all levels of an epoch; returns what reached the driver."""
         layout = Layout(self._bundle.plan, context.parallelism)
+        if self._job_group is None:
+            self._job_group = self._context.getLocalProperty("spark.jobGroup.id")
         self._context.setLocalProperty(EPOCH_PROPERTY, context.to_json())
         try:
             with translated():
@@ -80,6 +89,11 @@ class SparkEngine:
                 return self._stages.collect(parts)
         finally:
             self._context.setLocalProperty(EPOCH_PROPERTY, None)  # type: ignore[arg-type]
+
+    def interrupt(self) -> None:
+        """Cancel the Spark job of the epoch that runs."""
+        if self._job_group is not None:
+            self._context.cancelJobGroup(self._job_group)
 
     def merge(self, slices: Sequence[Slice]) -> list[Piece | None]:
         """Merge slices of a background snapshot in small tasks of their own, in a pool that yields to epochs.
@@ -100,18 +114,30 @@ class SparkEngine:
         self._broadcast.destroy()
 
     def _settle(self, context: EpochContext, layout: Layout) -> None:
-        """Give chains their slots; in slots that have no subtask left after a rescale, close what waits there."""
+        """Give chains their slots; in slots that have no subtask left, close what waits there.
+
+        That is at once after a rescale, and after a while where batches of Spark's have become narrower: they are as
+        likely to become wider again.
+        """
         used: set[int] = set()
+        passing: set[int] = set()
         for chain in self._bundle.plan.chains:
             self._homes.setdefault(chain.id, layout.partition(chain.id, 0))
             self._widths[chain.id] = max(self._widths.get(chain.id, 0), context.parallelism[chain.id])
             slots = {self._slot(chain.id, subtask) for subtask in range(context.parallelism[chain.id])}
             self._ever_used |= slots
-            if chain.parallelism is not None:  # what follows Spark's partitions comes and goes
+            if chain.parallelism is None:
+                passing |= slots
+            else:
                 used |= slots
-        idle = sorted(self._used - used)
+        now = time.monotonic()
+        self._last_used.update(dict.fromkeys(passing, now))
+        idle = {slot for slot, last in self._last_used.items() if now - last > _IDLE_SECONDS}
+        for slot in idle:
+            del self._last_used[slot]
+        idle = (idle | (self._used - used)) - used - passing
         self._used = frozenset(used)
-        self._in_slots(idle, "retire", RetireFunction(self._bundle.job_id))
+        self._in_slots(sorted(idle), "retire", RetireFunction(self._bundle.job_id))
 
     def _slot(self, chain: int, subtask: int) -> int:
         """The slot of a subtask.

@@ -25,6 +25,9 @@ from tidemill.spark.placement import Placement
 
 #: Partitions get a union entry each up to here; wider levels share one entry per slot, which is cheaper to build.
 _SINGLE: Final = 32
+#: Jobs between two looks for what is not used any more: wide batches of ever new widths need ever new functions, of a
+#: few kilobytes each.
+_KEPT_JOBS: Final = 100
 
 SLOT_VARIABLE: Final = "TIDEMILL_SLOT"
 
@@ -36,6 +39,29 @@ _environment = threading.Lock()
 def partition_identity(key: int) -> int:
     """Stands for our partitioner: one module-level object, so that Spark sees equal partitioners as equal."""
     return key
+
+
+class Recent:
+    """Things that are made once and kept for as long as they are used now and then."""
+
+    def __init__(self) -> None:
+        self._used: dict[Any, Any] = {}
+        self._before: dict[Any, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._used.keys() | self._before.keys())
+
+    def get(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What is kept under a key, made if it is not there."""
+        found = self._used.get(key)
+        if found is None:
+            found = self._before.get(key)
+            self._used[key] = found = make() if found is None else found
+        return found
+
+    def forget_unused(self) -> None:
+        """Let go of what was not asked for since the last call."""
+        self._before, self._used = self._used, {}
 
 
 class StageBuilder:
@@ -57,9 +83,10 @@ class StageBuilder:
         self._slots = max(1, slots)
         self._pool = pool
         self._placement = Placement(context, self._slots)
-        self._functions: dict[tuple[Any, ...], Any] = {}
-        self._partitioners: dict[int, Any] = {}
-        self._sets: dict[tuple[int, ...], Any] = {}
+        self._functions = Recent()
+        self._partitioners = Recent()
+        self._sets = Recent()
+        self._jobs = 0
         self._shuffles: list[Any] = []
         cleaner = context._jsc.sc().cleaner()
         self._cleaner: Any = cleaner.get() if cleaner.isDefined() else None
@@ -93,10 +120,7 @@ class StageBuilder:
     def exchange(self, parts: Sequence[Any], width: int) -> Any:
         """The parcels that ``parts`` yield, moved to their target partitions and sorted, as one Java RDD."""
         pairs = self._pairwise_rdd(self.union(parts)).asJavaPairRDD()
-        partitioner = self._partitioners.get(width)
-        if partitioner is None:
-            partitioner = self._python_partitioner(width, id(partition_identity))
-            self._partitioners[width] = partitioner
+        partitioner = self._partitioners.get(width, lambda: self._python_partitioner(width, id(partition_identity)))
         shuffled = pairs.repartitionAndSortWithinPartitions(partitioner)
         self._shuffles.append(shuffled)
         return self._python_rdd.valueOfPair(shuffled).rdd()
@@ -107,6 +131,7 @@ class StageBuilder:
             collected: list[bytes] = RDD(self.union(parts).toJavaRDD(), self._context, _bytes).collect()
         finally:
             self._forget_shuffles()
+            self._forget_unused()
         return collected
 
     def _forget_shuffles(self) -> None:
@@ -115,6 +140,12 @@ class StageBuilder:
             if self._cleaner is not None:
                 self._cleaner.doCleanupShuffle(shuffled.rdd().dependencies().apply(0).shuffleId(), False)
         self._shuffles.clear()
+
+    def _forget_unused(self) -> None:
+        self._jobs += 1
+        if self._jobs % _KEPT_JOBS == 0:
+            for kept in (self._functions, self._partitioners, self._sets):
+                kept.forget_unused()
 
     def scatter(self, items: Sequence[bytes]) -> Any:
         """A Java RDD with one byte string per partition."""
@@ -141,22 +172,18 @@ class StageBuilder:
         return [tuple(indexes) for indexes in by_slot.values()]
 
     def _function(self, name: tuple[Any, ...], slot: int, make: Callable[[], Any]) -> Any:
-        key = (*name, slot)
-        found = self._functions.get(key)
-        if found is None:
-            context = self._context
-            with _environment:
-                context.environment[SLOT_VARIABLE] = f"{self._pool}{slot}"
-                try:
-                    found = _wrap_function(context, make(), _bytes, _bytes)
-                finally:
-                    del context.environment[SLOT_VARIABLE]
-            self._functions[key] = found
-        return found
+        return self._functions.get((*name, slot), lambda: self._wrapped(slot, make()))
+
+    def _wrapped(self, slot: int, function: Any) -> Any:
+        context = self._context
+        with _environment:
+            context.environment[SLOT_VARIABLE] = f"{self._pool}{slot}"
+            try:
+                return _wrap_function(context, function, _bytes, _bytes)
+            finally:
+                del context.environment[SLOT_VARIABLE]
 
     def _pruned(self, source: Any, indexes: tuple[int, ...]) -> Any:
-        wanted = self._sets.get(indexes)
-        if wanted is None:
-            # A Scala set of partition indexes is the predicate that pruning asks for.
-            wanted = self._sets[indexes] = self._to_seq(list(indexes)).toSet()
+        # A Scala set of partition indexes is the predicate that pruning asks for.
+        wanted = self._sets.get(indexes, lambda: self._to_seq(list(indexes)).toSet())
         return self._pruning_rdd.create(source, wanted)

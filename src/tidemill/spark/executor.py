@@ -22,7 +22,7 @@ from tidemill.config import (
     CheckpointingOptions,
     ExecutionOptions,
     PipelineOptions,
-    StateOptions,
+    RestartStrategyOptions,
     StateRecoveryOptions,
 )
 from tidemill.datastream.execution import JobProgram
@@ -30,9 +30,11 @@ from tidemill.datastream.sources import DataFrameSource, FormatSource, Source
 from tidemill.datastream.specs import SourceSpec
 from tidemill.errors import ConfigurationError
 from tidemill.graph.plan import JobPlan
+from tidemill.runtime.checkpointing import Checkpointing, CheckpointSettings
 from tidemill.runtime.coordinator import Coordinator, EpochStats
+from tidemill.runtime.exception_history import ExceptionHistory
 from tidemill.runtime.job import RunningJob, StopSignal
-from tidemill.runtime.launch import Launch, open_storage, prepare, run_split_job
+from tidemill.runtime.launch import Launch, let_go, open_storage, prepare, run_split_job, start_over
 from tidemill.runtime.restarts import restarts_for
 from tidemill.runtime.snapshots import Snapshots
 from tidemill.spark.cluster import check_shared, cores_of
@@ -59,8 +61,19 @@ class SparkExecutor:
             run = self._prepare(program, session, undo)
             undo.callback(run.clean_up)
             restarts = restarts_for(RestartStrategies.from_configuration(self._configuration))
+            exceptions = ExceptionHistory(self._configuration.get(RestartStrategyOptions.EXCEPTION_HISTORY_SIZE))
             cleanup = undo.pop_all().close
-        job = RunningJob(run.job_id, program.name, run.attempt, restarts, cleanup, run.parallelism)
+        job = RunningJob(
+            run.job_id,
+            program.name,
+            run.attempt,
+            restarts,
+            cleanup,
+            run.parallelism,
+            run.checkpointing,
+            exceptions,
+            run.savepoints,
+        )
         run.note_epoch = job.note_epoch
         return job.start()
 
@@ -81,9 +94,15 @@ class SparkExecutor:
         launch = prepare(program, parallelism)
         storage, directory, release = open_storage(self._configuration, launch.job_id)
         undo.callback(release)
-        if directory is None:
-            raise ConfigurationError("this version keeps checkpoints in directories all executors can see")
-        check_shared(context, directory)
+        if directory is not None:
+            check_shared(context, directory)
+        elif any(isinstance(source, (DataFrameSource, FormatSource)) for source in launch.sources().values()):
+            raise ConfigurationError(
+                f"a source that Spark reads needs execution.checkpointing.dir on a file system that the driver and all "
+                f"executors share; {self._configuration.get(CheckpointingOptions.DIRECTORY)} is an object store, where "
+                "Spark's own positions and the rows it has read cannot be kept yet"
+            )
+        start_over(self._configuration, storage, launch.job_id)
         launch = launch.restoring(storage)
         return _SparkJob(session, launch, storage, directory, parallelism, slots, self._configuration)
 
@@ -96,7 +115,7 @@ class _SparkJob:
         session: SparkSession,
         launch: Launch,
         storage: Storage,
-        directory: Path,
+        directory: Path | None,
         parallelism: int,
         slots: int,
         configuration: Configuration,
@@ -110,12 +129,16 @@ class _SparkJob:
         self.parallelism = launch.parallelism(parallelism)
         self._cores = slots
         self._configuration = configuration
+        self.checkpointing = Checkpointing(CheckpointSettings.of(configuration))
+        self.savepoints = launch.savepoints(storage)
         self._finished = False
         self._lineage: str | None = None
+        self._stop: StopSignal | None = None
         self.note_epoch: Any = None
 
     def attempt(self, stop: StopSignal) -> None:
         """Run the job from its last committed epoch until it ends."""
+        self._stop = stop
         context, group = self._session.sparkContext, f"tidemill-{self.job_id}"
         context.setJobGroup(group, self._launch.plan.name, interruptOnCancel=False)
         with stop.interrupting(partial(context.cancelJobGroup, group)):
@@ -124,39 +147,56 @@ class _SparkJob:
     def _run(self, stop: StopSignal) -> None:
         context = self._session.sparkContext
         streaming = self._streaming_sources()
+        self._launch.bring_input(self._storage)
         launch = self._with_parquet(streaming)
         inputs = StreamingInput(self._session, launch, streaming) if streaming else None
         bundle = launch.bundle(self._storage, inputs.schemas() if inputs else {})
-        engine = SparkEngine(context, bundle, self._cores, inputs.combined_schema() if inputs else None)
-        coordinator = Coordinator(
-            bundle,
-            engine,
-            self.parallelism,
-            launch.committers(),
-            snapshots=Snapshots(
-                self._storage,
-                engine.merge,
-                fan_in=self._get(ExecutionOptions.EPOCH_SNAPSHOT_INTERVAL),
-                inline_limit=self._get(StateOptions.INLINE_DELTA_SIZE),
-            ),
-            allow_non_restored_state=self._get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE),
-            after=self._lineage,
-            on_epoch=self._note,
-        )
+        with ExitStack() as undo:
+            engine = SparkEngine(context, bundle, self._cores, inputs.combined_schema() if inputs else None)
+            undo.callback(engine.close)
+            coordinator = Coordinator(
+                bundle,
+                engine,
+                self.parallelism,
+                launch.committers(),
+                snapshots=Snapshots(
+                    self._storage,
+                    engine.merge,
+                    fan_in=self._get(ExecutionOptions.EPOCH_SNAPSHOT_INTERVAL),
+                    form=bundle.form,
+                    pinned=self.savepoints.pinned,
+                ),
+                allow_non_restored_state=self._get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE),
+                after=self._lineage,
+                on_epoch=self._note,
+                checkpointing=self.checkpointing,
+                start_from=launch.start_from,
+            )
+            undo.pop_all()  # from here on the coordinator puts all of it away
         try:
             if inputs is None:
-                run_split_job(launch, coordinator, self.parallelism, stop)
+                run_split_job(launch, coordinator, self.parallelism, self.savepoints, stop)
             else:
-                run_streaming_job(inputs, coordinator, self.parallelism, self._directory, stop)
+                run_streaming_job(
+                    inputs, coordinator, self.parallelism, self.savepoints, self._shared_directory(), stop
+                )
             self._finished = coordinator.head.finished
         finally:
             self._lineage = coordinator.lineage or self._lineage
             coordinator.close()
 
     def clean_up(self) -> None:
-        """Remove the materialised input of a job that has read all of it."""
-        if self._finished:
+        """Remove the materialised input of a job that has read all of it, or all of a cancelled one if so asked."""
+        if self._stop is not None and self._stop.is_set():
+            let_go(self._configuration, self._storage, self.job_id, self._lineage)
+        if self._finished and self._directory is not None:
             shutil.rmtree(self._directory / INPUT, ignore_errors=True)
+
+    def _shared_directory(self) -> Path:
+        """Where Spark itself keeps files for the job: its query's checkpoint location, and input that was read once."""
+        if self._directory is None:
+            raise RuntimeError("a job without a directory was let through with a source that Spark reads")
+        return self._directory
 
     def _note(self, stats: EpochStats) -> None:
         if self.note_epoch is not None:
@@ -181,8 +221,10 @@ class _SparkJob:
             if chain in streaming or not isinstance(source, (DataFrameSource, FormatSource)):
                 continue
             head = chains[chain].head
-            directory = materialise(frame_of(self._session, source, 0), self._storage, self._directory, head.uid)
-            spec = SourceSpec(ParquetSource(str(directory), source.type_info), operators[head.uid].spec.watermarks)
+            frame = frame_of(self._session, source, 0)
+            directory = materialise(frame, self._storage, self._shared_directory(), head.uid)
+            parquet = ParquetSource(str(directory), source.type_info, source.partition_by)
+            spec = SourceSpec(parquet, operators[head.uid].spec.watermarks)
             replaced = replace(head, spec=cloudpickle.dumps(spec))
             chains[chain] = replace(
                 chains[chain], operators=(replaced, *chains[chain].operators[1:]), parallelism=self._default

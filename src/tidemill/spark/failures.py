@@ -9,23 +9,29 @@ from collections.abc import Iterator
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from tidemill.errors import JobExecutionError, TidemillError
+from tidemill.errors import CheckpointError, JobExecutionError, TidemillError
 
 _PYTHON_TRACEBACK = re.compile(
     r"(Traceback \(most recent call last\):.*?)(?:\n\s*SQLSTATE|\n\tat |\n\nDriver|\Z)", re.DOTALL
 )
+_STORAGE = re.compile(r"^tidemill\.errors\.CheckpointError: ", re.MULTILINE)
 _LOST = re.compile(r"(ExecutorLostFailure[^\n]*|Python worker exited unexpectedly[^\n]*|EOFException)")
 
 
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
-    """Turn exceptions of Spark into :class:`JobExecutionError` with the part that matters."""
+    """Turn exceptions of Spark into :class:`JobExecutionError` with the part that matters.
+
+    Checkpoint storage that failed in a worker, more often than Spark retries, stays a :class:`CheckpointError`: the
+    job's settings say whether it is tolerated.
+    """
     try:
         yield
     except TidemillError:
         raise
     except (PySparkException, Py4JError) as error:
-        raise JobExecutionError(summary(error)) from error
+        text = summary(error)
+        raise (CheckpointError if _STORAGE.search(text) else JobExecutionError)(text) from error
 
 
 def summary(error: BaseException) -> str:

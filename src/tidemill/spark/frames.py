@@ -31,6 +31,17 @@ _FILE_FORMATS: Final = frozenset({"text", "csv", "json", "parquet", "orc"})
 
 def frame_of(session: SparkSession, source: Source, max_records: int) -> DataFrame:
     """The DataFrame a source stands for; an unbounded one takes at most about ``max_records`` per batch."""
+    frame = _loaded(session, source, max_records)
+    missing = [name for name in getattr(source, "partition_by", ()) if name not in frame.columns]
+    if missing:
+        raise GraphError(
+            f"a source is partitioned by {', '.join(missing)}, but its columns are {', '.join(frame.columns)}: "
+            "partition_by names columns of the DataFrame"
+        )
+    return frame
+
+
+def _loaded(session: SparkSession, source: Source, max_records: int) -> DataFrame:
     if isinstance(source, DataFrameSource):
         frame: DataFrame = source.dataframe
         return frame

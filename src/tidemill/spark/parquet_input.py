@@ -45,9 +45,10 @@ class ParquetSource(SplitSource):
     bounded = True
     replayable = True
 
-    def __init__(self, directory: str, type_info: TypeInformation | None) -> None:
+    def __init__(self, directory: str, type_info: TypeInformation | None, partition_by: tuple[str, ...] = ()) -> None:
         self.directory = directory
         self.type_info = type_info
+        self.partition_by = partition_by
 
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
         """An enumerator from the row group with this number on."""

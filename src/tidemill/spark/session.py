@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -12,6 +13,9 @@ from pyspark.sql import SparkSession
 
 from tidemill.common.configuration import Configuration
 from tidemill.config import SparkOptions
+from tidemill.spark.cluster import is_clustered
+
+log = logging.getLogger(__name__)
 
 #: What an epoch of a few milliseconds needs; each was measured (docs/decisions/0002).
 FAST_SETTINGS: Final[dict[str, str]] = {
@@ -34,6 +38,9 @@ _LOCAL_SETTINGS: Final[dict[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+#: How long a task may wait for the executor that holds its state. Longer, an executor that is lost or busy holds every
+#: epoch up for longer than a cold start elsewhere takes.
+_MOST_WAIT_MS: Final = 1000
 
 
 def session_for(configuration: Configuration) -> tuple[SparkSession, bool]:
@@ -41,6 +48,7 @@ def session_for(configuration: Configuration) -> tuple[SparkSession, bool]:
     active = running_session()
     if active is not None:
         use_own_interpreter(active)
+        warn_of_long_waits(active.sparkContext)
         return active, False
     # Workers must run the interpreter of the driver, not whatever is called python3 on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -77,3 +85,19 @@ def use_own_interpreter(session: SparkSession) -> None:
     chosen = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
     if not chosen and str(context.master).startswith("local"):
         context.pythonExec = sys.executable
+
+
+def warn_of_long_waits(context: SparkContext) -> None:
+    """Tell who brought a session along for a cluster that it lets tasks wait for their executor: Spark's default."""
+    if not is_clustered(context):
+        return
+    settings = context._jsc.sc().conf()
+    usual = settings.getTimeAsMs("spark.locality.wait", "3s")
+    longest = max(settings.getTimeAsMs(f"spark.locality.wait.{level}", f"{usual}ms") for level in ("process", "node"))
+    if longest > _MOST_WAIT_MS:
+        log.warning(
+            "in this Spark session a task waits %.1f s for the executor that holds its state, each time it is busy or "
+            "gone. Make the session with spark.locality.wait=%s",
+            longest / 1000,
+            FAST_SETTINGS["spark.locality.wait"],
+        )

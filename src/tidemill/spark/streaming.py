@@ -11,29 +11,30 @@ input runs between two batches; its manifest repeats the positions of the last b
 
 from __future__ import annotations
 
-import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.checkpoint.model import Manifest
-from tidemill.checkpoint.names import SPARK, lineage_slot, spark_location
+from tidemill.checkpoint.names import spark_location
 from tidemill.checkpoint.protocol import should_skip
 from tidemill.common.configuration import Configuration
-from tidemill.config import ExecutionOptions
+from tidemill.config import ExecutionOptions, StateRecoveryOptions
 from tidemill.datastream.sources import Source
 from tidemill.errors import JobExecutionError
 from tidemill.runtime.coordinator import Coordinator, EpochInput
 from tidemill.runtime.job import StopSignal
 from tidemill.runtime.launch import Launch
 from tidemill.runtime.rescaling import JobParallelism
+from tidemill.runtime.savepoints import Savepoints
 from tidemill.runtime.split_input import SplitInput
 from tidemill.spark.engine import Frames
 from tidemill.spark.failures import summary
 from tidemill.spark.frames import arrow_schema, combine, frame_of
+from tidemill.spark.locations import layout_of, source_layout, take_over
 
 #: How often the job is looked at between batches: how late a processing-time timer can be.
 _POLL_SECONDS: Final = 0.05
@@ -50,6 +51,8 @@ class StreamingInput:
         limit = self.configuration.get(ExecutionOptions.EPOCH_MAX_RECORDS)
         self._frames = {chain: frame_of(session, source, limit) for chain, source in sources.items()}
         self.frame = combine(self._frames)
+        uids = {chain: launch.plan.chains[chain].head.uid for chain in self._frames}
+        self.layout = source_layout(self.frame, {uids[chain]: frame for chain, frame in self._frames.items()})
 
     def schemas(self) -> dict[int, bytes]:
         """The Arrow schema of each source, for the workers."""
@@ -78,8 +81,8 @@ class StreamingInput:
             read=splits.read,
         )
 
-    def no_input(self, spark: dict[str, Any] | None, splits: EpochInput) -> EpochInput:
-        """The input of an epoch between two batches, at the positions of the last one."""
+    def no_input(self, spark: dict[str, Any] | None, splits: EpochInput, *, last: bool = False) -> EpochInput:
+        """The input of an epoch between two batches, at the positions of the last one. With ``last`` the job ends."""
         return EpochInput(
             splits=splits.splits,
             frames=Frames(None, tuple(self._frames)),
@@ -87,21 +90,32 @@ class StreamingInput:
             positions=splits.positions,
             spark=spark,
             ended=splits.ended,
+            last=last,
             read=splits.read,
         )
 
 
 def run_streaming_job(
-    inputs: StreamingInput, coordinator: Coordinator, parallelism: JobParallelism, directory: Path, stop: StopSignal
+    inputs: StreamingInput,
+    coordinator: Coordinator,
+    parallelism: JobParallelism,
+    savepoints: Savepoints,
+    directory: Path,
+    stop: StopSignal,
 ) -> None:
     """Run a streaming query from the last committed batch until it ends or the job is stopped."""
     restored = coordinator.open()
+    if restored is not None and restored.finished:
+        return
     location = directory / spark_location(coordinator.lineage)
-    before = former_location(directory, coordinator.lineage, restored)
-    if before is not None:
-        inherit_location(before, location, None if restored is None else restored.spark)
-        forget_locations(directory, coordinator.lineage, before)
-    callback = _Batches(inputs, coordinator, parallelism, location, stop)
+    positions = take_over(
+        directory,
+        coordinator.lineage,
+        restored,
+        inputs.layout,
+        allow_non_restored=inputs.configuration.get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE),
+    )
+    callback = _Batches(inputs, coordinator, parallelism, location, positions, stop)
     query = (
         inputs.frame.writeStream.foreachBatch(callback)
         .option("checkpointLocation", str(location))
@@ -112,6 +126,8 @@ def run_streaming_job(
         with stop.interrupting(query.stop):
             while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
                 if stop.is_set() or callback.error is not None:
+                    break
+                if savepoints.pending and callback.take(savepoints):
                     break
                 if callback.due():
                     callback.run_without_input()
@@ -135,11 +151,14 @@ class _Batches:
         coordinator: Coordinator,
         parallelism: JobParallelism,
         location: Path,
+        positions: dict[str, Any] | None,
         stop: StopSignal,
     ) -> None:
+        """``positions`` are Spark's as of the head manifest, for the query as it is now."""
         self._inputs = inputs
         self._coordinator = coordinator
         self._location = location
+        self._positions = positions
         self._parallelism = parallelism
         self._stop = stop
         self._lock = threading.Lock()
@@ -151,6 +170,7 @@ class _Batches:
             inputs.configuration.get(ExecutionOptions.EPOCH_MAX_RECORDS),
         )
         self.error: BaseException | None = None
+        self._over = False
 
     def due(self) -> bool:
         """Whether a timer, a rescale, or input of sources that are not Spark's waits for an epoch."""
@@ -162,89 +182,60 @@ class _Batches:
             return
         try:
             if self.error is None and self.due():
-                self._coordinator.run_epoch(
-                    self._inputs.no_input(self._coordinator.head.spark, self._splits.next_input())
-                )
+                self._coordinator.run_epoch(self._inputs.no_input(self._positions, self._splits.next_input()))
         except BaseException as error:
             self.error = error
         finally:
             self._lock.release()
 
+    def take(self, savepoints: Savepoints) -> bool:
+        """Begin the savepoints that are asked for, once no batch is being processed; whether the job is over with one.
+
+        Not to be called by Spark's own thread, which a cancelled query waits for.
+        """
+        cancelled = False
+
+        def cancel() -> None:
+            nonlocal cancelled
+            cancelled = True
+
+        with self._lock:
+            try:
+                if self.error is None:
+                    self._over = savepoints.take(self._coordinator.manifests, self._drain, cancel)
+            except BaseException as error:
+                self.error = error
+        if cancelled:
+            self._stop.set()
+        return self._over
+
+    def _drain(self) -> None:
+        self._coordinator.run_epoch(self._inputs.no_input(self._positions, self._splits.end_of_input(), last=True))
+
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:
             with self._lock:
+                if self._over:
+                    raise RuntimeError("nothing runs after the savepoint that a job ends with")
                 self._stop.check()
                 if self.error is not None:
                     raise self.error  # an epoch between the batches has failed: Spark must not take this one as done
                 offsets = (self._location / "offsets" / str(batch_id)).read_text(encoding="utf-8")
-                if should_skip(self._coordinator.head, batch_id, offsets):
+                if should_skip(replace(self._coordinator.head, spark=self._positions), batch_id, offsets):
                     return
-                spark = {"batch_id": batch_id, "offsets": offsets, "lineage": self._coordinator.lineage}
+                spark = {
+                    "batch_id": batch_id,
+                    "offsets": offsets,
+                    "lineage": self._coordinator.lineage,
+                    "sources": layout_of(offsets, self._inputs.layout),
+                }
                 self._coordinator.run_epoch(self._inputs.epoch_input(batch, spark, self._splits.next_input()))
+                self._positions = spark
         except BaseException as error:
-            self.error = error
+            if not self._over:
+                self.error = error
             # Spark matches what we raise against a regular expression that overflows its stack on a long text.
             raise RuntimeError("the epoch failed; its own error is raised by the job") from None
 
     def close(self) -> None:
         self._splits.close()
-
-
-def former_location(directory: Path, lineage: str, restored: Manifest | None) -> Path | None:
-    """The Spark checkpoint location to go on from: that of the last committed batch.
-
-    Where no batch has been committed yet, it is the newest one that an earlier lineage left: it knows where the sources
-    began, and how the first batch was cut.
-    """
-    if restored is not None and restored.spark is not None:
-        return directory / spark_location(restored.spark["lineage"])
-    earlier = earlier_locations(directory, lineage)
-    return earlier[-1] if earlier else None
-
-
-def earlier_locations(directory: Path, lineage: str) -> list[Path]:
-    """The Spark checkpoint locations of earlier lineages, oldest first; those of later ones are their drivers' own."""
-    own = lineage_slot(lineage) or 0
-    found = [
-        (slot, location)
-        for location in (directory / SPARK).glob("*")
-        if (slot := lineage_slot(location.name)) is not None and slot < own
-    ]
-    return [location for _, location in sorted(found)]
-
-
-def forget_locations(directory: Path, lineage: str, needed: Path) -> None:
-    """Remove the Spark checkpoint locations of earlier lineages that no start can go back to.
-
-    The one the head manifest was committed in stays until an epoch of the new lineage is committed.
-    """
-    for location in earlier_locations(directory, lineage):
-        if location != needed:
-            shutil.rmtree(location, ignore_errors=True)
-
-
-def inherit_location(old: Path, new: Path, positions: dict[str, Any] | None) -> None:
-    """Build a lineage's Spark checkpoint location from its predecessor's, up to the committed batch.
-
-    Of a batch that was begun but not committed the offsets are taken over, so that it is cut where it was cut before:
-    were they chosen anew, a job that fails again and again would get a larger batch each time. No commit is forged:
-    where Spark had not logged the batch's commit it replays it, and the batch is skipped by its manifest.
-
-    Sources' own logs are copied last: they are then at least as new as the offsets that refer to them, also if the
-    predecessor still runs.
-    """
-    last = -1 if positions is None else int(positions["batch_id"])
-    new.mkdir(parents=True, exist_ok=True)
-    for name in ("metadata",):
-        if (old / name).exists():
-            shutil.copy2(old / name, new / name)
-    for log, through in (("offsets", last + 1), ("commits", last)):
-        (new / log).mkdir(exist_ok=True)
-        for entry in (old / log).glob("[0-9]*"):
-            if int(entry.name) <= through:
-                shutil.copy2(entry, new / log / entry.name)
-    if positions is not None:
-        # The manifest's own copy is what counts, whatever Spark kept.
-        (new / "offsets" / str(last)).write_text(positions["offsets"], encoding="utf-8")
-    if (old / "sources").exists():
-        shutil.copytree(old / "sources", new / "sources", dirs_exist_ok=True)

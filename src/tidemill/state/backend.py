@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tidemill.common.configuration import Configuration
@@ -26,7 +26,7 @@ from tidemill.datastream.state_descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from tidemill.errors import StateError
+from tidemill.errors import StateError, StateMigrationError
 from tidemill.state.codec_ttl import plain_type
 from tidemill.state.context import KeyContext
 from tidemill.state.key_groups import GroupCache, KeyGroupRange
@@ -37,13 +37,15 @@ from tidemill.state.keyed_states import (
     HeapReducingState,
     HeapValueState,
 )
+from tidemill.state.replacing import replacing_groups, without_replaced
 from tidemill.state.sections import TIMER_SHAPE, StateShape, check_types, read_rows, write_rows
 from tidemill.state.stable_hash import stable_hash
-from tidemill.state.state_file import Section
+from tidemill.state.state_file import GROUP_COLUMN, Section
 from tidemill.state.tables import Table
 from tidemill.state.timers import Timers
 from tidemill.state.ttl import expires, expiring_state
 from tidemill.state.ttl_declared import OperatorTime, StandingTime
+from tidemill.state.undo import UndoLog
 
 EVENT_TIMERS = "__timers_event"
 PROCESSING_TIMERS = "__timers_processing"
@@ -97,12 +99,17 @@ class KeyedStateBackend(ABC):
         self._group_of = GroupCache(place.max_parallelism)
         self._states: dict[str, tuple[StateDescriptor, Any]] = {}
         self._unclaimed: dict[str, list[Section]] = {}
+        #: States that a migration changed, with the first key group that has not been written again since.
+        self._migrating: dict[str, int] = {}
+        #: Of these, the key groups that the delta of this epoch holds whole.
+        self._replacing: dict[str, list[tuple[int, int]]] = {}
         #: Whether a state may hold objects that user code can change after it has read or written them.
         self.mutable = False
         #: The clock of states with a time to live: the operator itself, once there is one.
         self.time: OperatorTime = StandingTime()
         #: Whether a state's time to live goes by event time.
         self.event_time_ttl = False
+        self._undo: UndoLog | None = None
         # checkpointed
         self._tables: dict[str, Table] = {}
         self._shapes: dict[str, StateShape] = {}
@@ -165,6 +172,12 @@ class KeyedStateBackend(ABC):
         aggregate = descriptor.get_agg_function()
         return self._register(descriptor, lambda table: HeapAggregatingState(self.context, table, aggregate))
 
+    def note_changes_in(self, undo: UndoLog) -> None:
+        """Let calls of the user function be taken back; must come before any state is registered."""
+        self._undo = undo
+        undo.watch_timers(self.event_timers)
+        undo.watch_timers(self.processing_timers)
+
     def keys(self, state: str, namespace: Any = None) -> Iterator[Any]:
         """The keys that have a value in a state. The order (by key group, then by stable hash) does not depend on the
         worker's history."""
@@ -192,6 +205,8 @@ class KeyedStateBackend(ABC):
 
     def begin_epoch(self) -> None:
         """Get all states ready for a new epoch; what the last one changed must be folded or discarded."""
+        for name in list(self._migrating):
+            self._rewrite(name)
         for _, state in self._states.values():
             state.begin_epoch()
 
@@ -207,18 +222,20 @@ class KeyedStateBackend(ABC):
         """The last delta is committed, by the manifest that ``version`` names: make it the base."""
         for table in self._all_tables():
             table.fold()
+        self._replacing.clear()
 
     def discard(self) -> None:
         """The last epoch did not count: go back to the base."""
         for table in self._all_tables():
             table.discard()
+        self._migrating.update({name: spans[0][0] for name, spans in self._replacing.items()})
+        self._replacing.clear()
 
     def load(self, section: Section) -> None:
         """Apply one section of committed state; sections must come oldest first."""
-        if section.state == EVENT_TIMERS:
-            self._load(self.event_timers, section, None)
-        elif section.state == PROCESSING_TIMERS:
-            self._load(self.processing_timers, section, None)
+        if section.state in (EVENT_TIMERS, PROCESSING_TIMERS):
+            check_types(section, TIMER_SHAPE.with_key(self._key_type), self._where)
+            self._load(self.event_timers if section.state == EVENT_TIMERS else self.processing_timers, section, None)
         elif section.state in self._tables:
             self._load(self._tables[section.state], section, self._shapes[section.state])
         else:
@@ -244,6 +261,10 @@ class KeyedStateBackend(ABC):
         """Number of committed entries, over all states and timers."""
         return sum(table.entries() for table in self._all_tables())
 
+    def declared(self) -> dict[str, StateShape]:
+        """The registered states by name: how the program declares them."""
+        return dict(self._shapes)
+
     def state_names(self) -> list[str]:
         """The names of the registered states."""
         return list(self._states)
@@ -268,20 +289,36 @@ class KeyedStateBackend(ABC):
         self._tables[descriptor.name] = table
         self.mutable = self.mutable or not immutable_type(_entry_type(descriptor))
         self._shapes[descriptor.name] = shape
-        stored = self._unclaimed.pop(descriptor.name, ())
+        stored = without_replaced(self._unclaimed.pop(descriptor.name, ()))
+        migrated: list[int] = []  # the first group of each section
         for section in stored:  # before any value is read
             kind = section.schema.get("types", {}).get("kind")
             if section.kind != table.kind or (kind is not None and kind != descriptor.kind):
-                raise StateError(
+                raise StateMigrationError(
                     f"{self._where}: state {descriptor.name!r} is stored as {kind or section.kind} state, "
                     f"but the program now declares it as {descriptor.kind} state; give it another name"
                 )
-            check_types(section, shape, self._where)
+            changes = check_types(section, shape, self._where)
+            if any(change.migration for change in changes.values()):
+                migrated.append(int(section.table.column(GROUP_COLUMN).to_numpy().min()))
         for section in stored:
             self._load(table, section, shape)
+        if migrated:
+            self._migrating[descriptor.name] = min(migrated)
+            self._rewrite(descriptor.name)
         state = build(table)
+        if self._undo is not None:
+            self._undo.watch_state(state)
         self._states[descriptor.name] = (descriptor, state)
         return state
+
+    def _rewrite(self, name: str) -> None:
+        """Let this epoch's delta hold the next part of a migrated state whole, so that older sections do not count."""
+        first = self._migrating.pop(name)
+        last = self._tables[name].rewrite(first)
+        self._replacing.setdefault(name, []).append((first, self.groups.last if last is None else last))
+        if last is not None:
+            self._migrating[name] = last + 1
 
     def _load(self, table: Any, section: Section, shape: StateShape | None) -> None:
         for part in self._slices(section):
@@ -302,7 +339,10 @@ class KeyedStateBackend(ABC):
         for name, table in self._tables.items():
             rows = export(table)
             if rows is not None:
-                sections.append(write_rows(self.operator, name, self._shapes[name], rows, self._group_of, self._where))
+                section = write_rows(self.operator, name, self._shapes[name], rows, self._group_of, self._where)
+                if name in self._replacing:
+                    section = replace(section, schema={**section.schema, **replacing_groups(self._replacing[name])})
+                sections.append(section)
         timers = ((EVENT_TIMERS, self.event_timers), (PROCESSING_TIMERS, self.processing_timers))
         for name, queue in timers:
             rows = export(queue)

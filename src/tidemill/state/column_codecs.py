@@ -42,7 +42,7 @@ from tidemill.common.typeinfo import (
 from tidemill.errors import SerializationError
 from tidemill.state.class_names import is_plain_dataclass, register_class
 from tidemill.state.codec_any import AnyCodec
-from tidemill.state.codec_base import ColumnCodec, codec_from_description
+from tidemill.state.codec_base import ColumnCodec, Loading, codec_from_description
 from tidemill.state.codec_basic import (
     BigDecimalCodec,
     BigIntCodec,
@@ -108,15 +108,24 @@ def encode_column(name: str, codec: ColumnCodec, values: list[Any]) -> tuple[Any
 
 
 def decode_column(
-    field: Any, column: Any, *, declared: ColumnCodec | None = None, allow_pickle: bool = True
+    field: Any,
+    column: Any,
+    *,
+    declared: ColumnCodec | None = None,
+    allow_pickle: bool = True,
+    loading: Loading | None = None,
 ) -> list[Any]:
     """The values of a column (an array or a chunked one) by what the metadata of its field says.
 
     ``declared`` lends its classes, for those that no module leads to. With ``allow_pickle=False`` no code of the file's
-    choice runs: pickled values are refused, and no module is imported. Raises :class:`SerializationError`.
+    choice runs: pickled values are refused, and no module is imported. ``loading`` says all this at once. Raises
+    :class:`SerializationError`.
     """
     codec = codec_from_description(
-        column_description(field), allow_pickle=allow_pickle, classes=declared.classes() if declared else None
+        column_description(field),
+        allow_pickle=allow_pickle,
+        classes=declared.classes() if declared else None,
+        loading=loading,
     )
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     values: list[Any] = []

@@ -78,6 +78,12 @@ class _SingleValue(_Bound):
             copied = self._reads[key] = self._table.detached(value)
         return copied
 
+    def _put(self, value: Any) -> None:
+        if value is MISSING:
+            self.clear()
+        else:
+            self._overlay[self._context.key] = value
+
     def clear(self) -> None:
         """Remove the value of the current key."""
         key = self._context.key
@@ -136,6 +142,16 @@ class HeapReducingState(_SingleValue, ReducingState[Any]):
         current = self._get()
         self._overlay[self._context.key] = value if current is MISSING else self._reduce(current, value)
 
+    def add_all(self, values: Iterable[Any]) -> None:
+        """As :meth:`add`, for several values of the current key."""
+        reduced, reduce = self._get(), self._reduce
+        for value in values:
+            if value is None or reduced is MISSING:
+                reduced = MISSING if value is None else value
+            else:
+                reduced = reduce(reduced, value)
+        self._put(reduced)
+
     def add_each(self, keys: Iterable[Any], values: Iterable[Any]) -> list[Any]:
         """As :meth:`add`, one value for each key; returns the keys that this epoch had not put here before."""
         context, overlay, reduce = self._context, self._overlay, self._reduce
@@ -176,6 +192,18 @@ class HeapAggregatingState(_SingleValue, AggregatingState[Any, Any]):
         if accumulator is MISSING:
             accumulator = self._aggregate.create_accumulator()
         self._overlay[self._context.key] = self._aggregate.add(value, accumulator)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """As :meth:`add`, for several values of the current key."""
+        accumulator, add = self._get(), self._aggregate.add
+        for value in values:
+            if value is None:
+                accumulator = MISSING
+            else:
+                if accumulator is MISSING:
+                    accumulator = self._aggregate.create_accumulator()
+                accumulator = add(value, accumulator)
+        self._put(accumulator)
 
     def add_each(self, keys: Iterable[Any], values: Iterable[Any]) -> list[Any]:
         """As :meth:`add`, one value for each key; returns the keys that this epoch had not put here before."""
@@ -242,9 +270,17 @@ class HeapListState(_Bound, ListState[Any]):
             change.items.append(value)
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Append several elements."""
+        """Append several elements: none if one of them is None."""
+        items = []
         for value in values:
-            self.add(value)
+            if value is None:
+                raise ValueError("None cannot be added to a list state")
+            items.append(value)
+        change = self._overlay.get(self._context.key)
+        if change is not None:
+            change.items += items
+        elif items:
+            self._overlay[self._context.key] = ListChange(False, items)
 
     def add_each(self, keys: Iterable[Any], values: Iterable[Any]) -> list[Any]:
         """As :meth:`add`, one element for each key; returns the keys that this epoch had not put here before."""

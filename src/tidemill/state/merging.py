@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.errors import SerializationError, StateError, StateMigrationError
 from tidemill.state.codec_ttl import TtlCodec
 from tidemill.state.column_codecs import (
     AnyCodec,
@@ -20,6 +23,7 @@ from tidemill.state.column_codecs import (
 )
 from tidemill.state.key_groups import GroupCache
 from tidemill.state.operator_state import is_operator_state
+from tidemill.state.replacing import REPLACES, with_replaced, without_replaced
 from tidemill.state.sections import StateShape, read_rows, write_rows
 from tidemill.state.state_file import Section
 from tidemill.state.tables import DELETE, ListTable, MapTable, Rows, Table, ValueTable
@@ -27,6 +31,11 @@ from tidemill.state.timers import merge_timer_rows
 from tidemill.state.ttl_declared import stored_ttl
 from tidemill.state.ttl_merge import CommittedTimes, drop_expired_columns, drop_expired_rows, horizon_of
 from tidemill.state.ttl_rows import fit_times
+
+log = logging.getLogger(__name__)
+
+#: More than any operator has.
+_ALL_GROUPS: Final = (0, 0xFFFF)
 
 _TABLES: dict[str, type[Table]] = {"value": ValueTable, "list": ListTable, "map": MapTable}
 
@@ -36,37 +45,72 @@ def merge_sections(
     max_parallelism: Mapping[str, int],
     keep_deletes: bool,
     times: CommittedTimes | None = None,
+    groups: Mapping[str, tuple[int, int]] | None = None,
 ) -> list[Section]:
     """One section per state, equal in effect to all given ones in their order (oldest first).
 
     With ``keep_deletes`` False nothing older lies below: tombstones, and appends to nothing, become plain entries. With
-    ``times``, entries are left out whose time to live is over.
+    ``times``, entries are left out whose time to live is over. ``groups`` are the key groups that the merge is about,
+    by operator, where it is not about all.
+
+    Several sections of a state whose values only the program could read stay as they are: they are of classes that are
+    gone, or of types that do not become one another.
     """
     grouped: dict[tuple[str, str], list[Section]] = {}
     for section in sections:
         grouped.setdefault((section.operator, section.state), []).append(section)
     merged = []
     for (operator, state), parts in grouped.items():
-        kind = parts[-1].kind
-        ttl = stored_ttl(parts[-1].schema)
-        horizon = horizon_of(ttl, operator, times)
-        columnar = merge_columns(parts, keep_deletes) if kind == "value" else None
-        if columnar is not None:
-            if horizon is not None:
-                columnar = drop_expired_columns(columnar, horizon, keep_deletes=keep_deletes)
-            if columnar.num_rows:
-                merged.append(Section(operator, state, kind, parts[-1].schema, columnar))
+        below = (groups or {}).get(operator, _ALL_GROUPS) if keep_deletes else None
+        schema = with_replaced(parts[-1].schema, [part.schema for part in parts], below)
+        left = without_replaced(parts)
+        try:
+            found = _merged(operator, state, left, max_parallelism, keep_deletes, times)
+        except (SerializationError, StateError) as error:
+            log.info("state %r of the operator with uid %s is not merged: %s", state, operator, error)
+            about = (groups or {}).get(operator, _ALL_GROUPS)
+            merged += [replace(part, schema=with_replaced(part.schema, [part.schema], about)) for part in left]
             continue
-        alike = [part for part in parts if part.kind == kind]
-        types = parts[-1].schema.get("types")
-        rows = _merge(kind, [_rows_of(part, types, ttl) for part in alike], keep_deletes)
-        if rows is not None and horizon is not None:
-            rows = drop_expired_rows(kind, rows, horizon, keep_deletes=keep_deletes)
-        if rows is not None:
-            shape = _shape_of(kind, alike)
-            group_of = GroupCache(1 if is_operator_state(parts[-1]) else max_parallelism[operator])
-            merged.append(write_rows(operator, state, shape, rows, group_of, f"operator with uid {operator}"))
+        if found is not None:
+            merged.append(replace(found, schema=schema))
     return merged
+
+
+def _merged(
+    operator: str,
+    state: str,
+    parts: list[Section],
+    max_parallelism: Mapping[str, int],
+    keep_deletes: bool,
+    times: CommittedTimes | None,
+) -> Section | None:
+    """The parts of one state as one section; None if nothing is left. Raises where values cannot be read."""
+    if not parts:
+        return None
+    if any(REPLACES in part.schema for part in parts) and any(_types(part) != _types(parts[-1]) for part in parts):
+        # Some subtasks have migrated their part of the state and others not yet: only the program knows how.
+        raise StateMigrationError("a migration by the program is not done yet")
+    kind = parts[-1].kind
+    ttl = stored_ttl(parts[-1].schema)
+    horizon = horizon_of(ttl, operator, times)
+    columnar = merge_columns(parts, keep_deletes) if kind == "value" else None
+    if columnar is not None:
+        if horizon is not None:
+            columnar = drop_expired_columns(columnar, horizon, keep_deletes=keep_deletes)
+        return Section(operator, state, kind, parts[-1].schema, columnar) if columnar.num_rows else None
+    alike = [part for part in parts if part.kind == kind]
+    types = parts[-1].schema.get("types")
+    rows = _merge(kind, [_rows_of(part, types, ttl) for part in alike], keep_deletes)
+    if rows is not None and horizon is not None:
+        rows = drop_expired_rows(kind, rows, horizon, keep_deletes=keep_deletes)
+    if rows is None:
+        return None
+    group_of = GroupCache(1 if is_operator_state(parts[-1]) else max_parallelism[operator])
+    return write_rows(operator, state, _shape_of(kind, alike), rows, group_of, f"operator with uid {operator}")
+
+
+def _types(part: Section) -> Any:
+    return part.schema.get("types")
 
 
 def merge_columns(parts: list[Section], keep_deletes: bool) -> pa.Table | None:

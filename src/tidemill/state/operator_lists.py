@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -106,6 +106,15 @@ class OperatorListState(ListState[Any]):
     def entries(self) -> int:
         """Number of elements held."""
         return len(self.own) + (0 if self._restored is None else len(self._restored) - self._restored_own)
+
+    def undo_point(self) -> Callable[[], None]:
+        """A function that makes the list what it is now; elements changed in place stay so."""
+        own, restored = list(self.own), self._restored
+
+        def restore() -> None:
+            self.own, self._restored = own, restored
+
+        return restore
 
     def export_delta(self, rows: Rows, subtask: int) -> None:
         """Add what changed since the last fold."""

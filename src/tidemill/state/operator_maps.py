@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 from tidemill.datastream.state import BroadcastState, ReadOnlyBroadcastState
@@ -86,6 +86,16 @@ class OperatorMapState(BroadcastState[Any, Any]):
         self._moved.clear()
         self._entries.clear()
         self._reads.clear()
+
+    def undo_point(self) -> Callable[[], None]:
+        """A function that makes the map what it is now."""
+        cleared, touched, moved, entries = self._cleared, dict(self._touched), set(self._moved), dict(self._entries)
+
+        def restore() -> None:
+            self._cleared, self._touched, self._moved, self._entries = cleared, touched, moved, entries
+            self._reads.clear()
+
+        return restore
 
     def begin_epoch(self) -> None:
         """Forget the copies that were handed out for reading."""

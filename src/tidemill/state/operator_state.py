@@ -19,15 +19,17 @@ from typing import Any, Final
 from tidemill.common.typeinfo import Types
 from tidemill.datastream.state import OperatorStateStore
 from tidemill.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
-from tidemill.errors import StateError
+from tidemill.errors import StateError, StateMigrationError
 from tidemill.state.column_codecs import codec_for
 from tidemill.state.key_groups import GroupCache
 from tidemill.state.operator_lists import OperatorListState
 from tidemill.state.operator_maps import OperatorMapState
 from tidemill.state.redistribution import copied_from, dealt, given_up, union
+from tidemill.state.replacing import replacing_subtasks, without_replaced
 from tidemill.state.sections import StateShape, check_types, read_rows, write_rows
 from tidemill.state.state_file import Section
 from tidemill.state.tables import DELETE, PUT, ListTable, MapTable, Rows, Table, ValueTable
+from tidemill.state.undo import UndoLog
 
 __all__ = [
     "BROADCAST",
@@ -74,13 +76,17 @@ def stored_name(mode: str, name: str) -> str:
 
 @dataclass
 class _Registered:
-    """A state with how it was declared; ``gone`` are former subtasks whose entries this one still has to delete."""
+    """A state with how it was declared; ``gone`` are former subtasks whose entries this one still has to delete.
+
+    ``migrated``: no delta that holds the state whole, after a migration, has been committed yet.
+    """
 
     mode: str
     state: OperatorState
     shape: StateShape
     descriptor: StateDescriptor | None
     gone: list[int]
+    migrated: bool = False
 
 
 class OperatorStateBackend(OperatorStateStore):
@@ -152,6 +158,11 @@ class OperatorStateBackend(OperatorStateStore):
             if isinstance(registered.state, OperatorMapState):
                 registered.state.begin_epoch()
 
+    def note_changes_in(self, undo: UndoLog) -> None:
+        """A call begins: note how all states are now. The cost is that of their number of elements and entries."""
+        for registered in self._states.values():
+            undo.note(registered.state.undo_point())
+
     def export_delta(self) -> list[Section]:
         """What changed since the last fold, one section per state that changed."""
         if self._former_parallelism() not in (None, self._parallelism):
@@ -162,7 +173,11 @@ class OperatorStateBackend(OperatorStateStore):
             for former in registered.gone:
                 registered.state.export_removal(rows, former)
             registered.state.export_delta(rows, self._subtask)
-            sections += self._section(name, registered.shape, rows)
+            shape = registered.shape
+            if registered.migrated:
+                whole = replacing_subtasks([self._subtask, *registered.gone])
+                shape = replace(shape, schema={**shape.schema, **whole})
+            sections += self._section(name, shape, rows)
         return [*sections, *self._export_layout()]
 
     def export_all(self) -> list[Section]:
@@ -182,8 +197,13 @@ class OperatorStateBackend(OperatorStateStore):
         for registered in self._states.values():
             registered.state.fold()
             registered.gone.clear()
+            registered.migrated = False
         self._layout.replay(self._layout_change())
         self._layout.fold()
+
+    def declared(self) -> dict[str, StateShape]:
+        """The registered states by their name in storage: how the program declares them."""
+        return {name: registered.shape for name, registered in self._states.items()}
 
     def entries(self) -> int:
         """Number of elements and entries held, over all states."""
@@ -229,21 +249,23 @@ class OperatorStateBackend(OperatorStateStore):
     def _claim(self, name: str, mode: str, shape: StateShape, descriptor: StateDescriptor | None) -> _Registered:
         """Make a state of what is stored under a name, which may be nothing."""
         table = _TABLES[shape.kind]()
-        sections = self._unclaimed.pop(name, ())
+        sections = without_replaced(self._unclaimed.pop(name, ()))
+        migrated = False
         for section in sections:  # before any value is read
             found = section.schema[OPERATOR_STATE]
             if found != mode:
-                raise StateError(
+                raise StateMigrationError(
                     f"{self._where}: operator state {name.partition(':')[2]!r} is stored as {found} state, but the "
                     f"program now registers it as {mode} state; give it another name"
                 )
-            check_types(section, shape, self._where)
+            changes = check_types(section, shape, self._where)
+            migrated = migrated or any(change.migration for change in changes.values())
         for section in sections:
             table.load(read_rows(section, shape))
         rows = table.export_all() or Rows()
-        state = self._broadcast_of(rows) if mode == BROADCAST else self._list_of(rows, mode)
+        state = self._broadcast_of(rows, migrated) if mode == BROADCAST else self._list_of(rows, mode, migrated)
         gone = given_up(set(rows.keys), self._subtask, self._parallelism)
-        registered = self._states[name] = _Registered(mode, state, shape, descriptor, gone)
+        registered = self._states[name] = _Registered(mode, state, shape, descriptor, gone, migrated)
         return registered
 
     def _claim_all(self) -> None:
@@ -253,18 +275,20 @@ class OperatorStateBackend(OperatorStateStore):
             shape = StateShape(last.kind, unknown, unknown, unknown, schema=last.schema)
             self._claim(name, last.schema[OPERATOR_STATE], shape, None)
 
-    def _list_of(self, rows: Rows, mode: str) -> OperatorListState:
+    def _list_of(self, rows: Rows, mode: str, migrated: bool) -> OperatorListState:
         stored = dict(zip(rows.keys, rows.values, strict=True))
         parts = dealt(stored, self._former_parallelism() or self._parallelism, self._parallelism)
         everybodys = union(stored) if mode == UNION and stored else None
-        return OperatorListState(parts[self._subtask], stored.get(self._subtask, ()), everybodys)
+        mine = parts[self._subtask]
+        # What was migrated is written again as a whole; where nothing is left, what is stored must still be deleted.
+        return OperatorListState(mine, () if migrated and mine else stored.get(self._subtask, ()), everybodys)
 
-    def _broadcast_of(self, rows: Rows) -> OperatorMapState:
+    def _broadcast_of(self, rows: Rows, migrated: bool) -> OperatorMapState:
         stored: dict[int, dict[Any, Any]] = {}
         for subtask, key, value in zip(rows.keys, rows.user_keys, rows.values, strict=True):
             stored.setdefault(subtask, {})[key] = value
         former = self._former_parallelism() or self._parallelism
-        mine = stored.get(self._subtask, {}) if self._subtask < former else None
+        mine = stored.get(self._subtask, {}) if self._subtask < former and not migrated else None
         return OperatorMapState(stored.get(copied_from(self._subtask, former), {}), mine)
 
     # --- at which parallelism

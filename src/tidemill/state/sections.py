@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,16 +11,20 @@ import pyarrow as pa
 
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
-from tidemill.errors import SerializationError, StateError, TypeMismatchError
+from tidemill.errors import SerializationError, StateError, StateMigrationError, TypeMismatchError
 from tidemill.state.canonical_key import canonical_keys
 from tidemill.state.codec_ttl import Stamped, StampedTypeInfo, plain_type
 from tidemill.state.column_codecs import ColumnCodec, ListCodec, codec_for, decode_column, encode_column
 from tidemill.state.key_groups import GroupCache
+from tidemill.state.plain_values import plain_loading, shown
 from tidemill.state.serializers import Convert, Incompatible, StateTypes, compatibility, parse_snapshot, type_text
 from tidemill.state.state_file import Section
 from tidemill.state.tables import Rows
 from tidemill.state.ttl_declared import SCHEMA_KEY, DeclaredTtl, stored_ttl
 from tidemill.state.ttl_rows import fit_times
+
+#: A program's own migrations of a state, by the text of the type that they take values of.
+Migrations = Mapping[str, Callable[[Any], Any]]
 
 _KINDS = {"value": "value", "reducing": "value", "aggregating": "value", "list": "list", "map": "map"}
 
@@ -30,6 +35,7 @@ class StateShape:
 
     ``types`` are the declared ones, None where nothing is declared (a merge). ``schema`` goes into every section: plain
     JSON data, of which ``types`` is their snapshot. ``ttl`` is the time to live of the entries, if they have one.
+    ``migrations`` are the program's own, by the text of the type that they take values of.
     """
 
     kind: str
@@ -39,10 +45,16 @@ class StateShape:
     types: StateTypes | None = None
     schema: dict[str, Any] = field(default_factory=dict, hash=False)
     ttl: DeclaredTtl | None = None
+    migrations: Migrations = field(default_factory=dict, hash=False, compare=False)
 
     @classmethod
     def of(cls, descriptor: StateDescriptor, key_type: TypeInformation | None) -> StateShape:
         """The shape a descriptor asks for."""
+        shape = cls._of(descriptor, key_type)
+        return replace(shape, migrations=_migrations(descriptor, shape)) if descriptor.migrations else shape
+
+    @classmethod
+    def _of(cls, descriptor: StateDescriptor, key_type: TypeInformation | None) -> StateShape:
         key = codec_for(key_type)
         if isinstance(descriptor, MapStateDescriptor):
             value, user_key = descriptor.value_type_info, descriptor.key_type_info
@@ -96,29 +108,48 @@ def write_rows(operator: str, state: str, shape: StateShape, rows: Rows, group_o
 def check_types(section: Section, shape: StateShape, where: str) -> dict[str, Convert]:
     """What must be done to the stored values of each column before a program with these declared types can use them.
 
-    Looks at the types alone, not at any value. Raises :class:`StateError` that names both types if they do not fit.
+    Looks at the types alone, not at any value. Raises :class:`StateMigrationError` that names both types if
+    they do not fit.
     """
     if shape.types is None:
         return {}
-    return type_changes(section, shape.types.snapshot(), where)
+    return type_changes(section, shape.types.snapshot(), where, shape.migrations)
 
 
-def type_changes(section: Section, declared: dict[str, Any] | None, where: str) -> dict[str, Convert]:
+def type_changes(
+    section: Section, declared: dict[str, Any] | None, where: str, migrations: Migrations | None = None
+) -> dict[str, Convert]:
     """As :func:`check_types`, for types that are known by their snapshot only."""
     changes = {}
+    # Operator state is stored under a name with a prefix.
+    name = section.state.partition(":")[2] if "operator_state" in section.schema else section.state
     stored, wanted = parse_snapshot(section.schema.get("types")), parse_snapshot(declared)
     for column in stored.keys() & wanted.keys():
+        own = migrations.get(type_text(stored[column])) if migrations and column == "value" else None
+        if own is not None:
+            what = f"{where}: the migration of state {name!r} from {type_text(stored[column])}"
+            changes[column] = Convert(_migrating(own, what), check=True, migration=True)
+            continue
         found = compatibility(stored[column], wanted[column], is_key=column != "value")
         if isinstance(found, Incompatible):
-            what = {"key": "keys", "user_key": "map keys", "value": "values"}[column]
-            raise StateError(
-                f"{where}: state {section.state!r} is stored with {what} of type {type_text(stored[column])}, but the "
-                f"program declares {type_text(wanted[column])}, and what is stored cannot be converted ({found.reason})"
-                ". Declare the stored type again, or give the state another name to start it empty"
+            raise StateMigrationError(
+                f"{where}: state {name!r} "
+                f"{refusal(column, type_text(stored[column]), type_text(wanted[column]), found.reason)}"
             )
         if isinstance(found, Convert) and (found.apply is not None or found.check):
             changes[column] = found
     return changes
+
+
+def refusal(column: str, stored: str, declared: str, reason: str) -> str:
+    """Why a state cannot be restored: the stored and the declared type of a column side by side, and what to do."""
+    what = {"key": "keys", "user_key": "map keys", "value": "values"}[column]
+    own = ", register a migration with migrate_from() of its descriptor" if column == "value" else ""
+    return (
+        f"is stored with {what} of another type than the program declares, and they cannot be converted: {reason}\n"
+        f"    stored:   {stored}\n    declared: {declared}\n"
+        f"Declare the stored type again{own}, or give the state another name to start it empty"
+    )
 
 
 def read_rows(section: Section, shape: StateShape | None = None, as_types: dict[str, Any] | None = None) -> Rows:
@@ -130,13 +161,17 @@ def read_rows(section: Section, shape: StateShape | None = None, as_types: dict[
     """
     table = section.table
     declared = {} if shape is None else {"key": shape.key, "value": shape.value, "user_key": shape.user_key}
+    where = f"operator with uid {section.operator}"
+    changes = type_changes(section, as_types, where) if shape is None else check_types(section, shape, where)
     columns: dict[str, Any] = {}
     for name in ("key", "namespace", "user_key", "value"):
         index = table.schema.get_field_index(name)
         if index >= 0:
-            columns[name] = decode_column(table.schema.field(index), table.column(index), declared=declared.get(name))
-    where = f"operator with uid {section.operator}"
-    changes = type_changes(section, as_types, where) if shape is None else check_types(section, shape, where)
+            # The class that a migration takes values of may be gone, or be another by now.
+            plain = plain_loading(allow_pickle=True) if name in changes and changes[name].migration else None
+            columns[name] = decode_column(
+                table.schema.field(index), table.column(index), declared=declared.get(name), loading=plain
+            )
     for name, change in changes.items():
         declared_type = None if shape is None or shape.types is None else shape.types.of(name)
         try:
@@ -144,6 +179,11 @@ def read_rows(section: Section, shape: StateShape | None = None, as_types: dict[
                 columns[name], change, declared_type, is_list=section.kind == "list" and name == "value"
             )
         except TypeMismatchError as error:
+            if change.migration:
+                raise StateError(
+                    f"{where}: the migration of state {section.state!r} returned a value that is not of the type the "
+                    f"program declares for it: {error}"
+                ) from error
             raise StateError(
                 f"{where}: state {section.state!r} holds a value that is not of the type the program now declares for "
                 f"it: {error} Give the state another name, or declare no type"
@@ -175,6 +215,32 @@ def _changed(values: list[Any], change: Convert, declared: TypeInformation | Non
     if change.check and declared is not None:
         declared.validator()([value for value in values if value is not None])
     return values
+
+
+def _migrating(function: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
+    def migrate(value: Any) -> Any:
+        value = shown(value)
+        try:
+            return function(value)
+        except Exception as error:
+            raise StateError(f"{what} failed with {type(error).__name__}: {error}; the value was {value!r}") from error
+
+    return migrate
+
+
+def _migrations(descriptor: StateDescriptor, shape: StateShape) -> Migrations:
+    """The migrations of a descriptor by the text of the type they take."""
+    found = {}
+    declared = "" if shape.types is None else type_text(shape.types.value.describe())
+    for stored, function in descriptor.migrations:
+        text = stored if isinstance(stored, str) else type_text(stored.describe())
+        if text == declared:
+            raise StateError(
+                f"state {descriptor.name!r}: a migration from {text} to the same type would be done to new values too. "
+                "Give the state another name, and copy what the old one holds"
+            )
+        found[text] = function
+    return found
 
 
 def _ttl_of(value_type: TypeInformation) -> DeclaredTtl | None:

@@ -14,6 +14,8 @@ What is compatible loses nothing:
   whose new fields are None. Not in keys: a field less could make two keys one, and a field more moves a key to another
   group;
 - a type declared where there was none: then every stored value is checked against it.
+
+For anything else a program can register a function (:meth:`StateDescriptor.migrate_from`), which has precedence.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidemill.common.typeinfo import TypeInformation
@@ -48,6 +50,8 @@ _Description = Mapping[str, Any]
 
 _INTEGERS: Final = ("BYTE", "SHORT", "INT", "LONG", "BIG_INT")
 _FLOATS: Final = ("FLOAT", "DOUBLE")
+#: Basic types whose values may be None, so that OPTIONAL of one is the type itself.
+_NULLABLE: Final = ("STRING", "BIG_INT", "BIG_DEC", "INSTANT")
 _BYTE: Final = {"kind": "basic", "name": "BYTE"}
 
 
@@ -61,10 +65,12 @@ class Convert:
     """Stored values can be used. ``apply`` turns one into a value of the declared type; None if it is one already.
 
     ``check``: the stored type is unknown, at least in part, so each value must be validated against the declared type.
+    ``migration``: ``apply`` is the program's own, and takes plain data.
     """
 
     apply: Converter | None = None
     check: bool = False
+    migration: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,8 @@ def compatibility(stored: _Description, declared: _Description, *, is_key: bool 
         return Convert(check=True)
     if declared["kind"] == "optional" and stored["kind"] != "optional":
         return _inside(compatibility(stored, declared["element"], is_key=is_key))
+    if stored["kind"] == "optional" and declared.get("name") in _NULLABLE:
+        return _inside(compatibility(stored["element"], declared, is_key=is_key))
     if stored["kind"] != declared["kind"]:
         return _cannot(stored, declared)
     return _RULES.get(stored["kind"], _fixed)(stored, declared, is_key)
@@ -296,8 +304,8 @@ def _class(stored: _Description, declared: _Description, is_key: bool) -> Compat
         changed = {name: f(getattr(value, name)) for name, f in converters.items() if getattr(value, name) is not None}
         if not dataclasses.is_dataclass(value):
             return value._replace(**changed)
-        for name, field in changed.items():
-            object.__setattr__(value, name, field)
+        for name, made in changed.items():
+            object.__setattr__(value, name, made)
         return value
 
     return Convert(convert, check)

@@ -177,6 +177,19 @@ class Table:
             layer.overlay.clear()
             layer.reads.clear()
 
+    def rewrite(self, first_group: int) -> int | None:
+        """Take committed entries for changes of this epoch, so that its delta holds them: those of whole key groups,
+        from a group on, not too many for the memory. Returns the last of these groups, None if there are no more.
+
+        The epoch must not have changed any of them.
+        """
+        rows = self.export_all()
+        if rows is not None:
+            self.replay(rows)
+            for layer in self._touched.values():
+                self._detach(layer.overlay)
+        return None
+
     def keys(self, namespace: Any) -> Iterator[Any]:
         """Keys with a value in a namespace, as the current epoch sees them."""
         layer = self._layers.get(namespace) or self._new_layer(namespace)

@@ -13,7 +13,7 @@ live holds for what is stored too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidemill.datastream.state_descriptors import (
     AggregatingStateDescriptor,
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from tidemill.state.state_file import Section
 
 __all__ = ["expires", "expiring_state"]
+
+D = TypeVar("D", bound=StateDescriptor)
 
 #: Entries of a state that are looked at with each epoch: a fraction of a millisecond in memory, a few on local disk.
 PER_EPOCH = 1000
@@ -89,17 +91,27 @@ def expiring_state(backend: KeyedStateBackend, descriptor: StateDescriptor, stor
 
 def _decorated(backend: KeyedStateBackend, descriptor: StateDescriptor, ttl: DeclaredTtl) -> TtlState:
     name = descriptor.name
+    stored: Any
     if isinstance(descriptor, MapStateDescriptor):
         values = StampedTypeInfo(descriptor.value_type_info, ttl)
-        return TtlMapState(backend.map_state(MapStateDescriptor(name, descriptor.key_type_info, values)), ttl)
+        stored = _like(descriptor, MapStateDescriptor(name, descriptor.key_type_info, values))
+        return TtlMapState(backend.map_state(stored), ttl)
     if isinstance(descriptor, ListStateDescriptor):
-        elements = StampedTypeInfo(descriptor.elem_type_info, ttl)
-        return TtlListState(backend.list_state(ListStateDescriptor(name, elements)), ttl)
+        stored = _like(descriptor, ListStateDescriptor(name, StampedTypeInfo(descriptor.elem_type_info, ttl)))
+        return TtlListState(backend.list_state(stored), ttl)
     stamped = StampedTypeInfo(descriptor.type_info, ttl)
     if isinstance(descriptor, ReducingStateDescriptor):
         reduce = descriptor.get_reduce_function().reduce
-        return TtlReducingState(backend.value_state(_StampedReducing(name, stamped)), ttl, reduce)
+        return TtlReducingState(backend.value_state(_like(descriptor, _StampedReducing(name, stamped))), ttl, reduce)
     if isinstance(descriptor, AggregatingStateDescriptor):
         aggregate = descriptor.get_agg_function()
-        return TtlAggregatingState(backend.value_state(_StampedAggregating(name, stamped)), ttl, aggregate)
-    return TtlValueState(backend.value_state(ValueStateDescriptor(name, stamped)), ttl, descriptor.default_value)
+        stored = _like(descriptor, _StampedAggregating(name, stamped))
+        return TtlAggregatingState(backend.value_state(stored), ttl, aggregate)
+    stored = _like(descriptor, ValueStateDescriptor(name, stamped))
+    return TtlValueState(backend.value_state(stored), ttl, descriptor.default_value)
+
+
+def _like(descriptor: StateDescriptor, stored: D) -> D:
+    """What stores the values of a state, with the migrations of the state."""
+    stored.migrations = descriptor.migrations
+    return stored

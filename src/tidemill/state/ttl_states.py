@@ -8,8 +8,9 @@ cleanup. Unlike in Flink, a map whose entries have all expired is empty.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 from tidemill.datastream.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from tidemill.state.codec_ttl import Stamped
@@ -29,6 +30,12 @@ class TtlState:
         self._namespace: Any = None
         self._sweeper: Sweeper | None = None
         self._accessed: Callable[[], None] = _nothing
+
+    def __copy__(self) -> Self:
+        """Another object over the same entries, with a current namespace of its own."""
+        twin = object.__new__(type(self))
+        twin.__dict__ |= self.__dict__ | {"_inner": copy.copy(self._inner)}
+        return twin
 
     def cleaned_by(self, sweeper: Sweeper) -> None:
         """Let accesses and epochs drive a cleanup."""

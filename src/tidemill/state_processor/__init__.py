@@ -1,4 +1,4 @@
-"""State as data: what a job has committed, read without the job, as Flink's State Processor API does.
+"""State as data: what a job has committed, read and written without the job, as Flink's State Processor API does.
 
 >>> from tidemill import state_processor
 >>> state_processor.read("/no/such/directory")
@@ -9,9 +9,28 @@ tidemill.errors.CheckpointError: /no/such/directory is not the directory of a jo
 
 from __future__ import annotations
 
+from tidemill.state_processor.bootstrap import (
+    BootstrapTransformation,
+    KeyedStateBootstrapFunction,
+    OperatorTransformation,
+    StateBootstrapFunction,
+)
 from tidemill.state_processor.catalog import OperatorInfo, StateInfo
 from tidemill.state_processor.job_directory import EpochInfo
 from tidemill.state_processor.merged import Entry
 from tidemill.state_processor.reader import SavepointReader, read
+from tidemill.state_processor.writer import SavepointWriter
 
-__all__ = ["Entry", "EpochInfo", "OperatorInfo", "SavepointReader", "StateInfo", "read"]
+__all__ = [
+    "BootstrapTransformation",
+    "Entry",
+    "EpochInfo",
+    "KeyedStateBootstrapFunction",
+    "OperatorInfo",
+    "OperatorTransformation",
+    "SavepointReader",
+    "SavepointWriter",
+    "StateBootstrapFunction",
+    "StateInfo",
+    "read",
+]

@@ -14,6 +14,7 @@ from tidemill.checkpoint.model import Manifest, SectionInfo
 from tidemill.checkpoint.restore import PieceReader, committed_pieces, run_name
 from tidemill.errors import CheckpointError, CorruptFileError, StateError
 from tidemill.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from tidemill.state.replacing import is_replaced, replaced_groups, without_replaced
 from tidemill.state.serializers import parse_snapshot, type_text
 from tidemill.state.state_file import Section, decode_sections, read_index
 from tidemill.state.state_file_index import IndexedSection, as_reader
@@ -72,10 +73,12 @@ class StoredState:
 
     def schema(self) -> StateSchema:
         """How it is read; looks at the beginning of each section."""
-        found = []
-        for reader, section in self.sections:
-            if section.blocks:
-                found.append((section.kind, section.schema, _columns(reader, section)))
+        found: list[tuple[str, dict[str, Any], Any]] = []
+        replaced: list[tuple[int, int]] = []
+        for reader, section in reversed(self.sections):
+            if section.blocks and not is_replaced(section.groups, replaced):
+                found.insert(0, (section.kind, section.schema, _columns(reader, section)))
+            replaced += replaced_groups(section.schema)
         return StateSchema.of(f"state {self.state!r} of the operator with uid {self.operator!r}", found)
 
     def read(self, first_group: int, last_group: int) -> list[Section]:
@@ -88,7 +91,7 @@ class StoredState:
             source = reader.for_groups({self.operator: (first_group, last_group)})
             name = reader.piece.file or reader.named_by
             found += decode_sections(source, name, {self.operator}, first_group, last_group, {self.state})
-        return found
+        return without_replaced(found)
 
 
 class Catalog:
@@ -210,7 +213,11 @@ def _state(name: str, kind: str, sections: list[IndexedSection]) -> StateInfo:
 
 
 def _index(reader: PieceReader) -> Iterator[IndexedSection]:
-    return iter(read_index(reader.for_groups({}), reader.piece.file or reader.named_by))
+    """The sections of a piece that count."""
+    counting = {(info.operator, info.state) for info in reader.piece.sections}
+    for section in read_index(reader.for_groups({}), reader.piece.file or reader.named_by):
+        if (section.operator, section.state) in counting:
+            yield section
 
 
 def _is(info: SectionInfo, operator: str, state: str) -> bool:

@@ -12,16 +12,18 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidemill.checkpoint.storage import Storage
-from tidemill.errors import ConfigurationError, CorruptFileError, StateError
+from tidemill.checkpoint.savepoint import METADATA, UNFINISHED, read_savepoint
+from tidemill.checkpoint.storage import Storage, storage_for, store_options
+from tidemill.common.configuration import Configuration
+from tidemill.errors import CheckpointError, ConfigurationError, CorruptFileError, StateError
 from tidemill.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from tidemill.state.canonical_key import canonical_key
 from tidemill.state.key_groups import key_group_of
+from tidemill.state.plain_values import as_plain
 from tidemill.state_processor.catalog import Catalog, OperatorInfo, StoredState
 from tidemill.state_processor.job_directory import EpochInfo, JobDirectory
 from tidemill.state_processor.merged import Entry, StateSchema, merged_entries, merged_table
 from tidemill.state_processor.operator_tables import operator_table
-from tidemill.state_processor.plain_values import as_plain
 
 __all__ = ["SavepointReader", "read"]
 
@@ -37,11 +39,13 @@ def read(
     job_id: str | None = None,
     *,
     allow_pickle: bool = False,
+    configuration: Configuration | None = None,
 ) -> SavepointReader:
-    """The state of a job as of a committed epoch, by default the last one.
+    """The state of a job as of a committed epoch, by default the last one, or of a savepoint.
 
     ``location`` is the directory of a job, or one that holds the directories of several, of which ``job_id`` names one.
-    The job may be running: nothing is claimed, and nothing changed.
+    The job may be running: nothing is claimed, and nothing changed. Or it is the directory of a savepoint. Of
+    ``configuration`` the ``s3.`` keys are used, if it is on an object store.
 
     Files are not trusted. Unless ``allow_pickle`` is set, no code of theirs runs: nothing is unpickled, and no class
     imported. Instances of dataclasses are structs (dicts), enum members are their names. Values of undeclared types
@@ -49,7 +53,16 @@ def read(
 
     Raises :class:`~tidemill.errors.CheckpointError` if there is no such job or epoch.
     """
-    directory = JobDirectory.open(location if isinstance(location, Storage) else os.fspath(location), job_id)
+    where = location if isinstance(location, Storage) else os.fspath(location).rstrip("/").removesuffix(f"/{METADATA}")
+    options = store_options(configuration or Configuration())
+    storage = where if isinstance(where, Storage) else storage_for(where, durable=False, options=options)
+    if storage.exists(METADATA) or storage.exists(UNFINISHED):
+        name = repr(storage) if isinstance(where, Storage) else where
+        manifest = read_savepoint(storage, name).manifest
+        if epoch not in (None, manifest.epoch) or job_id not in (None, manifest.job_id):
+            raise CheckpointError(f"{name} is a savepoint of epoch {manifest.epoch} of job {manifest.job_id}, no other")
+        return SavepointReader(Catalog(JobDirectory(storage, manifest.job_id, name), manifest), allow_pickle)
+    directory = JobDirectory.open(storage, job_id)
     return SavepointReader(Catalog(directory, directory.manifest(epoch)), allow_pickle)
 
 

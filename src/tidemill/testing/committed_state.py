@@ -9,8 +9,9 @@ from tidemill.checkpoint.restore import committed_pieces, pieces_for
 from tidemill.checkpoint.storage import Storage
 from tidemill.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from tidemill.state.operator_state import BROADCAST, SPLIT, stored_name
+from tidemill.state.replacing import without_replaced
 from tidemill.state.sections import read_rows
-from tidemill.state.state_file import decode_sections
+from tidemill.state.state_file import Section, decode_sections
 from tidemill.state.tables import ListTable, MapTable, Table, ValueTable
 from tidemill.state.timers import TimerQueue
 from tidemill.state.ttl_declared import stored_ttl
@@ -28,13 +29,17 @@ class CommittedState:
         head = manifests.head
         runs = committed_pieces(storage, manifests, head)
         operators = {section.operator for _, pieces in runs for piece in pieces for section in piece.sections}
+        found: dict[tuple[str, str], list[Section]] = {}
         for piece, reader in pieces_for(storage, runs, operators, 0, _LAST_GROUP):
-            for section in decode_sections(reader.read(), piece.file or reader.named_by):
-                table = self._tables.get((section.operator, section.state))
-                if table is None:
-                    table = TimerQueue() if section.kind == "timer" else _TABLES[section.kind]()
-                    self._tables[section.operator, section.state] = table
-                rows, ttl = read_rows(section), stored_ttl(section.schema)
+            counting = {section.operator for section in piece.sections}
+            for section in decode_sections(reader.read(), piece.file or reader.named_by, counting):
+                found.setdefault((section.operator, section.state), []).append(section)
+        for name, sections in found.items():
+            kind = sections[-1].kind
+            table = self._tables[name] = TimerQueue() if kind == "timer" else _TABLES[kind]()
+            types = sections[-1].schema.get("types")
+            for section in without_replaced(sections):
+                rows, ttl = read_rows(section, as_types=types), stored_ttl(section.schema)
                 rows.values = fit_times(rows.values, rows.ops, ttl, None, is_list=section.kind == "list")
                 table.load(rows)
 

@@ -62,6 +62,9 @@ class LocalEngine:
     ) -> Iterator[tuple[int, bytes]]:
         return execute_subtask(self._bundle, context, level, partition, worker, parcels)
 
+    def interrupt(self) -> None:
+        """Nothing: subtasks run in the thread of whoever called, which has no place to stop."""
+
     def close(self) -> None:
         """Close all warm chains."""
         for worker in self._workers:

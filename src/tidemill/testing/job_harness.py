@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.model import Manifest
 from tidemill.checkpoint.storage import MemoryStorage, Storage
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.common.configuration import Configuration
-from tidemill.config import ExecutionOptions, PipelineOptions
+from tidemill.common.upgrade_report import UpgradeReport
+from tidemill.config import ExecutionOptions, PipelineOptions, StateRecoveryOptions
 from tidemill.datastream.data_stream import DataStream
 from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
 from tidemill.datastream.time_domain import TimeDomain
@@ -18,7 +21,9 @@ from tidemill.errors import StateError
 from tidemill.faults import Fault, InjectedFaultError, injected
 from tidemill.graph.plan import OperatorPlan
 from tidemill.runtime.coordinator import Coordinator
+from tidemill.runtime.dry_run import report_upgrade
 from tidemill.runtime.launch import Launch, prepare
+from tidemill.runtime.savepoints import Ending
 from tidemill.runtime.snapshots import Snapshots
 from tidemill.runtime.split_input import SplitInput
 from tidemill.testing.committed_state import CommittedState
@@ -62,7 +67,7 @@ class JobHarness:
         self,
         build: Build,
         *,
-        inputs: Iterable[str] = (),
+        inputs: Iterable[str] | Mapping[str, Script] = (),
         input_parallelism: int | None = 1,
         parallelism: int = 2,
         workers: int = 2,
@@ -73,7 +78,10 @@ class JobHarness:
         processing_time: int = 0,
         merge_after: int = 8,
     ) -> None:
-        """``max_records`` bounds an epoch of a bounded source; ``merge_after`` epochs deltas are merged."""
+        """``max_records`` bounds an epoch of a bounded source; ``merge_after`` epochs deltas are merged.
+
+        The :attr:`inputs` of another harness may be given in place of names: this job reads the same ones.
+        """
         # configuration
         self._build = build
         self._input_parallelism = input_parallelism
@@ -85,7 +93,7 @@ class JobHarness:
         self._merge_after = merge_after
         # what outlives the job
         self.storage = storage or MemoryStorage()
-        self._scripts = {name: Script() for name in inputs}
+        self.inputs = dict(inputs) if isinstance(inputs, Mapping) else {name: Script() for name in inputs}
         self._recordings: dict[str, Recording] = {}
         self._clock = processing_time
         # transient
@@ -101,7 +109,7 @@ class JobHarness:
         After a failure the job is down until :meth:`restart`, and its input waits: ``epoch()`` runs it again.
         """
         for name, values in records.items():
-            self._scripts[name].add(list(values))
+            self.inputs[name].add(list(values))
         self._run_epoch()
 
     def run(self) -> None:
@@ -111,7 +119,7 @@ class JobHarness:
 
     def end(self) -> None:
         """End all inputs, and run until the job has ended: event time goes to its end."""
-        for script in self._scripts.values():
+        for script in self.inputs.values():
             script.ended = True
         while not self._finished:
             self._run_epoch()
@@ -155,12 +163,38 @@ class JobHarness:
         self._placement = placement or self._placement
         self._start()
 
+    def check_upgrade(
+        self, build: Build | None = None, configuration: Mapping[str, str] | None = None
+    ) -> UpgradeReport:
+        """What another program, or another configuration, would find of the state that :meth:`restart` starts from."""
+        manifests = ManifestLog(self.storage, _JOB_ID)
+        head = manifests.read_head()
+        if head is None:
+            raise StateError("the job has committed nothing yet")
+        running = self._build, self._configuration
+        self._build = build or self._build
+        self._configuration = {**self._configuration, **(configuration or {})}
+        try:
+            return report_upgrade(self._compile(), self.storage, head)
+        finally:
+            self._build, self._configuration = running
+
     def rescale(self, parallelism: int | Mapping[str, int]) -> CompletableFuture[None]:
         """Ask for another parallelism from the next epoch on, as :meth:`JobClient.rescale` does.
 
         A restart begins with the parallelism the harness was given.
         """
         return self._live.request(parallelism)
+
+    def savepoint(self, directory: str | os.PathLike[str]) -> str:
+        """Take a savepoint of the last committed epoch, as :meth:`JobClient.trigger_savepoint` does; its path.
+
+        A new harness with the same ``inputs`` starts from it, if its configuration has
+        ``execution.state-recovery.path``.
+        """
+        future = self._savepoints.request(os.fspath(directory), Ending.GO_ON)
+        self._savepoints.take(self._running().manifests, drain=lambda: None, cancel=lambda: None)
+        return future.result()
 
     def kill_worker(self, worker: int) -> None:
         """A worker loses all it holds in memory."""
@@ -169,6 +203,7 @@ class JobHarness:
     def close(self) -> None:
         """Stop the job; what it committed stays."""
         if self._coordinator is not None:
+            self._savepoints.settle()
             self._sources.close()
             self._coordinator.close()
             self._coordinator = None
@@ -220,6 +255,7 @@ class JobHarness:
         bundle = launch.bundle(self.storage)
         self._engine = LocalEngine(bundle, self._workers, self._placement)
         self._live = launch.parallelism(self._parallelism)
+        self._savepoints = launch.savepoints(self.storage)
         coordinator = Coordinator(
             bundle,
             self._engine,
@@ -227,6 +263,8 @@ class JobHarness:
             launch.committers(),
             clock=lambda: self._clock,
             snapshots=Snapshots(self.storage, background=False, fan_in=self._merge_after),
+            start_from=launch.start_from,
+            allow_non_restored_state=launch.configuration.get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE),
         )
         restored = coordinator.open()
         self._finished = restored is not None and restored.finished
@@ -251,7 +289,7 @@ class JobHarness:
         env = StreamExecutionEnvironment(configuration)
         streams = {
             name: env.from_source(ScriptedSource(script, self._input_parallelism), None, name).uid(f"input-{name}")
-            for name, script in self._scripts.items()
+            for name, script in self.inputs.items()
         }
         built = self._build(env, **streams)
         shown = {MAIN: built} if isinstance(built, DataStream) else dict(built or {})

@@ -10,6 +10,7 @@ from tidemill.datastream.data_stream import DataStream
 from tidemill.datastream.state_descriptors import MapStateDescriptor
 from tidemill.datastream.time_domain import TimeDomain
 from tidemill.errors import StateError
+from tidemill.state.backend import KeyedStateBackend
 from tidemill.state.canonical_key import canonical_key
 from tidemill.state.keyed_states import (
     HeapAggregatingState,
@@ -135,7 +136,7 @@ class KeyedHarness(OperatorHarness):
     def keys(self, name: str, namespace: Any = None) -> list[Any]:
         """The keys for which a state holds something."""
         self._state(name)
-        return list(self._backend().keys(name, namespace))
+        return list(self._settled().keys(name, namespace))
 
     def state_names(self) -> list[str]:
         """The names of the states that the function registered."""
@@ -143,7 +144,7 @@ class KeyedHarness(OperatorHarness):
 
     def timers(self, domain: TimeDomain = TimeDomain.EVENT_TIME) -> list[tuple[int, Any]]:
         """The pending timers of a time domain as (time, key), in the order in which they will fire."""
-        backend = self._backend()
+        backend = self._settled()
         queue = backend.event_timers if domain is TimeDomain.EVENT_TIME else backend.processing_timers
         return [(time, key) for time, key, _ in queue.pending()]
 
@@ -157,8 +158,14 @@ class KeyedHarness(OperatorHarness):
             keyed[1:] = streams[1:]
         return super()._apply(keyed)
 
+    def _settled(self) -> KeyedStateBackend:
+        """The backend, after all operators have written to it what they hold of state and timers themselves."""
+        for operator in self._chain.operators:
+            operator.settle()
+        return self._backend()
+
     def _state(self, name: str) -> Any:
-        backend = self._backend()
+        backend = self._settled()
         if name not in backend.state_names():
             known = ", ".join(map(repr, backend.state_names())) or "none"
             raise StateError(f"the function registered no state {name!r}, only {known}")

@@ -5,13 +5,15 @@ from __future__ import annotations
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.common.restart_strategy import RestartStrategies
-from tidemill.config import ExecutionOptions, StateRecoveryOptions
+from tidemill.config import ExecutionOptions, RestartStrategyOptions, StateRecoveryOptions
 from tidemill.datastream.execution import JobProgram
 from tidemill.datastream.sources import SplitSource
 from tidemill.errors import GraphError
+from tidemill.runtime.checkpointing import Checkpointing, CheckpointSettings
 from tidemill.runtime.coordinator import Coordinator, EpochStats
+from tidemill.runtime.exception_history import ExceptionHistory
 from tidemill.runtime.job import RunningJob, StopSignal
-from tidemill.runtime.launch import open_storage, prepare, run_split_job
+from tidemill.runtime.launch import let_go, open_storage, prepare, run_split_job, start_over
 from tidemill.runtime.restarts import restarts_for
 from tidemill.runtime.snapshots import Snapshots
 from tidemill.testing.engine import LocalEngine
@@ -37,17 +39,29 @@ class LocalExecutor:
                 )
         storage, _, release = open_storage(self._configuration, launch.job_id)
         try:
+            start_over(self._configuration, storage, launch.job_id)
             launch = launch.restoring(storage)
         except BaseException:
             release()
             raise
         bundle = launch.bundle(storage)
         parallelism = launch.parallelism(DEFAULT_PARALLELISM)
+        checkpointing = Checkpointing(CheckpointSettings.of(self._configuration))
+        savepoints = launch.savepoints(storage)
         job: RunningJob
         lineage = ""
+        signal: StopSignal | None = None
+
+        def clean_up() -> None:
+            try:
+                if signal is not None and signal.is_set():
+                    let_go(self._configuration, storage, launch.job_id, lineage)
+            finally:
+                release()
 
         def attempt(stop: StopSignal) -> None:
-            nonlocal lineage
+            nonlocal lineage, signal
+            signal = stop
 
             def note(stats: EpochStats) -> None:
                 job.note_epoch(stats)
@@ -60,18 +74,25 @@ class LocalExecutor:
                 snapshots=Snapshots(
                     storage,
                     background=False,
+                    form=bundle.form,
+                    pinned=savepoints.pinned,
                     fan_in=self._configuration.get(ExecutionOptions.EPOCH_SNAPSHOT_INTERVAL),
                 ),
                 allow_non_restored_state=self._configuration.get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE),
                 after=lineage or None,
                 on_epoch=note,
+                checkpointing=checkpointing,
+                start_from=launch.start_from,
             )
             try:
-                run_split_job(launch, coordinator, parallelism, stop)
+                run_split_job(launch, coordinator, parallelism, savepoints, stop)
             finally:
                 lineage = coordinator.lineage or lineage
                 coordinator.close()
 
         restarts = restarts_for(RestartStrategies.from_configuration(self._configuration))
-        job = RunningJob(launch.job_id, program.name, attempt, restarts, release, parallelism)
+        exceptions = ExceptionHistory(self._configuration.get(RestartStrategyOptions.EXCEPTION_HISTORY_SIZE))
+        job = RunningJob(
+            launch.job_id, program.name, attempt, restarts, clean_up, parallelism, checkpointing, exceptions, savepoints
+        )
         return job.start()

@@ -19,7 +19,7 @@ from tidemill.errors import GraphError, StateError, TidemillError
 from tidemill.graph.plan import ChainPlan, JobPlan
 from tidemill.graph.uids import operators_by_uid
 from tidemill.runtime.chain import Chain, ChainSettings
-from tidemill.runtime.inbox import Channel, InputClock
+from tidemill.runtime.input_clock import Channel, InputClock
 from tidemill.runtime.launch import prepare
 from tidemill.runtime.operators.timestamps import TimestampsOperator
 from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
@@ -320,7 +320,7 @@ class OperatorHarness:
         in_batch_mode = head.keyed and self._settings.runtime_mode == "BATCH"
         self._sorted = SortedInput(head.max_parallelism, _SORT_MEMORY, "the harness") if in_batch_mode else None
         channels = [Channel(number, 0) for number in range(len(self._extractors))]
-        self._input_clock = InputClock(channels, watermark)
+        self._input_clock = InputClock(channels, watermark, {number: number for number in range(len(channels))})
         chain.open(None if snapshot is None else snapshot.epoch)
         self._begin_epoch()
 

@@ -11,6 +11,7 @@ from tidemill.config import ExecutionOptions, PipelineOptions
 from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
 from tidemill.runtime.coordinator import Coordinator
 from tidemill.runtime.launch import Launch, prepare
+from tidemill.runtime.pieces import PieceForm
 from tidemill.runtime.rescaling import JobParallelism
 from tidemill.runtime.snapshots import Snapshots
 from tidemill.runtime.split_input import SplitInput
@@ -105,7 +106,7 @@ class Driver:
         self._parallelism: JobParallelism = launch.parallelism(parallelism) if earlier is None else earlier._parallelism
         workers = [WarmChains(settings.budget) for _ in range(settings.workers)] if earlier is None else earlier.workers
         bundle = dataclasses.replace(
-            launch.bundle(world.storage), parcel_size=settings.parcel_size, inline_limit=settings.inline_limit
+            launch.bundle(world.storage), parcel_size=settings.parcel_size, form=PieceForm(settings.inline_limit)
         )
         self.cluster = SimulatedCluster(
             bundle,
@@ -119,7 +120,7 @@ class Driver:
             drops=settings.drops,
         )
         self.snapshots = Snapshots(
-            world.storage, background=False, fan_in=settings.fan_in, inline_limit=settings.inline_limit
+            world.storage, background=False, fan_in=settings.fan_in, form=PieceForm(settings.inline_limit)
         )
         self.coordinator = Coordinator(
             bundle,

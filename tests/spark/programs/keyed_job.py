@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.spark.committed import committed_state
-from tidemill.common import Configuration, Duration, Encoder, Types, WatermarkStrategy
+from tidemill.common import Configuration, Duration, Encoder, Types, WatermarkStrategy, run_main
 from tidemill.common.watermark_strategy import TimestampAssigner
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from tidemill.errors import CheckpointError, JobCancelledError
+from tidemill.faults import install_from_environment
 
 Record = tuple[str, int, int]
 
@@ -183,4 +184,5 @@ def main(arguments: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    install_from_environment()  # for a job that runs without Spark
+    sys.exit(run_main(lambda: main(json.loads(sys.argv[1]))))

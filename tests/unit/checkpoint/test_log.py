@@ -17,7 +17,7 @@ from tidemill import faults
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.manifest import decode_manifest, encode_manifest
 from tidemill.checkpoint.model import Epoch, Manifest, RunRef, Slot
-from tidemill.checkpoint.names import IMPORTED, lineage_slot, manifest_name, snapshot_id
+from tidemill.checkpoint.names import lineage_id, lineage_slot, manifest_name, snapshot_id
 from tidemill.checkpoint.retention import find_last, waypoints
 from tidemill.checkpoint.storage import LocalStorage, MemoryStorage, Storage
 from tidemill.errors import CheckpointError, CheckpointOwnershipError, CorruptFileError, FencedError
@@ -306,7 +306,7 @@ def test_a_missing_description_of_the_operators() -> None:
 
 def test_a_job_that_starts_from_a_savepoint() -> None:
     storage = MemoryStorage()
-    snapshot = RunRef(Epoch(8), snapshot=snapshot_id(IMPORTED, 8, "abc"), bytes=9)
+    snapshot = RunRef(Epoch(8), snapshot=snapshot_id(lineage_id(0, "saved"), 8, "abc"), bytes=9)
     saved = replace(full_manifest(), job_id="elsewhere", pieces=(), runs=(snapshot,), operators_slot=None)
     log = ManifestLog(storage, JOB)
     _, restored = log.open_lineage(initial=saved)

@@ -39,7 +39,7 @@ def test_names_are_parsed_back() -> None:
         assert names.parse_delta(name) is None
     assert names.parse_snapshot_id(snapshot) == SnapshotName(LINEAGE, 9, "beef")  # type: ignore[arg-type]
     assert names.lineage_slot(LINEAGE) == 7
-    assert names.lineage_slot(names.IMPORTED) == 0
+    assert names.lineage_slot(names.lineage_id(0, "saved")) == 0
     assert names.lineage_slot("mine") is None
     for name in ("manifests/1.tm", "manifests/" + "0" * 20 + ".tm.bak", "state/x", "snapshots/x/y.tms", "other"):
         assert [parse(name) for parse in (names.parse_manifest, names.parse_delta, names.parse_snapshot)] == [None] * 3

@@ -67,10 +67,14 @@ def test_futures_that_fail_or_are_cancelled() -> None:
 def test_a_job_client_has_all_of_pyflinks_methods_and_rescales() -> None:
     assert JobClient.__abstractmethods__ == {
         "cancel",
+        "cancel_with_savepoint",
         "get_accumulators",
+        "get_checkpoint_history",
+        "get_exception_history",
         "get_job_execution_result",
         "get_job_id",
         "get_job_status",
+        "get_status_timestamps",
         "rescale",
         "stop_with_savepoint",
         "trigger_savepoint",

@@ -14,7 +14,7 @@ STRATEGIES: list[RestartStrategyConfiguration] = [
     RestartStrategies.no_restart(),
     RestartStrategies.fixed_delay_restart(3, 500),
     RestartStrategies.failure_rate_restart(5, Duration.of_minutes(2), timedelta(seconds=3)),
-    RestartStrategies.exponential_delay_restart(100, 2000, 2.0, 60_000, 0.5),
+    RestartStrategies.exponential_delay_restart(100, 2000, 2.0, 60_000, 0.5, 7),
 ]
 
 
@@ -69,7 +69,11 @@ def test_flinks_spellings(name: str, kind: type) -> None:
         (lambda: RestartStrategies.failure_rate_restart(0, 1, 1), "max_failure_rate must be at least 1"),
         (lambda: RestartStrategies.failure_rate_restart(1, 0, 1), "failure_interval must be positive"),
         (lambda: RestartStrategies.exponential_delay_restart(10, 5), "must not be less than initial_backoff"),
-        (lambda: RestartStrategies.exponential_delay_restart(1, 5, 0.5), "backoff_multiplier must be at least 1"),
+        (lambda: RestartStrategies.exponential_delay_restart(1, 5, 1.0), "backoff_multiplier must be greater than 1"),
+        (
+            lambda: RestartStrategies.exponential_delay_restart(1, 5, attempts_before_reset_backoff=0),
+            "attempts_before_reset_backoff must be at least 1",
+        ),
         (lambda: RestartStrategies.exponential_delay_restart(1, 5, jitter_factor=2), "between 0 and 1"),
     ],
 )

@@ -50,6 +50,9 @@ class Plain:
     def __init__(self, **fields: object) -> None:
         self.__dict__.update(fields)
 
+    def __repr__(self) -> str:
+        return f"Plain({self.__dict__})"
+
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 NAMED = Types.ROW_NAMED(["id", "tags"], [Types.LONG(), Types.LIST(Types.STRING())])
@@ -71,7 +74,7 @@ GOOD: list[tuple[TypeInformation, list[Any]]] = [
     (Types.SQL_DATE(), [dt.date(2020, 1, 1), None]),
     (Types.SQL_TIME(), [dt.time(1, 2), None]),
     (Types.SQL_TIMESTAMP(), [dt.datetime(2020, 1, 1, tzinfo=dt.UTC), None]),
-    (Types.PICKLED_BYTE_ARRAY(), [object(), None, 5]),
+    (Types.PICKLED_BYTE_ARRAY(), [Plain(), None, 5]),
     (Types.ROW([Types.INT(), Types.STRING()]), [Row(1, "a"), Row(None, None), (1, "a"), [1, "a"], Row(a=1, b="x")]),
     (
         NAMED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -196,6 +197,16 @@ class TestSources:
         with pytest.raises(TypeError, match="DataFrame"):
             env.from_dataframe([1])
 
+    def test_partitions_of_dataframes(self, env: StreamExecutionEnvironment) -> None:
+        frame = SimpleNamespace(isStreaming=True, schema=None)
+        strategy = WatermarkStrategy.for_monotonous_timestamps()
+        named = source_of(env.from_dataframe(frame, None, strategy, partition_by=["topic", "partition"]))
+        assert named.partition_by == ("topic", "partition")
+        assert pickle.loads(pickle.dumps(named)).partition_by == named.partition_by
+        assert source_of(env.from_dataframe(frame, None, strategy, partition_by="part")).partition_by == ("part",)
+        with pytest.raises(GraphError, match=r"names its partitions .* no watermark strategy"):
+            env.from_dataframe(frame, partition_by="part")
+
     def test_formats(self, env: StreamExecutionEnvironment) -> None:
         text = source_of(env.read_text_file("/in", "latin-1"))
         assert (text.format, text.path, text.type_info) == ("text", "/in", Types.STRING())
@@ -255,7 +266,19 @@ class FakeClient(JobClient):
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> Any:
         return None
 
+    def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> Any:
+        return None
+
     def rescale(self, parallelism: Any) -> Any:
+        return None
+
+    def get_checkpoint_history(self) -> Any:
+        return None
+
+    def get_exception_history(self) -> Any:
+        return None
+
+    def get_status_timestamps(self) -> Any:
         return None
 
     def get_accumulators(self) -> Any:

@@ -1,4 +1,4 @@
-"""Key selectors, field access, rolling aggregates, projections, with-state functions."""
+"""Key selectors, field access, projections, with-state functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from tidemill.datastream.key_selectors import (
     as_partitioner,
 )
 from tidemill.datastream.projection import Projection
-from tidemill.datastream.rolling import Max, MaxBy, Min, MinBy, RollingFunction, Sum
 from tidemill.datastream.state import ValueState
 from tidemill.datastream.with_state import FilterWithState, FlatMapWithState, MapWithState
 from tidemill.errors import GraphError, InvalidKeyError, TypeMismatchError
@@ -142,71 +141,6 @@ def test_partitioners() -> None:
     assert as_partitioner(lambda key, count: 0)(7, 4) == 0
     with pytest.raises(TypeError, match="partitioner"):
         as_partitioner(3)
-
-
-def rolling(function: RollingFunction, *values: Any) -> list[Any]:
-    """What a rolling reduce emits."""
-    state, out = None, []
-    for value in values:
-        state = value if state is None else function.reduce(state, value)
-        out.append(state)
-    return out
-
-
-class TestRolling:
-    def test_sum(self) -> None:
-        assert rolling(Sum(1), ("a", 1), ("b", 2), ("c", 3)) == [("a", 1), ("a", 3), ("a", 6)]
-
-    def test_min_keeps_the_other_fields_of_the_first_record(self) -> None:
-        assert rolling(Min(1), ("a", 5), ("b", 2), ("c", 3)) == [("a", 5), ("a", 2), ("a", 2)]
-
-    def test_max_keeps_the_other_fields_of_the_first_record(self) -> None:
-        assert rolling(Max(1), ("a", 5), ("b", 7), ("c", 3)) == [("a", 5), ("a", 7), ("a", 7)]
-
-    def test_min_by_takes_the_record_and_the_first_on_ties(self) -> None:
-        assert rolling(MinBy(1), ("a", 5), ("b", 2), ("c", 2)) == [("a", 5), ("b", 2), ("b", 2)]
-
-    def test_max_by_takes_the_record_and_the_first_on_ties(self) -> None:
-        assert rolling(MaxBy(1), ("a", 5), ("b", 7), ("c", 7)) == [("a", 5), ("b", 7), ("b", 7)]
-
-    @pytest.mark.parametrize(
-        ("field", "one", "two", "result"),
-        [
-            (0, 1, 2, 3),
-            (0, 1.5, 2, 3.5),
-            (0, "a", "b", "ab"),
-            (1, ["a", 1], ["b", 2], ["a", 3]),
-            (1, Row("a", 1), Row("b", 2), Row("a", 3)),
-            ("n", Row(id="a", n=1), Row(id="b", n=2), Row(id="a", n=3)),
-            ("n", {"id": "a", "n": 1}, {"id": "b", "n": 2}, {"id": "a", "n": 3}),
-            ("n", Pair("a", 1), Pair("b", 2), Pair("a", 3)),
-            ("y", Point(1, 2), Point(3, 4), Point(1, 6)),
-            ("id", User("a", 1), User("b", 2), User("ab", 1)),
-            ("a.n", {"a": {"n": 1, "k": 0}}, {"a": {"n": 2}}, {"a": {"n": 3, "k": 0}}),
-            ("f1", ("a", 1), ("b", 2), ("a", 3)),
-        ],
-    )
-    def test_every_shape_of_record_and_no_argument_is_changed(
-        self, field: Any, one: Any, two: Any, result: Any
-    ) -> None:
-        before = pickle.dumps((one, two))
-        combined = Sum(field).reduce(one, two)
-        assert combined == result
-        assert type(combined) is type(result)
-        assert pickle.dumps((one, two)) == before
-
-    def test_errors_name_the_aggregate(self) -> None:
-        with pytest.raises(TypeMismatchError, match=r"sum\(3\).*tuple"):
-            Sum(3).reduce((1, 2), (1, 2))
-        with pytest.raises(TypeMismatchError, match=r"max\(1\).*int"):
-            Max(1).reduce(1, 2)
-        with pytest.raises(TypeError, match="sum"):
-            Sum(1.5)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="counts from 0"):
-            Min(-1)
-
-    def test_they_can_be_sent(self) -> None:
-        assert pickle.loads(pickle.dumps(MaxBy("n"))).field == "n"
 
 
 class TestProjection:

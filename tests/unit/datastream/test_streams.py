@@ -23,11 +23,11 @@ from tidemill.datastream import (
     SlotSharingGroup,
     StreamExecutionEnvironment,
 )
+from tidemill.datastream.built_in import BuiltIn, Kind
 from tidemill.datastream.connectors.collect import CollectSink
 from tidemill.datastream.connectors.function_sink import FunctionSink
 from tidemill.datastream.connectors.print_sink import PrintSink
 from tidemill.datastream.key_selectors import FieldSelector, PositionSelector
-from tidemill.datastream.rolling import Max, MaxBy, Min, MinBy, Sum
 from tidemill.datastream.specs import (
     BatchMapSpec,
     CoFlatMapSpec,
@@ -303,17 +303,17 @@ class TestKeyed:
         keyed = pairs.key_by(0)
         assert isinstance(node(keyed.reduce(max)).spec, ReduceSpec)
         streams = {
-            Sum: keyed.sum(1),
-            Min: keyed.min(1),
-            Max: keyed.max(1),
-            MinBy: keyed.min_by(1),
-            MaxBy: keyed.max_by(1),
+            Kind.SUM: keyed.sum(1),
+            Kind.MIN: keyed.min(1),
+            Kind.MAX: keyed.max(1),
+            Kind.MIN_BY: keyed.min_by(1),
+            Kind.MAX_BY: keyed.max_by(1),
         }
         for kind, stream in streams.items():
-            function = node(stream).spec.function
-            assert type(function) is kind
-            assert function.field == 1
+            assert node(stream).spec.function == BuiltIn(kind, 1)
             assert stream.get_type() == pairs.get_type()
+        assert node(keyed.count()).spec.function == BuiltIn(Kind.COUNT)
+        assert node(keyed.avg(1)).spec.function == BuiltIn(Kind.AVG, 1)
         with pytest.raises(TypeError, match="reduce"):
             keyed.reduce(3)  # type: ignore[arg-type]
 

@@ -13,7 +13,14 @@ from tidemill.common.typeinfo import Types
 from tidemill.common.types import Row
 from tidemill.datastream.key_selectors import FieldSelector, PositionSelector
 from tidemill.datastream.transformations import Partitioning, PartitionKind
-from tidemill.runtime.columns import ColumnBatch, Shape, decode_columns, encode_columns, key_column
+from tidemill.runtime.columns import (
+    ColumnBatch,
+    Shape,
+    decode_columns,
+    encode_columns,
+    key_column,
+    rows_by_partition,
+)
 from tidemill.runtime.exchange import EdgeSender
 from tidemill.runtime.inbox import Inbox
 from tidemill.runtime.parcels import Header, Kind, order_of
@@ -140,3 +147,11 @@ def test_round_trip_of_nested_values() -> None:
     (batch,) = decode_columns(encode_columns([rows], Shape.TUPLE, 0))
     assert batch.values == [(7, {"a": 1}), (8, None)]
     assert batch.keys == [7, 8]
+
+
+def test_rows_by_partition_keep_their_order() -> None:
+    rows = pa.RecordBatch.from_pydict({"topic": ["t", "t", None, "t"], "part": [1, 2, 1, 1], "n": [1, 2, 3, 4]})
+    found = {name: part.column("n").to_pylist() for name, part in rows_by_partition(rows, ("topic", "part"))}
+    assert found == {"t/1": [1, 4], "t/2": [2], "null/1": [3]}
+    whole = rows_by_partition(rows.slice(0, 1), ("part",))
+    assert [(name, part.num_rows) for name, part in whole] == [("1", 1)]

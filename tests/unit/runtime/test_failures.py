@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidemill.errors import StateError, TidemillError, UserCodeError
+from tidemill.errors import FailureSite, StateError, TidemillError, UserCodeError
 from tidemill.runtime.coordinator import raise_failure
 from tidemill.runtime.failures import Failure, failure_of, user_error, user_traceback
 from tidemill.runtime.routes import key_extractor
@@ -78,7 +78,9 @@ def test_the_cause_is_shown() -> None:
 
 def test_a_failure_becomes_its_error_again() -> None:
     failure = failure_of(StateError("broken"), "uid", 3)
-    assert failure == Failure("StateError", "broken", "uid", 3)
+    assert failure == Failure(
+        "StateError", "broken", "uid", 3, site=FailureSite(uid="uid", subtask=3, exception="StateError")
+    )
     error = failure.to_error()
     assert type(error) is StateError
     assert str(error) == "broken"

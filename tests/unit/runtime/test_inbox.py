@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.inbox import Channel, Inbox, IncompleteInputError, InputClock
+from tidemill.runtime.inbox import Inbox, IncompleteInputError
+from tidemill.runtime.input_clock import Channel
 from tidemill.runtime.parcels import Header, Kind, encode_records, split
 from tidemill.runtime.records import Batch
 
@@ -39,24 +40,6 @@ class Reader:
     def read(self, *parcels: bytes) -> list[Any]:
         self.counts = list(self.inbox.read(parcels))
         return self.events
-
-
-def test_the_clock_is_the_minimum_and_never_goes_back() -> None:
-    one, two = Channel(0, 0), Channel(0, 1)
-    clock = InputClock([one, two], 10)
-    assert clock.advance(one, 20) is None
-    assert clock.advance(two, 5) is None
-    assert clock.advance(two, 15) == 15
-    assert clock.advance(two, 12) is None
-    assert clock.advance(two, 30) == 20
-    assert clock.advance(one, 20) is None
-    assert clock.advance(one, 40) == 30
-    assert clock.current == 30
-
-
-def test_one_channel_moves_the_clock_alone() -> None:
-    clock = InputClock([Channel(0, 0)], MIN_TIME)
-    assert [clock.advance(Channel(0, 0), time) for time in (1, 1, 3)] == [1, None, 3]
 
 
 def test_batches_come_between_the_marks() -> None:
@@ -114,30 +97,6 @@ def test_an_unknown_channel_is_refused() -> None:
         Reader({0: 1}).read(data([1], sender=4))
 
 
-def test_an_idle_channel_is_not_waited_for() -> None:
-    one, two = Channel(0, 0), Channel(0, 1)
-    clock = InputClock([one, two], MIN_TIME)
-    clock.advance(one, 20)
-    clock.advance(two, 5)
-    assert clock.set_idle(two, True) == 20
-    assert clock.advance(two, 7) is None, "it says where it is, but does not count"
-    assert clock.advance(one, 30) == 30
-    assert clock.set_idle(two, False) is None
-    assert clock.advance(one, 40) is None
-    assert clock.advance(two, 35) == 35
-    assert not clock.idle
-
-
-def test_where_all_channels_are_idle_the_greatest_time_counts() -> None:
-    one, two = Channel(0, 0), Channel(0, 1)
-    clock = InputClock([one, two], MIN_TIME)
-    clock.advance(one, 20)
-    clock.advance(two, 5)
-    assert clock.set_idle(one, True) is None
-    assert clock.set_idle(two, True) == 20
-    assert clock.idle
-
-
 def idle(seq: int, *, sender: int, watermark: int, is_idle: bool = True) -> bytes:
     header = Header(Kind.DATA, 1, 0, 0, sender, seq, watermark, ONE, idle=is_idle)
     return header.pack() + encode_records([], None, None, None)
@@ -163,3 +122,21 @@ def test_the_status_of_channels_travels_in_band() -> None:
     ]
     assert list(inbox.read(parcels)) == [0, 0, 0, 1]
     assert events == [8, "idle", "active", 9, 10, ["a"], 12]
+
+
+def test_senders_with_one_clock_have_the_time_of_the_furthest_when_all_is_read() -> None:
+    events: list[Any] = []
+    inbox = Inbox(
+        {0: 3, 1: 1}, MIN_TIME, MIN_TIME, lambda edge, batch: events.append(batch.values), events.append, one_clock=[0]
+    )
+    parcels = [
+        data(["a"], edge=0, sender=0, watermark=1),
+        end(1, edge=0, sender=0, watermark=20),
+        end(0, edge=0, sender=1, watermark=30),
+        end(0, edge=0, sender=2, watermark=1),
+        end(0, edge=1, watermark=25),
+    ]
+    list(inbox.read(parcels))
+    assert events[-1] == 25, "the other edge is slower than the furthest of the first"
+    assert ["a"] in events
+    assert events.index(["a"]) < events.index(25)

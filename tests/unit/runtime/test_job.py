@@ -9,15 +9,17 @@ import pytest
 from tests.unit.runtime.plans import bundle
 from tidemill.common import JobStatus
 from tidemill.common.restart_strategy import RestartStrategies
+from tidemill.errors import CheckpointError, FencedError, TidemillError, UserCodeError
 from tidemill.runtime.coordinator import EpochStats
+from tidemill.runtime.failures import user_error
 from tidemill.runtime.job import RunningJob, StopSignal
 from tidemill.runtime.rescaling import JobParallelism
 from tidemill.runtime.restarts import restarts_for
 
 
-def job(attempt: Callable[[StopSignal], None]) -> RunningJob:
+def job(attempt: Callable[[StopSignal], None], most_restarts: int = 0) -> RunningJob:
     plan = bundle(lambda env: env.from_collection([1]).map(str)).plan
-    restarts = restarts_for(RestartStrategies.no_restart())
+    restarts = restarts_for(RestartStrategies.fixed_delay_restart(most_restarts, 0))
     return RunningJob("id", "name", attempt, restarts, lambda: None, JobParallelism(plan, 1, []))
 
 
@@ -55,3 +57,72 @@ def test_a_job_is_interrupted_only_while_it_waits_and_by_all_who_can() -> None:
     with stop.interrupting(broken), stop.interrupting(lambda: called.append("during")):
         stop.set()
     assert called == ["during"]
+
+
+def at_record(record: int) -> TidemillError:
+    """An error as a user function causes it."""
+    return user_error("operator 'parse'", ValueError("bad"), record=record)
+
+
+def test_the_history_tells_what_failed_and_what_followed() -> None:
+    failures = [at_record(1), at_record(1), CheckpointError("the disk is full"), at_record(2)]
+
+    def fail(stop: StopSignal) -> None:
+        raise failures.pop(0)
+
+    running = job(fail, most_restarts=3).start()
+    with pytest.raises(UserCodeError) as caught:
+        running.get_job_execution_result().result(10)
+    assert "times" not in str(caught.value)
+    told = [(entry.times, entry.exception, entry.followed_by) for entry in running.get_exception_history()]
+    assert told == [
+        (1, "ValueError: bad", "the job was not started again"),
+        (1, "CheckpointError: the disk is full", "started again after 0 ms"),
+        (2, "ValueError: bad", "started again after 0 ms"),
+    ]
+
+
+def test_a_job_that_fails_at_one_record_again_and_again_says_so_in_the_end() -> None:
+    def fail(stop: StopSignal) -> None:
+        raise at_record(7)
+
+    running = job(fail, most_restarts=2).start()
+    with pytest.raises(UserCodeError) as caught:
+        running.get_job_execution_result().result(10)
+    message = str(caught.value)
+    assert message.startswith("Traceback")
+    assert "while processing record 7" in message
+    assert "failed 3 times at the same record" in message
+    assert caught.value.site is not None
+    assert caught.value.site.record == "7"
+
+
+def test_the_times_of_all_states_are_known() -> None:
+    failures = [OSError("once")]
+
+    def fail_once(stop: StopSignal) -> None:
+        if failures:
+            raise failures.pop()
+
+    running = job(fail_once, most_restarts=1).start()
+    running.get_job_execution_result().result(10)
+    times = running.get_status_timestamps()
+    entered = [JobStatus.CREATED, JobStatus.RESTARTING, JobStatus.RUNNING, JobStatus.FINISHED]
+    assert set(times) == set(entered)
+    assert [times[status] for status in entered] == sorted(times.values())
+
+
+def test_a_job_that_fails_is_failing_first_and_one_that_is_taken_over_is_suspended() -> None:
+    def fail(stop: StopSignal) -> None:
+        raise OSError("no")
+
+    def lose(stop: StopSignal) -> None:
+        raise FencedError("taken over")
+
+    failed, lost = job(fail).start(), job(lose, most_restarts=5).start()
+    for running, error in ((failed, OSError), (lost, FencedError)):
+        with pytest.raises(error):
+            running.get_job_execution_result().result(10)
+    assert {JobStatus.FAILING, JobStatus.FAILED} <= set(failed.get_status_timestamps())
+    assert lost.get_job_status().result() is JobStatus.SUSPENDED
+    assert lost.num_restarts == 0

@@ -76,7 +76,7 @@ def live(job: JobHarness, first: int, last: int) -> None:
         came = range((epoch - 1) * KEYS, epoch * KEYS)
         new = range(epoch * KEYS, (epoch + 1) * KEYS)
         job.epoch(records=[*((key, True) for key in new), *((key, False) for key in came)])
-        for script in job._scripts.values():
+        for script in job.inputs.values():
             script.epochs[-1] = []  # the input, which a test keeps for restarts
 
 

@@ -14,6 +14,7 @@ from tidemill.runtime.coordinator import EpochInput
 from tidemill.runtime.epoch import EpochContext, Layout
 from tidemill.runtime.failures import Failure
 from tidemill.runtime.parcels import Header, Kind
+from tidemill.runtime.pieces import PieceForm
 from tidemill.runtime.split_input import SplitInput
 from tidemill.runtime.task import JobBundle, Outbox, execute_subtask, read_report
 from tidemill.runtime.warm import WarmChains
@@ -55,7 +56,7 @@ def test_small_deltas_ride_in_the_ack_and_large_ones_are_files() -> None:
     (piece,) = [piece for ack in run_all(small, count) if isinstance(ack, Ack) for piece in ack.pieces]
     assert piece.data is not None
     assert storage.list() == []
-    large = JobBundle(small.job_id, small.plan, storage, inline_limit=0)
+    large = JobBundle(small.job_id, small.plan, storage, form=PieceForm(inline_limit=0))
     (piece,) = [piece for ack in run_all(large, count) if isinstance(ack, Ack) for piece in ack.pieces]
     assert piece.data is None
     assert piece.file is not None
@@ -109,7 +110,7 @@ class FullDisk(MemoryStorage):
 def test_what_is_no_fault_of_the_program_is_the_engines_to_retry() -> None:
     storage: Storage = FullDisk()
     small = bundle(count, storage)
-    job = JobBundle(small.job_id, small.plan, storage, inline_limit=0)
+    job = JobBundle(small.job_id, small.plan, storage, form=PieceForm(inline_limit=0))
     with pytest.raises(CheckpointError, match="the disk is full"):
         run_all(job, count)
 

@@ -13,8 +13,9 @@ from tidemill.common.watermark_strategy import (
     WatermarkGenerator,
     WatermarkOutput,
 )
+from tidemill.datastream.sources import ClockOf
 from tidemill.runtime.generator_fields import GeneratorFields
-from tidemill.runtime.time_states import deal_times
+from tidemill.runtime.time_states import deal_marks, deal_times
 
 MIN_TIME = -(2**63)
 
@@ -23,8 +24,14 @@ def entry(partition: str | None, watermark: int = MIN_TIME, idle: bool = False, 
     return [partition, watermark, idle, since, None]
 
 
-def deal(states: Any, parallelism: int, *read: set[str], restarted: bool = False) -> list[Any]:
-    return list(deal_times(states, parallelism, read, restarted=restarted))
+def deal(
+    states: Any,
+    parallelism: int,
+    *read: set[str],
+    restarted: bool = False,
+    clock_of: ClockOf = ClockOf.SUBTASK,
+) -> list[Any]:
+    return list(deal_times(states, parallelism, read, clock_of, restarted=restarted))
 
 
 def test_nothing_to_go_on_with() -> None:
@@ -74,6 +81,63 @@ def test_no_partition_is_lost_by_rescaling(parallelism: int) -> None:
     kept = sorted(one for entries in dealt for one in entries)
     assert kept == [entry("a", 1), entry("b", 2), entry("c", 3), entry("d", 4)]
     assert entry("d", 4) in dealt[0]
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        (([entry(None, 5, False, 1)], [entry(None, 3, False, 2)]), [entry(None, 5, False, 2)]),
+        (([entry(None, 5, True, 1)], [entry(None, 3)]), [entry(None, 5)]),
+        (([entry(None, 5, True, 1)], None), None),
+        ((), None),
+    ],
+    ids=["the furthest, by who had records last", "one is active", "one has nothing to keep", "nothing is known"],
+)
+def test_a_source_with_one_clock_goes_on_as_one(states: Any, expected: Any) -> None:
+    assert deal(states, 2, clock_of=ClockOf.SOURCE) == [expected] * 2
+
+
+def test_of_a_partition_that_has_moved_the_reader_knows_more_than_the_keeper() -> None:
+    states = ([entry("p", 5, True)], [entry("p", 5)], [entry("q", 1), entry("r", 4)], [entry("q", 3)])
+    dealt = deal(states, 4, clock_of=ClockOf.PARTITION)
+    assert dealt == [[], [entry("p", 5)], [entry("r", 4)], [entry("q", 3)]]
+
+
+def test_what_holds_time_until_a_partition_is_known_is_forgotten_then() -> None:
+    unknown = entry(None, MIN_TIME, False, 7)
+    assert deal(([unknown], None), 2, clock_of=ClockOf.PARTITION) == [[unknown], None]
+    assert deal(([unknown], [entry("p", 5)]), 2, clock_of=ClockOf.PARTITION) == [[], [entry("p", 5)]]
+
+
+@pytest.mark.parametrize(
+    ("marks", "states", "clock_of", "expected"),
+    [
+        ((5, 9), (), ClockOf.SUBTASK, (5, 5, 5)),
+        ((5, 9), ([entry(None, 5, True)], None), ClockOf.SUBTASK, (9, 9, 9)),
+        ((5, 9), ([entry(None, 5, True)], []), ClockOf.SUBTASK, (9, 9, 9)),
+        ((1, 5, 9), (), ClockOf.SUBTASK, (1, 5, 9)),
+        ((1, 5, 9), (), ClockOf.SOURCE, (9, 9, 9)),
+        ((5, 9), (), ClockOf.SOURCE, (9, 9, 9)),
+        ((4, 11, 4), ([entry("p", 4), entry("q", 12)], [entry("p", 7)], []), ClockOf.PARTITION, (7, 7, 7)),
+        ((4, 11), ([entry("p", 4, True)], [entry("q", 11)]), ClockOf.PARTITION, (11, 11, 11)),
+        ((6, 8), ([entry("p", 8)], [entry("new", 2)]), ClockOf.PARTITION, (6, 6, 6)),
+        ((6, 8), ([entry("p", 8, True)], []), ClockOf.PARTITION, (8, 8, 8)),
+    ],
+    ids=[
+        "the slowest",
+        "that is active",
+        "all are idle",
+        "each its own",
+        "the furthest",
+        "of any number",
+        "the slowest partition",
+        "that is active",
+        "never back",
+        "all partitions are idle",
+    ],
+)
+def test_watermarks_to_begin_with(marks: Any, states: Any, clock_of: ClockOf, expected: Any) -> None:
+    assert deal_marks(marks, states, 3, clock_of) == expected
 
 
 def test_after_a_restart_the_time_without_records_is_counted_anew() -> None:

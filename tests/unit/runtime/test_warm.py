@@ -139,7 +139,7 @@ def remembering(context: EpochContext) -> Chain:
 
 def test_a_chain_with_operator_state_goes_on_only_from_the_attempt_that_counted() -> None:
     assert WITH_STATE.stateful
-    context = replace(CONTEXT, attempts={WITH_STATE.id: ("one", "two")})
+    context = replace(CONTEXT, attempts={WITH_STATE.id: ("one", "two")}, checkpoint=True)
     warm, chain = WarmChains(), remembering(previous())
     warm.keep("unit", chain, previous(), "another")
     assert warm.take("unit", WITH_STATE, 0, context) is None

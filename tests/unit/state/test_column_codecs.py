@@ -110,6 +110,9 @@ class Opaque:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Opaque) and self.x == other.x
 
+    def __repr__(self) -> str:
+        return f"Opaque({self.x!r})"
+
     __hash__ = None  # type: ignore[assignment]
 
 

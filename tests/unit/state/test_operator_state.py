@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tidemill.common import Types
 from tidemill.common.time import Time
 from tidemill.datastream import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
-from tidemill.errors import StateError
+from tidemill.errors import StateError, StateMigrationError
 from tidemill.state.merging import merge_sections
 from tidemill.state.operator_state import OperatorStateBackend
 from tidemill.state.redistribution import dealt
@@ -429,7 +429,7 @@ def test_a_stored_state_is_what_it_was_stored_as() -> None:
     with pytest.raises(StateError, match=r"'buffer' is stored as split state, but the program now registers it as un"):
         op.subtasks[0].get_union_list_state(BUFFER)
     op.start(1)
-    with pytest.raises(StateError, match=r"is stored with values of type"):
+    with pytest.raises(StateError, match=r"state 'buffer' is stored with values of another type"):
         op.subtasks[0].get_list_state(ListStateDescriptor("buffer", Types.STRING()))
 
 
@@ -448,3 +448,49 @@ def test_descriptors_must_fit() -> None:
         backend.get_list_state(BUFFER).add(None)
     with pytest.raises(ValueError, match="None"):
         backend.get_list_state(BUFFER).update([1, None])
+
+
+# --- a program that declares another type, and how to get there
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["list", "union", "broadcast"])
+def test_migrated_operator_state_is_written_whole_and_the_old_is_never_read_again(kind: str, parallelism: int) -> None:
+    def state_of(backend: OperatorStateBackend, type_info: Any, *, migrating: bool = False) -> Any:
+        if kind == "broadcast":
+            rules = MapStateDescriptor("s", Types.STRING(), type_info)
+            return backend.get_broadcast_state(rules.migrate_from(Types.STRING(), int) if migrating else rules)
+        items = ListStateDescriptor("s", type_info)
+        items = items.migrate_from(Types.STRING(), int) if migrating else items
+        return backend.get_union_list_state(items) if kind == "union" else backend.get_list_state(items)
+
+    def seen(type_info: Any) -> list[Any]:
+        """All elements; of what each subtask has, once."""
+        states = [state_of(backend, type_info) for backend in op.subtasks]
+        if kind == "list":
+            return sorted(item for state in states for item in state.get())
+        return [sorted(state.content().values() if kind == "broadcast" else state.get()) for state in states]
+
+    op = Operator(2)
+    for subtask, backend in enumerate(op.subtasks):
+        old = state_of(backend, Types.STRING())
+        if kind == "broadcast":
+            old.put_all({"a": "1", "b": "2"})
+        else:
+            old.add_all([str(10 * subtask + 1), str(10 * subtask + 2)])
+    op.commit()
+    op.start(parallelism)
+    with pytest.raises(StateMigrationError, match="String cannot become Long"):
+        state_of(op.subtasks[0], Types.LONG())
+    op.start(parallelism)
+    for backend in op.subtasks:
+        state_of(backend, Types.LONG(), migrating=True)
+    op.commit()
+    wanted: Any = {"broadcast": [[1, 2]] * parallelism, "list": [1, 2, 11, 12]}.get(kind)
+    for merge in (False, True):
+        if merge:
+            op.merge()
+        op.start(parallelism)
+        found = seen(Types.LONG())
+        assert found == (wanted or [[1, 2, 11, 12]] * parallelism)
+        assert delta(op.commit(), "s") == []

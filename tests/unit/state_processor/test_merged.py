@@ -17,9 +17,9 @@ from tidemill.common import Types
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from tidemill.errors import SerializationError
 from tidemill.state.merging import merge_sections
+from tidemill.state.plain_values import as_plain
 from tidemill.state.state_file import Section, decode_sections
 from tidemill.state_processor.merged import StateSchema, merged_entries, merged_table
-from tidemill.state_processor.plain_values import as_plain
 
 
 class Color(enum.Enum):

@@ -502,3 +502,32 @@ def test_no_module_that_a_file_names_is_imported(tmp_path: Path, monkeypatch: py
     state = state_processor.read(storage)
     assert state.get("op", "thing", "k") == {"n": 7}
     assert state.keyed_state("op", "thing").to_pylist() == [{"key": "k", "value": {"n": 7}}]
+
+
+# --- state that a program has migrated
+
+
+@pytest.mark.parametrize("merge_after", [2, 100])
+def test_a_migrated_state_is_read_in_its_new_type_only(merge_after: int) -> None:
+    def program(*, old: bool) -> Any:
+        class Keep(KeyedProcessFunction):
+            def open(self, runtime_context: Any) -> None:
+                text = ValueStateDescriptor("kept", Types.STRING())
+                number = ValueStateDescriptor("kept", Types.LONG()).migrate_from(Types.STRING(), len)
+                self._kept = runtime_context.get_state(text if old else number)
+
+            def process_element(self, value: Any, ctx: Any) -> Any:
+                self._kept.update(value)
+                yield value
+
+        return lambda env, words: words.key_by(lambda w: str(w)[0], Types.STRING()).process(Keep()).uid("keep")
+
+    with JobHarness(program(old=True), inputs=["words"], merge_after=merge_after) as job:
+        job.epoch(words=["tea", "milk"])
+        job.restart(build=program(old=False))
+        for number in range(3):
+            job.epoch(words=[number])
+        found = state_processor.read(job.storage).keyed_state("keep", "kept")
+    assert str(found.schema.field("value").type) == "int64"
+    kept = {row["key"]: row["value"] for row in found.to_pylist()}
+    assert kept == {"t": 3, "m": 4, "0": 0, "1": 1, "2": 2}

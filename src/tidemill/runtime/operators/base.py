@@ -19,7 +19,7 @@ from tidemill.datastream.state import (
     ValueState,
     ValueStateDescriptor,
 )
-from tidemill.errors import StateError, TidemillError
+from tidemill.errors import FailureSite, StateError, TidemillError
 from tidemill.graph.plan import OperatorPlan
 from tidemill.metrics import MetricGroup
 from tidemill.runtime.failures import user_error
@@ -46,6 +46,8 @@ class OperatorContext:
     job_parameters: dict[str, str] = field(default_factory=dict)
     runtime_mode: str = "STREAMING"
     periodic_watermarks: bool = True
+    #: Whether watermarks made here wait until the input of the epoch has been read (:class:`ClockOf`).
+    time_by_epoch: bool = False
 
     @property
     def where(self) -> str:
@@ -165,13 +167,29 @@ class Operator:
     def end_epoch(self) -> None:
         """The barrier: everything of this epoch has been processed."""
 
+    @property
+    def evaluating(self) -> Any:
+        """What the function was called with for a timer, where it is more than the timer itself."""
+        return None
+
+    def settle(self) -> None:
+        """A call that can be taken back has succeeded: write what the operator itself holds of state."""
+
+    def abandon(self) -> None:
+        """A call that raised is taken back: forget what it left in the operator itself."""
+
+    def pass_over(self, time: int, key: Any, namespace: Any, by_event_time: bool) -> None:
+        """A timer raised, and what it did was taken back: do what must be done at that time without the function."""
+
     def failed(
         self, error: BaseException, *, method: str = "", record: Any = None, with_record: bool = False, **more: Any
     ) -> TidemillError:
         """The error to raise for what a user function raised."""
         where = f"{method}() of {self.context.where}" if method else self.context.where
         details = {"record": record, **more} if with_record else more
-        return user_error(where, error, line=self.context.plan.user_line, **details)
+        plan = self.context.plan
+        site = FailureSite(plan.name, plan.uid, self.context.subtask)
+        return user_error(where, error, line=plan.user_line, site=site, **details)
 
 
 def method_of(function: Any, name: str) -> Callable[..., Any]:

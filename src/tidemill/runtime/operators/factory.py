@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tidemill.datastream import specs
+from tidemill.datastream.error_policy import OnError
 from tidemill.errors import GraphError, SerializationError
+from tidemill.runtime.built_in import with_code
 from tidemill.runtime.operators.async_wait import AsyncWaitOperator
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastOperator
@@ -28,6 +30,7 @@ from tidemill.runtime.operators.two_inputs import (
     CoProcessOperator,
     KeyedCoProcessOperator,
 )
+from tidemill.runtime.poison import Guard
 from tidemill.runtime.windowing.factory import window_operator
 
 _PLAIN: dict[type, Callable[[Any, OperatorContext], Operator]] = {
@@ -67,8 +70,13 @@ def load_spec(context: OperatorContext) -> Any:
 
 def build_operator(context: OperatorContext) -> Operator:
     """The operator instance of a plan entry."""
-    spec = load_spec(context)
+    spec = with_code(load_spec(context))
     build = (_KEYED.get(type(spec)) if context.plan.keyed else None) or _PLAIN.get(type(spec))
     if build is None:
         raise GraphError(f"no operator is known for {type(spec).__name__} ({context.where})")
-    return build(spec, context)
+    if context.plan.error_policy.kind is OnError.FAIL:
+        return build(spec, context)
+    guard = Guard(context, context.plan.error_policy)
+    operator = build(spec, context)
+    guard.stand_before(operator, spec)
+    return operator

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable
 from operator import index
 from typing import Any
 
+from tidemill.datastream.basic_functions import AggregateFunction
 from tidemill.datastream.process_functions import KeyedProcessFunction
-from tidemill.datastream.rolling import RollingFunction
 from tidemill.datastream.specs import ProcessSpec, ReduceSpec
-from tidemill.datastream.state import ReducingStateDescriptor
+from tidemill.datastream.state import AggregatingStateDescriptor, ReducingStateDescriptor
 from tidemill.datastream.time_domain import TimeDomain
 from tidemill.datastream.timerservice import TimerService
 from tidemill.errors import StateError
+from tidemill.runtime.built_in import BuiltInReduce
 from tidemill.runtime.emitted import copying_extend, emitted, is_immutable
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
 from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
@@ -186,9 +187,16 @@ class KeyedProcessOperator(KeyedOperator):
     def process(self, batch: Batch, input_index: int) -> None:
         self.run(batch, self.function.process_element)
 
+    def _fire(self, queue: Any, until: int, domain: TimeDomain) -> None:
+        if not self.function._timers_wait:
+            super()._fire(queue, until, domain)
+
 
 class ReduceOperator(Operator):
-    """reduce: emits the new value for every record; in BATCH mode only each key's last one."""
+    """reduce, and built-in aggregates: emits the new value for every record; in BATCH mode only each key's last one.
+
+    What an aggregate function gives comes out with its key.
+    """
 
     STATE = "_reduce_state"
 
@@ -199,20 +207,29 @@ class ReduceOperator(Operator):
         self._backend = context.backend
         self._function = spec.function
         self._batch_mode = context.runtime_mode == "BATCH"
-        self._reduce = method_of(spec.function, "reduce")
+        self._accumulator_type = spec.accumulator_type
         # Ours make new records; a user's function may change its first argument.
-        self._pure = isinstance(spec.function, RollingFunction)
+        self._pure = isinstance(spec.function, (BuiltInReduce, AggregateFunction))
 
     def functions(self) -> list[Any]:
         return [self._function]
 
     def open(self) -> None:
         super().open()
-        descriptor = ReducingStateDescriptor(self.STATE, self._reduce, self.context.plan.output_type)
-        self._state = self._backend.reducing_state(descriptor)
+        function, output_type = self._function, self.context.plan.output_type
+        self._state: Any
+        self._get: Callable[[], Any]
+        if isinstance(function, AggregateFunction):
+            aggregating = AggregatingStateDescriptor(self.STATE, function, self._accumulator_type)
+            self._state = self._backend.aggregating_state(aggregating)
+            self._get = lambda: (self._backend.context.key, self._state.get())
+        else:
+            reducing = ReducingStateDescriptor(self.STATE, method_of(function, "reduce"), output_type)
+            self._state = self._backend.reducing_state(reducing)
+            self._get = self._state.get
 
     def process(self, batch: Batch, input_index: int) -> None:
-        keys, get, add = self._backend.context, self._state.get, self._state.add
+        keys, get, add = self._backend.context, self._get, self._state.add
         results: list[Any] = []
         record_keys = batch.keys or []
         if self._backend.prefetches:
@@ -239,7 +256,7 @@ class ReduceOperator(Operator):
         results = []
         for key in self._backend.keys(self.STATE):
             self._backend.context.key = key
-            results.append(self._state.get())
+            results.append(self._get())
         self.output.emit(results, None)
 
     def end_epoch(self) -> None:

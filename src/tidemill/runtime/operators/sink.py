@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from tidemill.datastream.sinks import WriterContext
+from tidemill.datastream.sinks import SinkWriter, StatefulSinkWriter, SupportsWriterState, WriterContext
 from tidemill.datastream.specs import SinkSpec
+from tidemill.datastream.state import ListState
+from tidemill.datastream.state_descriptors import ListStateDescriptor
 from tidemill.faults import reach
 from tidemill.runtime.operators.base import FunctionContext, Operator, OperatorContext
 from tidemill.runtime.records import Batch
+
+#: The state of a sink's writers; Flink's name for it.
+WRITER_STATE: Final = "writer_raw_states"
 
 
 class SinkOperator(Operator):
@@ -17,14 +22,37 @@ class SinkOperator(Operator):
     def __init__(self, spec: SinkSpec, context: OperatorContext) -> None:
         super().__init__(context)
         self._sink = spec.sink
+        self._writer_state: ListState[Any] | None = None
         self.committables: tuple[bytes, ...] = ()
 
     def initialize_state(self, restored: int | None) -> None:
+        sink, place = self._sink, (self.context.subtask, self.context.parallelism)
+        states = self.context.operator_state
+        if isinstance(sink, SupportsWriterState) and states is not None:
+            self._writer_state = states.get_list_state(ListStateDescriptor(WRITER_STATE, sink.get_writer_state_type()))
         try:
-            self._writer = self._sink.create_writer(self.context.subtask, self.context.parallelism)
+            if isinstance(sink, SupportsWriterState) and self._writer_state is not None and restored is not None:
+                writer: SinkWriter = sink.restore_writer(*place, list(self._writer_state.get()))
+            else:
+                writer = sink.create_writer(*place)
         except Exception as error:
-            raise self.failed(error, method="create_writer") from error
+            method = "create_writer" if restored is None else "restore_writer"
+            raise self.failed(error, method=method) from error
+        self._writer = writer
         super().initialize_state(restored)
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
+        super().snapshot_state(checkpoint_id, timestamp)
+        if self._writer_state is not None:
+            self._told("snapshot_state", self._keep_writer_state, self._writer_state, checkpoint_id)
+
+    def _keep_writer_state(self, state: ListState[Any], checkpoint_id: int) -> None:
+        if not isinstance(self._writer, StatefulSinkWriter):
+            raise TypeError(
+                f"the sink supports writer state, but its writer is a {type(self._writer).__name__}, "
+                "not a StatefulSinkWriter"
+            )
+        state.update(list(self._writer.snapshot_state(checkpoint_id)))
 
     def checkpointed(self) -> list[Any]:
         # The writer opens and closes the function of a FunctionSink; its state is ours to keep.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
 from tidemill.common.watermark_strategy import NoWatermarksGenerator, WatermarkStrategy
 from tidemill.datastream.sources import RecordBatch, Split, SplitSource
 from tidemill.datastream.specs import SourceSpec, TimestampsSpec
-from tidemill.runtime.columns import ColumnBatch, Shape
+from tidemill.runtime.columns import ColumnBatch, Shape, rows_by_partition
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.operators.timestamps import TimestampsOperator
 from tidemill.runtime.records import Batch
@@ -30,6 +30,7 @@ class SourceOperator(Operator):
         self._source = spec.source
         self._schema = schema
         self._shape = Shape.of(getattr(spec.source, "type_info", None))
+        self._partition_by: Sequence[str] = getattr(spec.source, "partition_by", ())
         self._timestamps = None
         if spec.watermarks is not None and not does_nothing(spec.watermarks):
             self._timestamps = TimestampsOperator(TimestampsSpec(spec.watermarks), context)
@@ -38,6 +39,11 @@ class SourceOperator(Operator):
         if self._timestamps is not None:
             self._timestamps.current_watermark = self.current_watermark
             self._timestamps.restore_time(state)
+
+    def know_partitions(self, states: Sequence[TimeState]) -> None:
+        """What all subtasks know of the partitions that rows name: any of them may come here."""
+        if self._timestamps is not None:
+            self._timestamps.know_partitions(states)
 
     def time_state(self) -> TimeState:
         return None if self._timestamps is None else self._timestamps.time_state()
@@ -71,12 +77,25 @@ class SourceOperator(Operator):
             for split in self._splits(item):
                 partition = None if split is None else split.partition
                 for read in self._read(item, split):
-                    for batch in self._cut(read):
-                        self._emit(batch, partition)
-                        yield len(batch)
+                    for of, rows in self._by_partition(read, partition):
+                        for batch in self._cut(rows):
+                            self._emit(batch, of)
+                            yield len(batch)
                 if split is not None and split.last and self._timestamps is not None:
                     self._timestamps.release_partition(partition)
                     self.current_watermark = self._timestamps.current_watermark
+
+    def _by_partition(
+        self, read: RecordBatch | pa.RecordBatch, partition: str | None
+    ) -> Iterable[tuple[str | None, RecordBatch | pa.RecordBatch]]:
+        """What was read, by the partitions that rows name, if they do."""
+        if not self._partition_by or self._timestamps is None or not isinstance(read, pa.RecordBatch):
+            return [(partition, read)]
+        self._timestamps.name_partitions()
+        try:
+            return rows_by_partition(read, self._partition_by)
+        except Exception as error:
+            raise self.failed(error, method="read") from error
 
     def _cut(self, read: RecordBatch | pa.RecordBatch) -> Iterator[Batch]:
         if isinstance(read, RecordBatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import length_hint
 from typing import Any
 
@@ -10,7 +10,7 @@ from tidemill.datastream.ingestion_time import IngestionTime
 from tidemill.datastream.specs import TimestampsSpec
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
-from tidemill.runtime.time_states import TimeState
+from tidemill.runtime.time_states import PartitionState, TimeState
 from tidemill.runtime.watermarks import PartitionTime, Timekeeper
 
 
@@ -20,6 +20,9 @@ class TimestampsOperator(Operator):
     A generator that emits from ``on_event`` takes effect right behind that record; ``on_periodic_emit`` is called after
     each batch and at the end of each epoch, by whose clock idleness is measured. Watermarks never go back; the input's
     own watermarks are not passed on, except the end of time, nor is its idleness.
+
+    Behind a source whose input is dealt out anew in each epoch (``time_by_epoch``) nobody knows what a subtask will
+    still read: there time moves on at the end of the epoch only.
     """
 
     def __init__(self, spec: TimestampsSpec, context: OperatorContext) -> None:
@@ -33,6 +36,7 @@ class TimestampsOperator(Operator):
         # In BATCH mode time stands still until the end of input: no record is ever late.
         self._stands_still = context.runtime_mode == "BATCH"
         self._periodic = context.periodic_watermarks and not self._stands_still
+        self._by_epoch = context.time_by_epoch
 
     def restore_time(self, state: TimeState) -> None:
         try:
@@ -65,6 +69,7 @@ class TimestampsOperator(Operator):
             self.output.emit(batch.values, timestamps)
             return
         time = self._time.partition(partition)
+        self._wake(time)
         if time.emits_on_event:
             self._emit_one_by_one(batch.values, timestamps, time)
         else:
@@ -72,8 +77,18 @@ class TimestampsOperator(Operator):
             time.generator.on_batch(batch.values, timestamps, time)
         if self._periodic:
             self._ask(time.generator.on_periodic_emit, time)
-        if time.changed:
+        self._wake(time)
+        if time.changed and not self._by_epoch:
             self._advance()
+
+    def know_partitions(self, states: Sequence[TimeState]) -> None:
+        """What all subtasks know of partitions, any of which may come here."""
+        entries = [PartitionState(*entry) for state in states for entry in state or ()]
+        self._time.know({entry.partition: entry for entry in entries})
+
+    def name_partitions(self) -> None:
+        """All records are from a partition with a name: what holds until one is known does not hold any more."""
+        self._time.release(None)
 
     def release_partition(self, partition: str | None) -> None:
         """Nothing of a partition comes any more: it does not hold time back."""
@@ -89,6 +104,8 @@ class TimestampsOperator(Operator):
 
     def end_epoch(self) -> None:
         self.emit_periodically()
+        if self._by_epoch and not self._stands_still and self.current_watermark < MAX_TIME:
+            self._advance()
 
     def watermark(self, watermark: int) -> None:
         if watermark == MAX_TIME:
@@ -115,7 +132,7 @@ class TimestampsOperator(Operator):
                 on_event(value, timestamp, time)
             except Exception as error:
                 raise self.failed(error, method="on_event", record=value, with_record=True) from error
-            if time.changed:
+            if time.changed and not self._by_epoch:
                 self.output.emit(values[start : position + 1], timestamps[start : position + 1])
                 start = position + 1
                 self._advance()
@@ -137,6 +154,12 @@ class TimestampsOperator(Operator):
         if isinstance(assigner, IngestionTime):
             return lambda value, before: self.processing_time
         return None if assigner is None else assigner.extract_timestamp
+
+    def _wake(self, time: PartitionTime) -> None:
+        """Where time moves on at the end of the epoch only, it is waited for from the first record on."""
+        if self._by_epoch and self._time.idle and not time.idle:
+            self._time.idle = False
+            self.output.watermark_status(False)
 
     def _advance(self) -> None:
         """Tell the consumers what the generators have emitted."""

@@ -8,10 +8,13 @@ from tidemill.runtime.operators.base import OperatorContext
 from tidemill.runtime.windowing.aligned import AlignedWindowOperator, is_aligned
 from tidemill.runtime.windowing.merging import MergingWindowOperator
 from tidemill.runtime.windowing.operator import WindowOperator
+from tidemill.runtime.windowing.sessions import SessionWindowOperator, is_sessions
 
 
 def window_operator(spec: WindowSpec, context: OperatorContext) -> WindowOperator:
     """The operator of a window spec."""
+    if is_sessions(spec):
+        return SessionWindowOperator(spec, context)
     if isinstance(spec.assigner, MergingWindowAssigner):
         return MergingWindowOperator(spec, context)
     if is_aligned(spec):

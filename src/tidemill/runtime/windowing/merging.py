@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from typing import Any, Generic, TypeVar
 
 from tidemill.datastream.specs import WindowSpec
 from tidemill.datastream.state_descriptors import MapStateDescriptor
 from tidemill.errors import StateError
 from tidemill.runtime.operators.base import OperatorContext
-from tidemill.runtime.windowing.merging_set import MergingWindowSet
+from tidemill.runtime.windowing.merging_set import MergingWindowSet, WindowSet
 from tidemill.runtime.windowing.operator import WindowOperator
 from tidemill.runtime.windowing.states import NoWindowStore, PerWindowStore
 
 MERGING_SET = "merging-window-set"
 
+S = TypeVar("S", bound=WindowSet)
 
-class MergingWindowOperator(WindowOperator):
+
+class MergingOperator(WindowOperator, Generic[S]):
     """Each record brings a window of its own, which may join windows that are open into one."""
 
     def __init__(self, spec: WindowSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
         # transient
-        #: Read once per key and epoch, written once per key and batch.
-        self._sets: dict[Any, MergingWindowSet] = {}
-        self._changed: dict[Any, MergingWindowSet] = {}
+        #: Read and written once per key and epoch.
+        self._sets: dict[Any, S] = {}
 
     def open(self) -> None:
         # checkpointed
@@ -31,13 +33,13 @@ class MergingWindowOperator(WindowOperator):
         self._merging_state.keep_unshared()  # windows do not change
         super().open()
 
-    def begin_epoch(self, processing_time: int) -> None:
-        self._sets.clear()
-        super().begin_epoch(processing_time)
-
     def end_keys(self) -> None:
         super().end_keys()
-        self._sets.clear()
+        self._persist()
+
+    def end_epoch(self) -> None:
+        super().end_epoch()
+        self._persist()
 
     def _element(self, value: Any, timestamp: int | None) -> None:
         windows = self._set()
@@ -62,6 +64,24 @@ class MergingWindowOperator(WindowOperator):
             self._clear(window)
             windows.retire(window)
 
+    def settle(self) -> None:
+        self._persist()
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._sets.clear()
+
+    def pass_over(self, time: int, key: Any, namespace: Any, by_event_time: bool) -> None:
+        self.backend.context.key = key
+        windows = self._set()
+        state_window = windows.state_window(namespace)
+        is_over = by_event_time is self._event_time and time == self._cleanup_time(namespace)
+        if state_window is not None and is_over:
+            self._contents.state.set_current_namespace(state_window)
+            self._clear(namespace)
+            windows.retire(namespace)
+        self._persist()
+
     def _merge(self, result: Any, merged: list[Any], namespace: Any, namespaces: list[Any]) -> None:
         """Windows became one: so do their trigger's state and their contents, and only the result has timers."""
         self._check_open(result)
@@ -85,21 +105,32 @@ class MergingWindowOperator(WindowOperator):
                 f"a window cannot end earlier by merging: {window} of {self._assigner!r} is over, the {clock} is {now}"
             )
 
-    def _set(self) -> MergingWindowSet:
-        """The windows of the current key, about to be changed."""
+    def _set(self) -> S:
+        """The windows of the current key."""
         key = self.backend.context.key
         found = self._sets.get(key)
         if found is None:
-            found = self._sets[key] = MergingWindowSet(self._assigner, self._merging_state)
-        self._changed[key] = found
+            found = self._sets[key] = self._new_set()
         return found
 
-    def _flush(self) -> None:
+    @abstractmethod
+    def _new_set(self) -> S:
+        """The windows of the current key, read from state."""
+
+    def _persist(self) -> None:
+        """Write the windows of all keys back, at the end of an epoch."""
         keys = self.backend.context
-        for keys.key, windows in self._changed.items():
+        for keys.key, windows in self._sets.items():
             windows.persist()
-        self._changed.clear()
-        super()._flush()
+        keys.leave()
+        self._sets.clear()
 
     def _window_store(self) -> PerWindowStore | NoWindowStore:
         return NoWindowStore()
+
+
+class MergingWindowOperator(MergingOperator[MergingWindowSet]):
+    """Windows of any assigner that merges, with any trigger, evictor and function."""
+
+    def _new_set(self) -> MergingWindowSet:
+        return MergingWindowSet(self._assigner, self._merging_state)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from tidemill.datastream.window_assigners import MergingWindowAssigner
 from tidemill.errors import StateError
 
 #: Takes the result, the windows that became it, the state window of the result, and those to merge into that one.
 Merge = Callable[[Any, list[Any], Any, list[Any]], None]
+
+
+class WindowSet(Protocol):
+    """The contract of :class:`MergingWindowSet`."""
+
+    def persist(self) -> None: ...
+    def state_window(self, window: Any) -> Any: ...
+    def retire(self, window: Any) -> None: ...
+    def add(self, new: Any, merge: Merge) -> Any: ...
 
 
 class MergingWindowSet:
@@ -30,14 +39,8 @@ class MergingWindowSet:
 
     def persist(self) -> None:
         """Bring the state up to date."""
-        windows, stored, state = self._windows, self._stored, self._state
-        for window in stored:
-            if window not in windows:
-                state.remove(window)
-        for window, state_window in windows.items():
-            if stored.get(window) != state_window:
-                state.put(window, state_window)
-        self._stored = dict(windows)
+        write_changes(self._state, self._stored, self._windows)
+        self._stored = dict(self._windows)
 
     def state_window(self, window: Any) -> Any:
         """The namespace of a window's contents; None if the window is gone."""
@@ -68,6 +71,16 @@ class MergingWindowSet:
         if not joined:
             self._windows[new] = new
         return result
+
+
+def write_changes(state: Any, stored: dict[Any, Any], windows: dict[Any, Any]) -> None:
+    """Make a map state that holds ``stored`` hold ``windows``."""
+    for window in stored:
+        if window not in windows:
+            state.remove(window)
+    for window, state_window in windows.items():
+        if stored.get(window) != state_window:
+            state.put(window, state_window)
 
 
 class _Merged(MergingWindowAssigner.MergeCallback[Any]):

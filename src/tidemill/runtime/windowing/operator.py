@@ -46,6 +46,7 @@ class WindowOperator(KeyedOperator):
         # transient
         self._values: list[Any] = []
         self._timestamps: list[int] = []
+        self._elements: list[Any] | None = None
 
     def functions(self) -> list[Any]:
         spec = self._spec
@@ -105,7 +106,7 @@ class WindowOperator(KeyedOperator):
     def _skipped(self, value: Any, timestamp: int | None) -> None:
         """A record went into no window: late, or the assigner had none for it."""
         watermark = self.current_watermark
-        if self._event_time and timestamp is not None and timestamp + self._lateness <= watermark:
+        if self._event_time and timestamp is not None and min(timestamp + self._lateness, MAX_TIME) <= watermark:
             late = self._late.take(value, timestamp, watermark)
             if late is not None:
                 self._values.append(late)
@@ -189,6 +190,21 @@ class WindowOperator(KeyedOperator):
             timers = self.backend.event_timers if self._event_time else self.backend.processing_timers
             timers.delete(time, self.backend.context.key, window)
 
+    # --- calls that raised and are taken back
+
+    @property
+    def evaluating(self) -> Any:
+        return self._elements
+
+    def abandon(self) -> None:
+        self._values, self._timestamps, self._elements = [], [], None
+
+    def pass_over(self, time: int, key: Any, namespace: Any, by_event_time: bool) -> None:
+        self.backend.context.key = key
+        if by_event_time is self._event_time and time == self._cleanup_time(namespace):
+            self._contents.state.set_current_namespace(namespace)
+            self._clear(namespace)
+
     # --- results
 
     def _emit(self, window: Any) -> bool:
@@ -198,12 +214,14 @@ class WindowOperator(KeyedOperator):
             return False
         values = self._values
         extend = copying_extend(values) if self.backend.mutable else values.extend
+        self._elements = elements
         result = self._evaluate(self.backend.context.key, window, elements)
         if result is not None:
             before = len(values)
             extend(result)
             self._timestamps += [window.max_timestamp()] * (len(values) - before)
         self._contents.evaluated(window)
+        self._elements = None
         return True
 
     def _flush(self) -> None:

@@ -16,7 +16,6 @@ from tidemill.datastream.state_descriptors import (
 )
 from tidemill.errors import StateError
 from tidemill.state.backend import KeyedStateBackend
-from tidemill.state.ttl_states import TtlState
 
 
 class WindowStates:
@@ -41,10 +40,7 @@ class WindowStates:
         known = self._known.get(descriptor.name)
         if known is None or known[0] is not descriptor:
             registered: Any = self._register[descriptor.kind](descriptor)  # type: ignore[operator]
-            if known is not None:
-                state = known[1]
-            else:
-                state = registered if isinstance(registered, TtlState) else copy.copy(registered)
+            state = copy.copy(registered) if known is None else known[1]
             known = self._known[descriptor.name] = (descriptor, state)
         known[1].set_current_namespace(window)
         return known[1]

@@ -37,12 +37,12 @@ class StoredListTable(StoredTable, ListTable):
             if change.items:
                 batch.put(row + number, remember_original(dumps(change.items), key, base.namespace))
 
-    def scan(self) -> Iterator[tuple[Any, Any, Any, Any]]:
+    def scan(self, first_group: int = 0) -> Iterator[tuple[Any, Any, Any, Any]]:
         loads = self.codec.loads
         last = b""
         current: Place | None = None
         items: list[Any] = []
-        for place, row, data in self.places():
+        for place, row, data in self.places(first_group):
             if row[: place.rest] != last:
                 if current is not None:
                     yield current.namespace, current.key, None, items

@@ -52,9 +52,9 @@ class StoredMapTable(StoredTable, MapTable):
                     changed[base.name(key, user_key)] = kept(value, data)
         base.cache.update(changed)
 
-    def scan(self) -> Iterator[tuple[Any, Any, Any, Any]]:
+    def scan(self, first_group: int = 0) -> Iterator[tuple[Any, Any, Any, Any]]:
         loads = self.codec.loads
-        for place, row, data in self.places():
+        for place, row, data in self.places(first_group):
             yield place.namespace, place.key, user_key_of(row, place.rest, data), loads(data)
 
 

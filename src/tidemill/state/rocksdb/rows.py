@@ -36,6 +36,10 @@ class RowMaker:
         self._group_of = group_of
         self._heads: dict[int, bytes] = {}
 
+    def group_of(self, key: Any) -> int:
+        """The key group of a key."""
+        return self._group_of[key]
+
     def row(self, key: Any, namespace: bytes = NONE_KEY) -> bytes:
         """The row of a key in an encoded namespace, or what its rows begin with."""
         group = self._group_of[key]

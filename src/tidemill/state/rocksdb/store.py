@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ _VERSION: Final = _META + b"version"
 _STATE: Final = _META + b"state/"
 #: Rows read at a time by a scan.
 _CHUNK: Final = 1000
+#: A disk without room for a file, for whatever reason, as the system and as RocksDB tell it.
+_FULL: Final = {code: os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
 #: What a killed worker leaves on disk is at most this much older than what it had.
 _FLUSH_SECONDS: Final = 30.0
 
@@ -239,7 +242,7 @@ class Store:
         if isinstance(error, LocalStateError):
             return error
         self.damaged = True
-        if (isinstance(error, OSError) and error.errno == errno.ENOSPC) or "No space left" in str(error):
+        if (isinstance(error, OSError) and error.errno in _FULL) or any(map(str(error).__contains__, _FULL.values())):
             return LocalStateError(
                 f"the disk of {self.path} is full, where {self._where} keeps its state. Make room, or name directories "
                 f"with more space in {RocksDBOptions.LOCAL_DIRECTORIES.key}"

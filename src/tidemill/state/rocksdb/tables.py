@@ -7,7 +7,7 @@ fold writes only what was appended. Iteration goes by key group and encoded key,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from rocksdict import WriteBatch
 
@@ -19,6 +19,9 @@ from tidemill.state.rocksdb.store import Store, end_of
 from tidemill.state.rocksdb.value_encoding import EntryCodec
 from tidemill.state.sections import StateShape
 from tidemill.state.tables import Layer, Rows, Table
+
+#: Entries that are written again, after a migration, in one epoch: some ten megabytes of Python objects.
+REWRITTEN_AT_ONCE: Final = 100_000
 
 
 class StoredTable(Table):
@@ -72,10 +75,29 @@ class StoredTable(Table):
     def entries(self) -> int:
         return sum(1 for _ in self._distinct())
 
-    def places(self) -> Iterator[tuple[Place, bytes, bytes]]:
-        """All rows, with what they are about."""
+    def rewrite(self, first_group: int) -> int | None:
+        rows, group_of = Rows(), self._maker.group_of
+        last = first_group
+        for namespace, key, user_key, value in self.scan(first_group):
+            group = group_of(key)
+            if group != last and len(rows.keys) >= REWRITTEN_AT_ONCE:
+                break
+            last = group
+            self._append(rows, namespace, key, user_key, value)
+        else:
+            self.replay(rows)
+            return None
+        self.replay(rows)
+        return last
+
+    def scan(self, first_group: int = 0) -> Iterator[tuple[Any, Any, Any, Any]]:
+        """As in :class:`Table`, from a key group on; in the order of key groups."""
+        raise NotImplementedError
+
+    def places(self, first_group: int = 0) -> Iterator[tuple[Place, bytes, bytes]]:
+        """All rows, from a key group on, with what they are about."""
         prefix = self._maker.prefix
-        for row, data in self._store.scan(prefix, end_of(prefix)):
+        for row, data in self._store.scan(prefix + first_group.to_bytes(2, "big"), end_of(prefix)):
             place = place_of(row)
             if data[0] & 1 and (original := original_of(data)) is not None:
                 place = Place(original[0], original[1], place.rest)
@@ -91,13 +113,16 @@ class StoredTable(Table):
 
     def export_all(self) -> Rows | None:
         rows = Rows()
-        for namespace, key, user_key, value in self.scan():
-            rows.keys.append(key)
-            rows.namespaces.append(namespace)
-            rows.values.append(value)
-            if self.kind == "map":
-                rows.user_keys.append(user_key)
+        for entry in self.scan():
+            self._append(rows, *entry)
         return rows if rows.keys else None
+
+    def _append(self, rows: Rows, namespace: Any, key: Any, user_key: Any, value: Any) -> None:
+        rows.keys.append(key)
+        rows.namespaces.append(namespace)
+        rows.values.append(value)
+        if self.kind == "map":
+            rows.user_keys.append(user_key)
 
     def _detach(self, overlay: dict[Any, Any]) -> None:
         """What is written becomes bytes: nobody can change it."""

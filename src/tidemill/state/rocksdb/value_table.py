@@ -81,9 +81,9 @@ class StoredValueTable(StoredTable, ValueTable):
         base.cache.update(changed)
         known.clear()
 
-    def scan(self) -> Iterator[tuple[Any, Any, Any, Any]]:
+    def scan(self, first_group: int = 0) -> Iterator[tuple[Any, Any, Any, Any]]:
         loads = self.codec.loads
-        for place, _, data in self.places():
+        for place, _, data in self.places(first_group):
             yield place.namespace, place.key, None, loads(data)
 
 

@@ -71,6 +71,9 @@ class Odd:
     def __hash__(self) -> int:
         return self.number
 
+    def __repr__(self) -> str:
+        return f"Odd({self.number})"
+
 
 UTC = dt.UTC
 

@@ -1,31 +1,31 @@
-"""Rolling aggregates of a keyed stream as reduce functions: sum, min, max, min_by, max_by.
+"""The code of built-in aggregates, record by record.
 
 ``min`` and ``max`` keep the other fields of the first record, ``min_by`` and ``max_by`` return a whole record, the
 first one on ties. A value that has no fields counts as its own field 0. No function changes its arguments.
+
+:func:`with_code` is the one place where it is decided which code runs a built-in: what runs it over columns would be
+chosen there.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from tidemill.common.types import Row
-from tidemill.datastream.basic_functions import ReduceFunction
+from tidemill.datastream.basic_functions import AggregateFunction, ReduceFunction
+from tidemill.datastream.built_in import BuiltIn, Kind
 from tidemill.datastream.field_access import Field, get_field, with_field
+from tidemill.datastream.specs import ReduceSpec, WindowSpec
 from tidemill.errors import TypeMismatchError
 
 
-class RollingFunction(ReduceFunction):
-    """Base: reads and replaces the field that the aggregate is over."""
+class OverField:
+    """Reads and replaces the field that an aggregate is over."""
 
-    label = "aggregate"
+    label: str
 
     def __init__(self, field: Field) -> None:
-        if isinstance(field, bool) or not isinstance(field, (int, str)):
-            raise TypeError(
-                f"{self.label}(): a field is chosen by position or by name, not by a {type(field).__name__}"
-            )
-        if isinstance(field, int) and field < 0:
-            raise ValueError(f"{self.label}({field}): a position counts from 0")
         self.field = field
 
     def read(self, value: Any) -> Any:
@@ -51,7 +51,11 @@ class RollingFunction(ReduceFunction):
         return f"{type(self).__name__}({self.field!r})"
 
 
-class Sum(RollingFunction):
+class BuiltInReduce(OverField, ReduceFunction):
+    """A built-in whose result is a record like those that came in."""
+
+
+class Sum(BuiltInReduce):
     """Adds the field up.
 
     >>> Sum(1).reduce(("a", 1), ("a", 2))
@@ -70,7 +74,7 @@ class Sum(RollingFunction):
         return self.replace(value1, self.read(value1) + self.read(value2))
 
 
-class Min(RollingFunction):
+class Min(BuiltInReduce):
     """Keeps the smallest value of the field.
 
     >>> Min(1).reduce(("first", 5), ("second", 2))
@@ -85,7 +89,7 @@ class Min(RollingFunction):
         return self.replace(value1, new) if new < self.read(value1) else value1
 
 
-class Max(RollingFunction):
+class Max(BuiltInReduce):
     """Keeps the largest value of the field.
 
     >>> Max("n").reduce({"id": "first", "n": 5}, {"id": "second", "n": 7})
@@ -100,7 +104,7 @@ class Max(RollingFunction):
         return self.replace(value1, new) if new > self.read(value1) else value1
 
 
-class MinBy(RollingFunction):
+class MinBy(BuiltInReduce):
     """Keeps the record with the smallest value of the field.
 
     >>> MinBy(1).reduce(("first", 5), ("second", 2))
@@ -114,7 +118,7 @@ class MinBy(RollingFunction):
         return value2 if self.read(value2) < self.read(value1) else value1
 
 
-class MaxBy(RollingFunction):
+class MaxBy(BuiltInReduce):
     """Keeps the record with the largest value of the field.
 
     >>> MaxBy(1).reduce(("first", 5), ("second", 5))
@@ -126,6 +130,71 @@ class MaxBy(RollingFunction):
     def reduce(self, value1: Any, value2: Any) -> Any:
         """The record with the larger field, the first on a tie."""
         return value2 if self.read(value2) > self.read(value1) else value1
+
+
+class Count(AggregateFunction):
+    """How many records there are."""
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Any, accumulator: int) -> int:
+        return accumulator + 1
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, acc_a: int, acc_b: int) -> int:
+        return acc_a + acc_b
+
+
+class Avg(OverField, AggregateFunction):
+    """The mean of the field. The accumulator is the sum and the number of records.
+
+    >>> mean = Avg(1)
+    >>> mean.get_result(mean.add(("b", 2), mean.add(("a", 1), mean.create_accumulator())))
+    1.5
+    """
+
+    label = "avg"
+
+    def create_accumulator(self) -> tuple[Any, int]:
+        return 0, 0
+
+    def add(self, value: Any, accumulator: tuple[Any, int]) -> tuple[Any, int]:
+        return accumulator[0] + self.read(value), accumulator[1] + 1
+
+    def get_result(self, accumulator: tuple[Any, int]) -> Any:
+        return accumulator[0] / accumulator[1]
+
+    def merge(self, acc_a: tuple[Any, int], acc_b: tuple[Any, int]) -> tuple[Any, int]:
+        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+
+
+_OVER_FIELD: Final[dict[Kind, Any]] = {
+    Kind.SUM: Sum,
+    Kind.MIN: Min,
+    Kind.MAX: Max,
+    Kind.MIN_BY: MinBy,
+    Kind.MAX_BY: MaxBy,
+    Kind.AVG: Avg,
+}
+
+
+def code_of(function: Any) -> Any:
+    """The function that runs a built-in; any other function as it is."""
+    if not isinstance(function, BuiltIn):
+        return function
+    return Count() if function.kind is Kind.COUNT else _OVER_FIELD[function.kind](function.field)
+
+
+def with_code(spec: Any) -> Any:
+    """The spec of an operator with functions in the place of built-ins."""
+    if isinstance(spec, ReduceSpec):
+        return replace(spec, function=code_of(spec.function))
+    if isinstance(spec, WindowSpec):
+        return replace(spec, reduce=code_of(spec.reduce), aggregate=code_of(spec.aggregate))
+    return spec
 
 
 def is_basic(value: Any) -> bool:

@@ -1,0 +1,147 @@
+"""``python -m bench.recovery``: how long a job with much state takes to go on after its driver is gone.
+
+A job fills its state and stops; a process of its own starts it again, and the time from there to its first committed
+epoch counts. *Cold* workers load all of the state from checkpoint files; *warm* ones find their RocksDB databases on
+their disks and read only what came after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.jobs import DiscardingSink
+from tidemill.common import Configuration, Types
+from tidemill.common.watermark_strategy import WatermarkStrategy
+from tidemill.datastream import StreamExecutionEnvironment
+from tidemill.datastream.functions import KeyedProcessFunction
+from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
+from tidemill.datastream.state import ValueState, ValueStateDescriptor
+
+_VALUE_BYTES = 1_000
+_KEYS_PER_EPOCH = 100_000
+
+
+class Keys(SplitSource):
+    """Each key once, then one key over and over; it ends never."""
+
+    parallelism = 1
+
+    def __init__(self, keys: int) -> None:
+        self.keys = keys
+
+    def create_enumerator(self, position: Position | None) -> SplitEnumerator:
+        return _Keys(self.keys, position or 0)
+
+    def read(self, split: Split) -> Iterator[RecordBatch]:
+        low, high = split.payload
+        for start in range(low, high, 10_000):
+            yield RecordBatch(list(range(start, min(start + 10_000, high))))
+
+
+class _Keys(SplitEnumerator):
+    def __init__(self, keys: int, done: int) -> None:
+        self._keys = keys
+        self._done = done
+
+    def next_splits(self, parallelism: int, max_records: int) -> Sequence[Split]:
+        low, self._done = self._done, min(self._done + _KEYS_PER_EPOCH, self._keys)
+        # A job whose state is complete goes on with little work.
+        return [Split((low, self._done), self._done - low)] if low < self._keys else [Split((0, 1), 1)]
+
+    def position(self) -> Position:
+        return self._done
+
+    @property
+    def finished(self) -> bool:
+        return False
+
+
+class Remember(KeyedProcessFunction):
+    """Keeps a kilobyte for each key."""
+
+    seen: ValueState[bytes]
+
+    def open(self, runtime_context: Any) -> None:
+        self.seen = runtime_context.get_state(ValueStateDescriptor("seen", Types.PRIMITIVE_ARRAY(Types.BYTE())))
+
+    def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterator[int]:
+        self.seen.update(value.to_bytes(8, "little") * (_VALUE_BYTES // 8))
+        yield value
+
+
+def run(directory: Path, backend: str, keys: int, epochs: int) -> dict[str, float]:
+    """Run so many epochs, then stop; seconds from the start of the job to its first epoch, and the state's size."""
+    configuration = Configuration.from_dict(
+        {
+            "state.backend.type": backend,
+            "state.backend.rocksdb.localdir": str(directory / "local"),
+            "execution.checkpointing.dir": str(directory / "checkpoints"),
+            "execution.job-id": "recovery",
+            "worker.cache.size": "8 gb",
+            "spark.master": "local[2,4]",
+            "spark.driver.memory": "2g",
+        }
+    )
+    environment = StreamExecutionEnvironment.get_execution_environment(configuration)
+    stream = environment.from_source(Keys(keys), WatermarkStrategy.no_watermarks(), "keys").uid("keys")
+    remembered = stream.key_by(lambda key: key, Types.LONG()).process(Remember()).uid("remember")
+    remembered.sink_to(DiscardingSink()).uid("sink")
+    client: Any = environment.execute_async("recovery")
+    started = time.perf_counter()
+    result = client.get_job_execution_result()
+    first = None
+    while len(client.epochs) < epochs and not result.done():
+        time.sleep(0.01)
+        if client.epochs and first is None:
+            first = time.perf_counter() - started
+    size = client.get_checkpoint_history().checkpoints[-1].state_size
+    if result.done():
+        result.result()
+    # Killed as a driver is, not cancelled: nothing is put away.
+    return {"first epoch, s": round(first or 0.0, 2), "state, MB": round(size / 1e6)}
+
+
+def _in_a_process_of_its_own(arguments: argparse.Namespace, directory: Path, backend: str, epochs: int) -> Any:
+    command = [sys.executable, "-m", "bench.recovery", "--megabytes", str(arguments.megabytes)]
+    command += ["--directory", str(directory), "--backend", backend, "--epochs", str(epochs)]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
+
+
+def main() -> int:
+    """Fill, stop and restart with each backend, and print what it took."""
+    parser = argparse.ArgumentParser(prog="bench.recovery", description=__doc__)
+    parser.add_argument("--megabytes", type=int, default=1000)
+    parser.add_argument("--backend", help=argparse.SUPPRESS)
+    parser.add_argument("--epochs", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    keys = arguments.megabytes * 1_000_000 // _VALUE_BYTES
+    if arguments.backend is not None:
+        told = run(arguments.directory, arguments.backend, keys, arguments.epochs)
+        sys.stdout.write(json.dumps(told) + "\n")
+        return 0
+    filling = -(-keys // _KEYS_PER_EPOCH) + 1
+    for backend in ("hashmap", "rocksdb"):
+        with tempfile.TemporaryDirectory(prefix="tidemill-recovery-") as name:
+            directory = Path(name)
+            _in_a_process_of_its_own(arguments, directory, backend, filling)
+            if backend == "rocksdb":
+                told = _in_a_process_of_its_own(arguments, directory, backend, 2)
+                sys.stdout.write(f"{backend}, warm: {told}\n")
+            shutil.rmtree(directory / "local", ignore_errors=True)
+            told = _in_a_process_of_its_own(arguments, directory, backend, 2)
+            sys.stdout.write(f"{backend}, cold: {told}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,34 @@
+"""``python -m chaos --minutes 20 --seed 1``: exit code 0 if output and state equal the truth, 1 if not."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from chaos.run import KINDS, Plan, Run, lines_of
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="chaos", description="A job on a real cluster, and everything that can fail.")
+    parser.add_argument("--minutes", type=float, default=20.0, help="how long faults happen")
+    parser.add_argument(
+        "--fault", choices=KINDS, action="append", help="this fault instead; may be given several times"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="which faults, and when")
+    parser.add_argument("--keep", type=Path, help="a folder for logs, output and checkpoints, which stays")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("asked to end"))  # so that nothing is left behind
+    with tempfile.TemporaryDirectory(prefix="chaos-", ignore_cleanup_errors=True) as temporary:
+        folder = (arguments.keep or Path(temporary)).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        plan = Plan(arguments.seed, arguments.minutes, folder, tuple(arguments.fault or ()))
+        verdict = Run(plan, lambda line: print(line, flush=True)).run()
+        print("\n".join(lines_of(verdict, plan)))
+    return 0 if verdict.good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

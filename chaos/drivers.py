@@ -1,0 +1,136 @@
+"""The drivers of a run as processes: started, killed, stopped, and looked at with all that descends from them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from chaos.control import VARIABLE, Control
+
+_ROOT = Path(__file__).parents[1]
+
+
+class Driver:
+    """One process that runs ``chaos.job``."""
+
+    def __init__(self, folder: Path, control: Control, number: int) -> None:
+        self.number = number
+        self.log = folder / f"driver-{number}.log"
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(_ROOT / "src"), str(_ROOT)]),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            VARIABLE: str(control.folder),
+        }
+        with self.log.open("wb") as output:
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", "chaos.job", str(folder)],
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        self._process = psutil.Process(self._child.pid)
+        self._family: set[psutil.Process] = set()
+
+    @property
+    def ended(self) -> int | None:
+        """Its exit code, or None while it runs."""
+        return self._child.poll()
+
+    def kill(self) -> None:
+        """It is gone, in the middle of whatever it does; what it started has to find out."""
+        self.family()
+        self._child.kill()
+        self._child.wait()
+
+    def stop(self) -> None:
+        """It stands still."""
+        self._child.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """It goes on."""
+        self._child.send_signal(signal.SIGCONT)
+
+    def wait(self, seconds: float) -> int | None:
+        """Its exit code, if it ends in time."""
+        try:
+            return self._child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def family(self) -> list[psutil.Process]:
+        """All that descend from it, or did before it died, and live."""
+        for process in [self._process, *self._family]:
+            try:
+                self._family.update(process.children(recursive=True))
+            except psutil.Error:
+                continue
+        return [process for process in self._family if _lives(process)]
+
+    def executors(self) -> list[psutil.Process]:
+        """The executors."""
+        return [process for process in self.family() if _does(process, "CoarseGrainedExecutorBackend")]
+
+    def workers(self) -> list[psutil.Process]:
+        """The Python workers: what Spark's daemons have forked."""
+        daemons = [process for process in self.family() if _does(process, "daemon")]
+        ids = {process.pid for process in daemons}
+        return [process for process in daemons if _parent(process) in ids]
+
+    def end(self) -> None:
+        """Nothing of it is left."""
+        family = self.family()
+        if self.ended is None:
+            self.resume()
+            self.kill()
+        deadline = time.monotonic() + 10
+        while family and time.monotonic() < deadline:
+            time.sleep(0.2)
+            family = self.family()
+        for process in family:
+            with _gone():
+                process.kill()
+
+    def tail(self, size: int = 3000) -> str:
+        """The end of what it said."""
+        return self.log.read_text(errors="replace")[-size:]
+
+
+class _gone:  # noqa: N801 - a context manager
+    """What happens to a process that has ended meanwhile is of no interest."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        return isinstance(error, psutil.Error)
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def _does(process: psutil.Process, word: str) -> bool:
+    try:
+        return any(word in part for part in process.cmdline())
+    except psutil.Error:
+        return False
+
+
+def _parent(process: psutil.Process) -> int:
+    try:
+        return process.ppid()
+    except psutil.Error:
+        return 0

@@ -1,0 +1,203 @@
+"""A committed epoch in a form that does not depend on the job it is from: what savepoints are made of.
+
+In a job's directory the state of an epoch is spread over the deltas of many epochs, named by lineage and attempt, and
+over manifests that carry small ones. In portable form each run is a snapshot of its own, whose names say nothing of the
+job: another job can take the files over as they are, into a directory of its own, and start from them with
+:meth:`~tidemill.checkpoint.log.ManifestLog.open_lineage`. Nothing is decoded or merged on the way, so the form knows no
+backend and no parallelism, just as the files do not.
+
+Beside the state go the logs of Spark's sources, and input that was materialised for the job alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.model import Lineage, Manifest, Piece, RunRef
+from tidemill.checkpoint.names import (
+    INPUT,
+    SPARK,
+    input_name,
+    input_prefix,
+    lineage_id,
+    lineage_slot,
+    snapshot_file_name,
+    snapshot_id,
+    snapshot_index_name,
+    spark_location,
+)
+from tidemill.checkpoint.restore import committed_pieces
+from tidemill.checkpoint.snapshot_index import SnapshotIndex, encode_snapshot_index
+from tidemill.checkpoint.storage_api import NotFoundError, Storage
+from tidemill.errors import CheckpointError, CorruptFileError
+
+#: The marker that says which materialised input of a source counts (see ``tidemill.spark.parquet_input``).
+CHOSEN = "chosen"
+
+
+@dataclass(frozen=True)
+class PortableFile:
+    """A file that is copied to ``name``: from ``source`` in another storage, or ``data`` itself.
+
+    Length and SHA-256 are None where nobody has computed them yet; otherwise what is read must match them.
+    """
+
+    name: str
+    length: int | None = None
+    sha256: str | None = None
+    source: str = ""
+    data: bytes | None = None
+
+
+@dataclass(frozen=True)
+class PortableState:
+    """A committed epoch with all files it needs, which are still where they are: in ``storage``.
+
+    The runs of ``manifest`` name snapshots only, and these are among ``files``, under the names they will have.
+    ``where`` is what messages call it.
+    """
+
+    where: str
+    storage: Storage
+    manifest: Manifest
+    files: tuple[PortableFile, ...]
+
+    def copy_into(
+        self,
+        target: Storage,
+        *,
+        wanted: Callable[[str], bool] = lambda name: True,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> tuple[PortableFile, ...]:
+        """Copy the files that are ``wanted``, checking each one on the way; returns them with length and SHA-256.
+
+        Copying again is harmless. Raises :class:`~tidemill.errors.CorruptFileError` for a file that is missing or not
+        what it was, and :class:`~tidemill.errors.CheckpointError` where it cannot be written, or ``stopped`` says so.
+        """
+        copied = []
+        for file in self.files:
+            if not wanted(file.name):
+                continue
+            if stopped():
+                raise CheckpointError(f"copying {self.where} was given up: the job has ended")
+            data = self.read(file)
+            target.write(file.name, data)
+            copied.append(PortableFile(file.name, len(data), hashlib.sha256(data).hexdigest(), file.name))
+        return tuple(copied)
+
+    def read(self, file: PortableFile) -> bytes:
+        """The bytes of one of the files, checked."""
+        if file.data is not None:
+            return file.data
+        try:
+            if file.length is None:
+                return self.storage.read(file.source)
+            data = self.storage.read_range(file.source, 0, file.length + 1)
+        except NotFoundError as error:
+            raise CorruptFileError(f"{file.source} of {self.where} is missing: {error}") from error
+        if len(data) != file.length or hashlib.sha256(data).hexdigest() != file.sha256:
+            raise CorruptFileError(
+                f"{file.source} of {self.where} is corrupt: its {len(data)} bytes are not the {file.length} that were "
+                "written"
+            )
+        return data
+
+
+def is_input(name: str) -> bool:
+    """Whether a portable file is input of a source: a job needs it before anything else."""
+    return name.startswith(INPUT)
+
+
+def portable(
+    storage: Storage, log: ManifestLog, manifest: Manifest, token: str, where: str, *, pending: bool = False
+) -> PortableState:
+    """The portable form of a manifest of ``log``. Reads manifests and indexes, no state.
+
+    ``token`` (hex) makes its names unique. With ``pending`` it may be that nobody has committed the manifest's results
+    yet, and they go along; without, they have been.
+    """
+    owner = lineage_id(0, token)
+    files: list[PortableFile] = []
+    runs = tuple(
+        _snapshot(owner, number, run, pieces, files)
+        for number, (run, pieces) in enumerate(committed_pieces(storage, log, manifest))
+    )
+    spark = manifest.spark
+    if spark is not None:
+        files += _spark_files(storage, spark["lineage"], owner)
+        spark = {**spark, "lineage": owner}
+    if not manifest.finished:
+        for uid in sorted(manifest.sources):
+            files += _input_files(storage, uid)
+    return PortableState(
+        where=where,
+        storage=storage,
+        manifest=replace(
+            manifest,
+            kind="epoch",
+            lineage=owner,
+            run=0,
+            attempts={},
+            spark=spark,
+            pieces=(),
+            runs=runs,
+            committables=manifest.committables if pending else {},
+            operators=log.operators_of(manifest),
+            metrics={},
+            operators_slot=None,
+            checkpoints=(),
+        ),
+        files=tuple(files),
+    )
+
+
+def _snapshot(owner: Lineage, number: int, run: RunRef, pieces: list[Piece], files: list[PortableFile]) -> RunRef:
+    """One run as a snapshot of its own; its files are added to ``files``."""
+    snapshot = snapshot_id(owner, run.through, str(number))
+    moved = []
+    for part, piece in enumerate(pieces):
+        if piece.file is not None:
+            name = snapshot_file_name(snapshot, part)
+            files.append(PortableFile(name, piece.length, piece.sha256, source=piece.file))
+            piece = replace(piece, file=name)  # noqa: PLW2901 - the same piece, elsewhere
+        moved.append(piece)
+    index = SnapshotIndex(snapshot, run.through, tuple(moved))
+    data = encode_snapshot_index(index)
+    files.append(PortableFile(snapshot_index_name(snapshot), len(data), hashlib.sha256(data).hexdigest(), data=data))
+    return index.run()
+
+
+def _spark_files(storage: Storage, lineage: str, owner: Lineage) -> list[PortableFile]:
+    """The logs of Spark's sources (which files were seen, where a topic began) as of a lineage, or later.
+
+    A later log holds all that an earlier one does, and the offsets in the manifest say how much of it counts.
+    """
+    by_lineage: dict[str, list[str]] = {}
+    for name in storage.list(SPARK):
+        place, _, inside = name.removeprefix(SPARK).partition("/")
+        if inside.startswith("sources/") and not inside.rpartition("/")[2].startswith("."):
+            by_lineage.setdefault(place, []).append(inside)
+    since = lineage_slot(lineage) or 0
+    places = sorted(place for place in by_lineage if (lineage_slot(place) or 0) >= since)
+    if not places:
+        return []
+    chosen = lineage if lineage in by_lineage else places[0]
+    return [
+        PortableFile(f"{spark_location(owner)}/{inside}", source=f"{SPARK}{chosen}/{inside}")
+        for inside in by_lineage[chosen]
+    ]
+
+
+def _input_files(storage: Storage, uid: str) -> list[PortableFile]:
+    """The materialised input of a source, if there is any; the marker that makes it count comes last."""
+    marker = input_name(uid, CHOSEN)
+    try:
+        chosen = storage.read(marker).decode()
+    except NotFoundError:
+        return []
+    names = storage.list(f"{input_prefix(uid)}{chosen}/")
+    rows = [name for name in names if not name.rpartition("/")[2].startswith((".", "_"))]
+    return [PortableFile(name, source=name) for name in [*rows, marker]]

@@ -1,0 +1,247 @@
+"""Savepoints: a committed epoch in a directory of its own, which the user owns. Any storage will do.
+
+::
+
+    savepoint-<6 characters of the job's id>-<12 hex digits>/
+        _metadata                      what the savepoint is; written last, so without it there is none
+        _unfinished                    there while it is being written
+        snapshots/<id>.tm              a run of the state
+        snapshots/<id>/<part>.tms      its files
+        spark/<id>/sources/...         logs of Spark's sources
+        input/<source>/...             input that was materialised for the job, where some of it is still to be read
+
+All names are relative to the directory, so it can be moved or copied as a whole. ``_metadata`` is a
+:mod:`~tidemill.checkpoint.frame` with magic ``TMSAVEP\\n``, version 1. Its header has ``files``, a list of ``[name,
+length, sha256]``, and ``created``, milliseconds since 1970; its one attachment is the epoch's manifest, as
+:mod:`~tidemill.checkpoint.manifest` writes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from tidemill.checkpoint.frame import pack, unpack
+from tidemill.checkpoint.local_storage import LocalStorage
+from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.manifest import decode_manifest, decoded, encode_manifest
+from tidemill.checkpoint.model import Manifest, Slot
+from tidemill.checkpoint.names import (
+    INPUT,
+    MANIFESTS,
+    SNAPSHOTS,
+    SPARK,
+    check_name,
+    manifest_name,
+    parse_manifest,
+    snapshot_index_name,
+)
+from tidemill.checkpoint.portable import PortableFile, PortableState, portable
+from tidemill.checkpoint.storage import storage_for
+from tidemill.checkpoint.storage_api import NotFoundError, Storage
+from tidemill.errors import CheckpointError, CorruptFileError
+from tidemill.faults import reach
+
+MAGIC: Final = b"TMSAVEP\n"
+VERSION: Final = 1
+METADATA: Final = "_metadata"
+UNFINISHED: Final = "_unfinished"
+
+#: What an object store is to be reached with.
+Options = Mapping[str, str] | None
+
+#: What a savepoint may hold beside its metadata; nothing else is read, copied or deleted.
+_FOLDERS: Final = (SNAPSHOTS, SPARK, INPUT)
+_CHECKPOINT = re.compile(r"(.+)/chk-(\d+)")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+# --- writing
+
+
+class SavepointWriter:
+    """Writes one savepoint below ``directory``. Once it exists, that it can be written there has been tried."""
+
+    def __init__(self, directory: str, job_id: str, options: Options = None) -> None:
+        """Raises :class:`CheckpointError` or :class:`ConfigurationError` if nothing can be written there."""
+        self.token = secrets.token_hex(6)
+        path = f"{directory.rstrip('/')}/savepoint-{job_id[:6]}-{self.token}"
+        self._storage = storage = storage_for(path, options=options)
+        #: Where it will be; absolute, if it is a local directory.
+        self.path = str(storage.root) if isinstance(storage, LocalStorage) else path
+        storage.create(UNFINISHED, b"")
+
+    def write(self, state: PortableState, stopped: Callable[[], bool] = lambda: False) -> str:
+        """Copy the files, then write the metadata: from then on, and only then, there is a savepoint. Its path."""
+        reach("savepoint.begun")
+        files = state.copy_into(self._storage, stopped=stopped)
+        reach("savepoint.copied")
+        self._storage.create(METADATA, encode_metadata(state.manifest, files, time.time_ns() // 1_000_000))
+        reach("savepoint.written")
+        with contextlib.suppress(CheckpointError):
+            self._storage.delete([UNFINISHED])
+        return self.path
+
+    def give_up(self) -> None:
+        """Remove what was written of a savepoint that has failed; what cannot be removed is no savepoint either."""
+        with contextlib.suppress(CheckpointError):
+            _remove(self._storage)
+
+
+def encode_metadata(manifest: Manifest, files: tuple[PortableFile, ...], created: int) -> bytes:
+    """The bytes of ``_metadata``."""
+    entries = [[file.name, file.length, file.sha256] for file in files]
+    return pack(MAGIC, VERSION, {"files": entries, "created": created}, [encode_manifest(manifest)])
+
+
+# --- reading
+
+
+def read_savepoint(storage: Storage, where: str) -> PortableState:
+    """The savepoint in a directory, called ``where`` in messages. Its files are checked when they are copied.
+
+    Raises :class:`CheckpointError` if there is none, or it is of a newer version, and
+    :class:`~tidemill.errors.CorruptFileError` if its metadata is damaged.
+    """
+    try:
+        data = storage.read(METADATA)
+    except NotFoundError as error:
+        if storage.exists(UNFINISHED):
+            raise CheckpointError(
+                f"{where} is not a savepoint: it was never finished. Nothing of its job is lost; remove it with "
+                "dispose_savepoint, and take another one"
+            ) from error
+        raise CheckpointError(f"{where} is not a savepoint: there is no {METADATA} in it") from error
+    name = f"{where}/{METADATA}"
+    frame = unpack(data, MAGIC, VERSION, name)
+    manifest, files = decoded(name, lambda: _from_header(frame.header, frame.attachments, name))
+    return PortableState(where, storage, manifest, files)
+
+
+def _from_header(
+    header: dict[str, Any], attachments: tuple[bytes, ...], name: str
+) -> tuple[Manifest, tuple[PortableFile, ...]]:
+    if header.keys() - {"attachments"} != {"files", "created"} or len(attachments) != 1:
+        raise ValueError(f"the fields are {sorted(header)}, with {len(attachments)} attachments")
+    manifest = decode_manifest(attachments[0], name)
+    files = []
+    for file, length, sha256 in header["files"]:
+        if not check_name(file).startswith(_FOLDERS) or type(length) is not int or length < 0:
+            raise ValueError(f"a file {file!r:.200} of {length!r:.50} bytes")
+        if not _SHA256.fullmatch(sha256):
+            raise ValueError(f"the checksum of {file} is {sha256!r:.100}")
+        files.append(PortableFile(file, length, sha256, source=file))
+    names = {file.name for file in files}
+    if manifest.pieces or any(run.snapshot is None for run in manifest.runs):
+        raise ValueError("there is state outside of snapshots")
+    if missing := [run for run in manifest.runs if snapshot_index_name(run.snapshot or "") not in names]:
+        raise ValueError(f"snapshot {missing[0].snapshot} is not among the files")
+    return manifest, tuple(files)
+
+
+def open_state(path: str, options: Options = None) -> PortableState:
+    """What a job can start from: a savepoint, or a checkpoint of another job, which is not touched.
+
+    ``path`` is the directory of a savepoint (or the ``_metadata`` in it), that of a job, whose last committed epoch is
+    taken, or ``<directory of the job>/chk-<epoch>`` for an earlier one that is retained.
+
+    Raises :class:`CheckpointError` if it is none of these, or the epoch is not there (any more).
+    """
+    path = path.rstrip("/").removesuffix(f"/{METADATA}")
+    if (match := _CHECKPOINT.fullmatch(path)) is not None:
+        return _checkpoint(storage_for(match[1], options=options), path, int(match[2]))
+    storage = storage_for(path, options=options)
+    if storage.exists(METADATA) or storage.exists(UNFINISHED):
+        return read_savepoint(storage, path)
+    return _checkpoint(storage, path, None)
+
+
+def _checkpoint(storage: Storage, where: str, epoch: int | None) -> PortableState:
+    """A committed epoch of the job in a directory, by default the last one."""
+    slots = sorted(filter(None, map(parse_manifest, storage.list(MANIFESTS))), reverse=True)
+    if not slots:
+        raise CheckpointError(
+            f"{where} is neither a savepoint nor the directory of a job: it has neither {METADATA} nor {MANIFESTS}"
+        )
+    job_id = _owner(storage, slots)
+    log = ManifestLog(storage, job_id)
+    last = ""
+    try:
+        head = log.read_head()
+        if head is None:
+            raise CheckpointError(f"{where} was removed while it was being read")
+        if epoch is None or epoch == head.epoch:
+            return portable(storage, log, head, secrets.token_hex(6), where, pending=True)
+        last = f"the last one is {head.epoch}, in the job's own directory"
+    except CorruptFileError as error:
+        if epoch is None:
+            raise
+        last = f"the last one cannot be read: {error}"
+    for slot in slots:
+        with contextlib.suppress(NotFoundError, CorruptFileError):  # a damaged one is not what was asked for
+            manifest = log.read(slot)
+            if manifest.epoch == epoch:
+                break
+    else:
+        raise CheckpointError(f"epoch {epoch} of job {job_id} is not retained; {last}")
+    return portable(storage, log, manifest, secrets.token_hex(6), where)
+
+
+def _owner(storage: Storage, slots: list[Slot]) -> str:
+    """The job whose manifests these are: each one says so, and some may be damaged. Raises if all are."""
+    newest: CheckpointError | None = None
+    for slot in slots:
+        name = manifest_name(slot)
+        try:
+            return decode_manifest(storage.read(name), name).job_id
+        except (NotFoundError, CorruptFileError) as error:
+            newest = newest or error
+    raise newest or CheckpointError("there is no manifest")
+
+
+# --- removing
+
+
+def dispose_savepoint(path: str, options: Options = None) -> None:
+    """Delete a savepoint, or what is left of one that was never finished. ``options`` are those of an object store.
+
+    >>> import tempfile
+    >>> from tidemill.testing import JobHarness
+    >>> def count(env, words):
+    ...     return words.map(lambda word: (word, 1)).key_by(0).sum(1).uid("count")
+    >>> with tempfile.TemporaryDirectory() as directory, JobHarness(count, inputs=["words"]) as job:
+    ...     job.epoch(words=["a"])
+    ...     path = job.savepoint(directory)
+    ...     dispose_savepoint(path)
+    ...     dispose_savepoint(path)
+    Traceback (most recent call last):
+      ...
+    tidemill.errors.CheckpointError: ... is not a savepoint: nothing was deleted
+
+    Raises :class:`CheckpointError`, having deleted nothing, for anything else: also a job's own directory.
+    """
+    path = path.rstrip("/").removesuffix(f"/{METADATA}")
+    storage = storage_for(path, options=options)
+    found = storage.exists(METADATA) and storage.read_range(METADATA, 0, len(MAGIC)) == MAGIC
+    if not (found or storage.exists(UNFINISHED)):
+        raise CheckpointError(f"{path} is not a savepoint: nothing was deleted")
+    _remove(storage)
+
+
+def _remove(storage: Storage) -> None:
+    """Delete a savepoint: its metadata first, so that no part of it is ever taken for the whole."""
+    with contextlib.suppress(CheckpointError):  # so that what a crash leaves of it can be removed again
+        storage.create(UNFINISHED, b"")
+    storage.delete([METADATA])
+    storage.delete([*(name for folder in _FOLDERS for name in storage.list(folder)), UNFINISHED])
+    if isinstance(storage, LocalStorage):
+        storage.sweep_temporary(older_than=0)
+        for folder in sorted((path for path in storage.root.rglob("*") if path.is_dir()), reverse=True):
+            with contextlib.suppress(OSError):  # not empty: somebody keeps something else there
+                folder.rmdir()
+        with contextlib.suppress(OSError):
+            storage.root.rmdir()

@@ -1,0 +1,56 @@
+"""How a program ends, told to whoever started it: a process manager must know whether to start it again."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from enum import IntEnum
+
+from tidemill.errors import LASTING, FencedError, JobCancelledError, SerializationError
+
+__all__ = ["ExitCode", "exit_code_of", "run_main"]
+
+
+class ExitCode(IntEnum):
+    """Exit codes of a program.
+
+    ``FINISHED``: its jobs finished, or were cancelled on purpose. ``FAILED``: started again, it goes on from the last
+    committed epoch, and may do better; any other way to die (a signal, a lost machine) means the same. ``FENCED``:
+    another driver runs the job; this one must not come back, or the two would take the job from each other for ever.
+    ``UNFIT``: the program, its configuration or what it finds in storage must be mended first.
+    """
+
+    FINISHED = 0
+    FAILED = 1
+    FENCED = 3
+    UNFIT = 4
+
+
+def exit_code_of(error: BaseException | None) -> ExitCode:
+    """The exit code of a program that raised this, or ended.
+
+    >>> exit_code_of(FencedError("another driver has the job")).name
+    'FENCED'
+    """
+    if error is None or isinstance(error, JobCancelledError):
+        return ExitCode.FINISHED
+    if isinstance(error, FencedError):
+        return ExitCode.FENCED
+    return ExitCode.UNFIT if isinstance(error, (*LASTING, SerializationError)) else ExitCode.FAILED
+
+
+def run_main(main: Callable[[], object]) -> ExitCode:
+    """Run a program, print what it raises, and return the code for ``sys.exit``.
+
+    >>> def main():
+    ...     ...  # build a job, and env.execute() it
+    >>> run_main(main).name  # sys.exit(run_main(main)) in a program
+    'FINISHED'
+    """
+    try:
+        main()
+    except Exception as error:
+        traceback.print_exception(error, file=sys.stderr)
+        return exit_code_of(error)
+    return ExitCode.FINISHED

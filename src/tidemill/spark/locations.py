@@ -1,0 +1,253 @@
+"""Spark's checkpoint locations: which one a lineage goes on from, what it takes over, and what it may delete.
+
+Spark numbers the sources of a query by their place in it, and knows them by nothing else: the lines of an entry of its
+offset log by the places where a stream is read, the folders of the sources' own logs by streams, of which one may be
+read in two places. Here each belongs to an operator: the manifest says which numbers are whose. Where a program has its
+sources in another order, more of them or fewer, a location is built in which each finds its own position and its own
+log under its new number.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+
+from tidemill.checkpoint.model import Manifest
+from tidemill.checkpoint.names import SPARK, lineage_slot, spark_location
+from tidemill.errors import CorruptFileError, GraphError
+
+#: By uid of the source operator, what it reads: the line of the offset log, the folder of the source's own log, and the
+#: kind of source it is.
+Layout = dict[str, list[list[Any]]]
+
+#: The classes that stand for a stream in a plan and know what kind it is.
+_NAMED_RELATIONS: Final = frozenset({"StreamingRelation", "StreamingRelationV2"})
+#: The kind whose offset is nothing without its log.
+_FILE_SOURCE: Final = "FileSource"
+#: The lines of an entry of Spark's offset log before those of the sources: its version, and times and settings.
+_HEADER_LINES: Final = 2
+#: What stands in Spark's offset log for a source that has not been read.
+_NO_OFFSET: Final = "-"
+
+
+def source_layout(query: DataFrame, frames: Mapping[str, DataFrame]) -> Layout:
+    """The layout of a query that is these frames by uid, combined in this order.
+
+    A frame may itself read several streams.
+    """
+    layout: Layout = {}
+    known: list[Any] = []
+    streams = enumerate(_streams(query))
+    for uid, frame in frames.items():
+        for line, stream in islice(streams, len(_streams(frame))):
+            if stream not in known:
+                known.append(stream)
+            named = stream.getClass().getSimpleName() in _NAMED_RELATIONS
+            # The name of some goes on with a path, which may change.
+            kind = stream.sourceName().partition("[")[0] if named else ""
+            layout.setdefault(uid, []).append([line, known.index(stream), kind])
+    return layout
+
+
+def _streams(frame: DataFrame) -> list[Any]:
+    """What stands for streams in a plan, in the order in which Spark numbers them."""
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    return [leaf for leaf in (leaves.apply(index) for index in range(leaves.size())) if leaf.isStreaming()]
+
+
+def layout_of(offsets: str, layout: Layout) -> Layout | None:
+    """The layout, if it fits the offsets that Spark has logged; else it is better not to know it."""
+    return layout if len(offsets.split("\n")) - _HEADER_LINES == _size(layout) else None
+
+
+def take_over(
+    directory: Path, lineage: str, restored: Manifest | None, layout: Layout, *, allow_non_restored: bool
+) -> dict[str, Any] | None:
+    """Build the location of a lineage; returns the positions of Spark's sources in it, None if nothing was read.
+
+    ``restored`` is the manifest the job goes on from. Raises :class:`GraphError`, before anything runs, where positions
+    and sources do not fit together, and :class:`CorruptFileError` for a log that is missing; a source without a
+    position begins at its start.
+    """
+    location = directory / spark_location(lineage)
+    before = former_location(directory, lineage, restored)
+    if before is None:
+        return None
+    stored = None if restored is None else restored.spark
+    positions, moves = None, None
+    if stored is not None:
+        check_logs(before, stored)
+        offsets, moves = arranged(stored, layout, allow_non_restored=allow_non_restored)
+        positions = {**stored, "offsets": offsets, "lineage": lineage, "sources": layout}
+    if moves is None:
+        inherit_location(before, location, positions)
+    else:
+        rearrange_location(before, location, positions or {}, moves)
+    forget_locations(directory, lineage, before)
+    return positions
+
+
+def check_logs(location: Path, stored: Mapping[str, Any]) -> None:
+    """Raise :class:`CorruptFileError` if a source has read files, and no log says which: it would read them again.
+
+    Other sources can do without a log of their own.
+    """
+    lines = stored["offsets"].split("\n")[_HEADER_LINES:]
+    for uid, sources in (stored.get("sources") or {}).items():
+        for line, log, kind in sources:
+            folder = location / "sources" / str(log)
+            if kind == _FILE_SOURCE and lines[line] != _NO_OFFSET and not folder.exists():
+                raise CorruptFileError(
+                    f"{folder} is missing: it says which files the source with uid {uid!r} has read. Start from an "
+                    "earlier savepoint"
+                )
+
+
+def arranged(
+    stored: Mapping[str, Any], layout: Layout, *, allow_non_restored: bool
+) -> tuple[str, dict[int, int] | None]:
+    """Stored offsets as a query with this layout writes them, and the old folders of its sources' logs by their new
+    ones, or None if nothing has moved.
+
+    Raises :class:`GraphError` for a source that is not there any more (unless ``allow_non_restored``), is of another
+    kind, reads another number of streams, or now reads the same stream as one that was elsewhere in it.
+    """
+    offsets: str = stored["offsets"]
+    version, metadata, *lines = offsets.split("\n")
+    old: Layout = stored.get("sources") or {}
+    if old == layout or (not old and len(lines) == _size(layout)):
+        return offsets, None
+    if version != "v1" or not old or len(lines) != _size(old):
+        raise GraphError(
+            f"the job was stored with {len(lines)} Spark sources, and it is not known which is which; the program has "
+            f"{_size(layout)}. Start it with the sources it had"
+        )
+    gone = sorted(old.keys() - layout.keys())
+    if gone and not allow_non_restored:
+        raise GraphError(
+            f"there is a position of the Spark source with uid {gone[0]!r}, which is not part of the program. Give the "
+            "source the same uid as before, or drop its position with "
+            "execution.state-recovery.ignore-unclaimed-state: true"
+        )
+    moved = [_NO_OFFSET] * _size(layout)
+    moves: dict[int, int] = {}
+    positions: dict[int, str] = {}
+    for uid, sources in layout.items():
+        if uid not in old:
+            continue
+        kinds, former = [kind for _, _, kind in sources], [kind for _, _, kind in old[uid]]
+        if kinds != former:
+            raise GraphError(
+                f"the source with uid {uid!r} was stored with a position in {_named(former)}, and now reads "
+                f"{_named(kinds)}: give the new source another uid"
+            )
+        for (line, log, _), (old_line, old_log, _) in zip(sources, old[uid], strict=True):
+            moved[line] = lines[old_line]
+            moves[log] = old_log
+            if positions.setdefault(log, lines[old_line]) != lines[old_line]:
+                raise GraphError(
+                    f"the source with uid {uid!r} reads the same stream as another one, but they were stored with "
+                    "different positions in it: let each read a stream of its own"
+                )
+    return "\n".join([version, metadata, *moved]), moves
+
+
+def _size(layout: Layout) -> int:
+    """In how many places a stream is read."""
+    return sum(len(sources) for sources in layout.values())
+
+
+def _named(kinds: list[str]) -> str:
+    return " and ".join(kinds) or "no stream"
+
+
+def former_location(directory: Path, lineage: str, restored: Manifest | None) -> Path | None:
+    """The Spark checkpoint location to go on from: that of the last committed batch.
+
+    Where no batch has been committed yet, it is the newest one that an earlier lineage left: it knows where the sources
+    began, and how the first batch was cut.
+    """
+    if restored is not None and restored.spark is not None:
+        return directory / spark_location(restored.spark["lineage"])
+    earlier = earlier_locations(directory, lineage)
+    return earlier[-1] if earlier else None
+
+
+def earlier_locations(directory: Path, lineage: str) -> list[Path]:
+    """The Spark checkpoint locations of earlier lineages, oldest first; those of later ones are their drivers' own."""
+    own = lineage_slot(lineage) or 0
+    found = [
+        (slot, location)
+        for location in (directory / SPARK).glob("*")
+        if (slot := lineage_slot(location.name)) is not None and slot < own
+    ]
+    return [location for _, location in sorted(found)]
+
+
+def forget_locations(directory: Path, lineage: str, needed: Path) -> None:
+    """Remove the Spark checkpoint locations of earlier lineages that no start can go back to.
+
+    The one the head manifest was committed in stays until an epoch of the new lineage is committed.
+    """
+    for location in earlier_locations(directory, lineage):
+        if location != needed:
+            shutil.rmtree(location, ignore_errors=True)
+
+
+def inherit_location(old: Path, new: Path, positions: Mapping[str, Any] | None) -> None:
+    """Build a lineage's Spark checkpoint location from its predecessor's, up to the committed batch.
+
+    Of a batch that was begun but not committed the offsets are taken over, so that it is cut where it was cut before:
+    were they chosen anew, a job that fails again and again would get a larger batch each time. No commit is forged:
+    where Spark had not logged the batch's commit it replays it, and the batch is skipped by its manifest.
+
+    Sources' own logs are copied last: they are then at least as new as the offsets that refer to them, also if the
+    predecessor still runs.
+    """
+    last = -1 if positions is None else int(positions["batch_id"])
+    new.mkdir(parents=True, exist_ok=True)
+    if (old / "metadata").exists():
+        shutil.copy2(old / "metadata", new / "metadata")
+    for log, through in (("offsets", last + 1), ("commits", last)):
+        (new / log).mkdir(exist_ok=True)
+        for entry in (old / log).glob("[0-9]*"):
+            if int(entry.name) <= through:
+                shutil.copy2(entry, new / log / entry.name)
+    if positions is not None:
+        _log_offsets(new, positions)
+    if (old / "sources").exists():
+        shutil.copytree(old / "sources", new / "sources", dirs_exist_ok=True)
+
+
+def rearrange_location(old: Path, new: Path, positions: Mapping[str, Any], moves: Mapping[int, int]) -> None:
+    """Build a location for a query whose sources have other numbers: of its predecessor's logs, only the sources'.
+
+    How the next batch had been cut is forgotten: it was cut for other sources.
+    """
+    _log_offsets(new, positions)
+    for log, old_log in moves.items():
+        if (old / "sources" / str(old_log)).exists():
+            shutil.copytree(old / "sources" / str(old_log), new / "sources" / str(log), dirs_exist_ok=True)
+
+
+def _log_offsets(location: Path, positions: Mapping[str, Any]) -> None:
+    """Have Spark's log say where the committed batch ended: the manifest's copy is what counts, whatever Spark kept.
+
+    A query resumes from its last two entries. Where the one before is not there, which is so after a savepoint, the
+    committed batch is logged a second time: Spark replays it as a batch of nothing, and it is skipped by its manifest.
+    """
+    last = int(positions["batch_id"])
+    log = location / "offsets"
+    log.mkdir(parents=True, exist_ok=True)
+    (log / str(last)).write_text(positions["offsets"], encoding="utf-8")
+    if last > 0 and not (log / str(last - 1)).exists():
+        (log / str(last - 1)).write_text(positions["offsets"], encoding="utf-8")
+    if not (location / "metadata").exists():
+        (location / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}), encoding="utf-8")

@@ -1,0 +1,216 @@
+"""State made from data: functions that fill the state of an operator, and the job that runs them over rows."""
+
+from __future__ import annotations
+
+import abc
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+import pyarrow as pa
+
+from tidemill.common.configuration import Configuration
+from tidemill.common.typeinfo import TypeInformation
+from tidemill.common.watermark_strategy import WatermarkStrategy
+from tidemill.config import (
+    CheckpointingOptions,
+    ExecutionOptions,
+    PipelineOptions,
+    RestartStrategyOptions,
+    StateRecoveryOptions,
+)
+from tidemill.datastream.checkpointed import CheckpointedFunction
+from tidemill.datastream.data_stream import DataStream
+from tidemill.datastream.functions import KeyedProcessFunction, KeySelector, ProcessFunction
+from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
+from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
+from tidemill.errors import GraphError
+
+__all__ = ["BootstrapTransformation", "KeyedStateBootstrapFunction", "OperatorTransformation", "StateBootstrapFunction"]
+
+#: Rows of one epoch of a bootstrap job.
+_ROWS: Final = 50_000
+_SOURCE_UID: Final = "__bootstrap_rows"
+#: What a configuration says of the job that will use the state, not of the one that makes it.
+_NOT_OURS: Final = (
+    CheckpointingOptions.STORAGE,
+    ExecutionOptions.JOB_ID,
+    ExecutionOptions.RESUME_MODE,
+    ExecutionOptions.RUNTIME_MODE,
+    StateRecoveryOptions.SAVEPOINT_PATH,
+)
+
+
+class KeyedStateBootstrapFunction(KeyedProcessFunction):
+    """Fills keyed state, and sets timers, from rows. It yields nothing; timers stay for the job that is started."""
+
+    _timers_wait = True
+
+    @abc.abstractmethod
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+        """Put a row into the state of its key."""
+
+
+class StateBootstrapFunction(ProcessFunction, CheckpointedFunction):
+    """Fills operator state from rows: ``initialize_state`` makes it, ``snapshot_state`` brings it up to date."""
+
+    @abc.abstractmethod
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> None:
+        """Take a row."""
+
+
+@dataclass(frozen=True)
+class BootstrapTransformation:
+    """Rows, and the function that makes state of them; run when the savepoint is written."""
+
+    rows: Any
+    build: Callable[[DataStream], DataStream]
+
+
+class OperatorTransformation:
+    """Begins a bootstrap: ``OperatorTransformation.bootstrap_with(rows).key_by(...).transform(function)``.
+
+    ``rows`` is an iterable, which is read once, a ``pyarrow`` table or record batch reader, or a Spark DataFrame. Rows
+    of the last two are tuples of their columns' values.
+    """
+
+    def __init__(self, rows: Any) -> None:
+        self._rows = rows
+
+    @staticmethod
+    def bootstrap_with(rows: Any) -> OperatorTransformation:
+        """The rows that the state is made from."""
+        return OperatorTransformation(rows)
+
+    def key_by(
+        self, key_selector: Callable[[Any], Any] | KeySelector | int, key_type: TypeInformation | None = None
+    ) -> _Keyed:
+        """The key of each row: selector and type as the job that will use the state has them."""
+        return _Keyed(self._rows, key_selector, key_type)
+
+    def transform(self, function: StateBootstrapFunction) -> BootstrapTransformation:
+        """Operator state."""
+        if not isinstance(function, StateBootstrapFunction):
+            raise GraphError("rows without keys make operator state: use a StateBootstrapFunction, or key_by() first")
+        return BootstrapTransformation(self._rows, lambda stream: stream.process(function))
+
+
+class _Keyed:
+    def __init__(self, rows: Any, selector: Any, key_type: TypeInformation | None) -> None:
+        self._rows = rows
+        self._selector = selector
+        self._key_type = key_type
+
+    def transform(self, function: KeyedStateBootstrapFunction) -> BootstrapTransformation:
+        """Keyed state and timers."""
+        if not isinstance(function, KeyedStateBootstrapFunction):
+            raise GraphError("keyed rows make keyed state: use a KeyedStateBootstrapFunction")
+        return BootstrapTransformation(
+            self._rows, lambda stream: stream.key_by(self._selector, self._key_type).process(function)
+        )
+
+
+def run_bootstrap(
+    transformation: BootstrapTransformation,
+    uid: str,
+    max_parallelism: int,
+    configuration: Configuration,
+    directory: str,
+) -> str:
+    """Run the job that fills an operator's state; returns the savepoint it ends with, below ``directory``.
+
+    The job ends with a savepoint, not with its input: time stays where it is, and so timers do not fire.
+    """
+    settings = Configuration(configuration)
+    for option in _NOT_OURS:
+        settings.remove_config(option.key)
+    settings.set(CheckpointingOptions.DIRECTORY, f"{directory}/checkpoints")
+    settings.set(ExecutionOptions.EPOCH_MAX_RECORDS, _ROWS)
+    settings.set(PipelineOptions.MAX_PARALLELISM, max_parallelism)
+    settings.set(RestartStrategyOptions.TYPE, "none")  # rows are read once
+    environment = StreamExecutionEnvironment.get_execution_environment(settings)
+    rows = _Rows(transformation.rows)
+    stream = environment.from_source(rows, WatermarkStrategy.no_watermarks(), "rows").uid(_SOURCE_UID)
+    transformation.build(stream).uid(uid).name(f"bootstrap of {uid}")
+    client = environment.execute_async(f"bootstrap of {uid}")
+    result = client.get_job_execution_result()
+    try:
+        while not rows.exhausted.wait(0.05):
+            if result.done():
+                result.result()
+                raise GraphError(f"the bootstrap of {uid} ended before all rows were read")
+        path = client.stop_with_savepoint(False, f"{directory}/savepoints").result()
+        result.result()
+        return path
+    finally:
+        client.cancel().result()  # it never ends by itself; one that has ended stays as it is
+
+
+class _Rows(SplitSource):
+    """Rows that the driver has; it tells when they are all handed out, but never ends."""
+
+    parallelism = 1
+    bounded = False
+    replayable = False
+
+    def __init__(self, rows: Any) -> None:
+        self.exhausted = threading.Event()
+        self._batches = None if rows is None else _batches(rows)
+
+    def create_enumerator(self, position: Position | None) -> SplitEnumerator:
+        batches, self._batches = self._batches, None
+        if position is not None or batches is None:
+            raise GraphError("the rows of a bootstrap can be read only once: a job that failed is not started again")
+        return _RowsEnumerator(batches, self.exhausted)
+
+    def read(self, split: Split) -> Iterator[RecordBatch]:
+        yield RecordBatch(split.payload)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Rows, (None,)  # workers get the rows with their splits
+
+
+class _RowsEnumerator(SplitEnumerator):
+    def __init__(self, batches: Iterator[list[Any]], exhausted: threading.Event) -> None:
+        self._batches = batches
+        self._exhausted = exhausted
+        self._read = 0
+
+    def next_splits(self, parallelism: int, max_records: int) -> Sequence[Split]:
+        batch = next(self._batches, None)
+        if batch is None:
+            # Told only now: the epoch of the last rows is committed.
+            self._exhausted.set()
+            return []
+        self._read += len(batch)
+        return [Split(batch, len(batch))]
+
+    def position(self) -> Position:
+        return self._read
+
+    @property
+    def finished(self) -> bool:
+        return False
+
+    def available(self) -> bool:
+        return not self._exhausted.is_set()
+
+
+def _batches(rows: Any) -> Iterator[list[Any]]:
+    if isinstance(rows, pa.Table):
+        rows = rows.to_reader()
+    if isinstance(rows, pa.RecordBatchReader):
+        for batch in rows:
+            for start in range(0, batch.num_rows, _ROWS):
+                part = batch.slice(start, _ROWS)
+                yield list(zip(*(column.to_pylist() for column in part.columns), strict=True))
+        return
+    if hasattr(rows, "toLocalIterator"):
+        rows = map(tuple, rows.toLocalIterator(prefetchPartitions=True))
+    if not isinstance(rows, Iterable):
+        raise GraphError(f"rows are an iterable, an Arrow table or a DataFrame, not a {type(rows).__name__}")
+    iterator = iter(rows)
+    while batch := list(islice(iterator, _ROWS)):
+        yield batch

@@ -1,0 +1,358 @@
+"""Writing savepoints: state made from data, parts of other savepoints, keys removed, values changed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeVar
+
+from tidemill.checkpoint.model import Epoch, Manifest, Piece, RunRef, SectionInfo, Slot
+from tidemill.checkpoint.names import (
+    MANIFESTS,
+    SNAPSHOTS,
+    input_prefix,
+    lineage_id,
+    snapshot_file_name,
+    snapshot_id,
+    snapshot_index_name,
+)
+from tidemill.checkpoint.portable import PortableFile, PortableState
+from tidemill.checkpoint.savepoint import METADATA, UNFINISHED, dispose_savepoint, encode_metadata, open_state
+from tidemill.checkpoint.snapshot_index import SnapshotIndex, decode_snapshot_index, encode_snapshot_index
+from tidemill.checkpoint.storage import LocalStorage, Storage, storage_for, store_options
+from tidemill.common.configuration import Configuration
+from tidemill.config import ExecutionOptions
+from tidemill.errors import CheckpointError, ConfigurationError, StateError
+from tidemill.state.operator_state import is_operator_state
+from tidemill.state.replacing import replaced_groups, replacing_groups, without_replaced
+from tidemill.state.state_file import Section, decode_sections, encode_sections
+from tidemill.state_processor.bootstrap import BootstrapTransformation, run_bootstrap
+from tidemill.state_processor.rewriting import Rewrite, drop_keys, map_values
+
+__all__ = ["SavepointWriter"]
+
+T = TypeVar("T")
+
+#: Smaller state files are stored in the index.
+_INLINE = 64 << 10
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some operators of a savepoint."""
+
+    state: PortableState
+    operators: frozenset[str]
+
+
+class SavepointWriter:
+    """Puts a new savepoint together. Nothing that exists is changed, and nothing is written before :meth:`write`.
+
+    >>> from tidemill.common import Types
+    >>> from tidemill.datastream.state import ValueStateDescriptor
+    >>> from tidemill.state_processor import KeyedStateBootstrapFunction, OperatorTransformation
+    >>> class Balance(KeyedStateBootstrapFunction):
+    ...     def open(self, runtime_context):
+    ...         self.balance = runtime_context.get_state(ValueStateDescriptor("balance", Types.LONG()))
+    ...     def process_element(self, value, ctx):
+    ...         self.balance.update(value[1])
+    >>> rows = [("ann", 10), ("bob", 20)]
+    >>> accounts = OperatorTransformation.bootstrap_with(rows).key_by(lambda row: row[0], Types.STRING())
+    >>> directory = tempfile.TemporaryDirectory()
+    >>> writer = SavepointWriter.new_savepoint().with_operator("accounts", accounts.transform(Balance()))
+    >>> path = writer.write(f"{directory.name}/start")
+    >>> path = SavepointWriter.from_existing_savepoint(path).delete_keys("accounts", {"bob"}).write(f"{path}-2")
+    >>> from tidemill import state_processor
+    >>> state_processor.read(path).keyed_state("accounts", "balance").to_pylist()
+    [{'key': 'ann', 'value': 10}]
+    >>> directory.cleanup()
+    """
+
+    def __init__(self, base: PortableState | None, max_parallelism: int, configuration: Configuration | None) -> None:
+        self._max_parallelism = max_parallelism
+        self._configuration = Configuration(configuration or Configuration())
+        if configuration is None:
+            self._configuration.set(ExecutionOptions.TARGET, "local")
+        self._base = base
+        self._parts: list[_Part] = [] if base is None else [_Part(base, frozenset(base.manifest.operators))]
+        self._new: dict[str, BootstrapTransformation] = {}
+        self._rewrites: dict[str, list[Rewrite]] = {}
+        self._changed_states: list[tuple[str, str]] = []
+
+    @classmethod
+    def new_savepoint(cls, max_parallelism: int = 1024, configuration: Configuration | None = None) -> Self:
+        """An empty one. ``max_parallelism`` is that of the operators to come; their functions run in this process, or
+        where ``configuration`` says: on Spark with ``execution.target: spark``."""
+        return cls(None, max_parallelism, configuration)
+
+    @classmethod
+    def from_existing_savepoint(cls, path: str, configuration: Configuration | None = None) -> Self:
+        """What another savepoint, or a retained checkpoint, holds: all of it, with positions of sources and timers."""
+        base = open_state(path, store_options(configuration or Configuration()))
+        known = base.manifest.max_parallelism.values()
+        return cls(base, max(known, default=1024), configuration)
+
+    def with_operator(self, uid: str, transformation: BootstrapTransformation) -> Self:
+        """The operator with this uid, filled from data; :meth:`remove_operator` first if there is one."""
+        self._check_free(uid)
+        self._new[uid] = transformation
+        return self
+
+    def with_operators_of(self, path: str, uids: Collection[str] | None = None) -> Self:
+        """Some operators of another savepoint, by default all: two savepoints become one.
+
+        Positions of sources stay those of the savepoint that this one began with; to take a source over, name its uid
+        in the program that is started.
+        """
+        other = open_state(path, store_options(self._configuration))
+        chosen = frozenset(_with_state(other.manifest) if uids is None else uids)
+        for uid in sorted(chosen):
+            if uid not in other.manifest.operators:
+                raise StateError(f"{path} has no operator with uid {uid!r}, only {sorted(other.manifest.operators)}")
+            self._check_free(uid)
+        self._parts.append(_Part(other, chosen))
+        return self
+
+    def remove_operator(self, uid: str) -> Self:
+        """Without the state of this operator, or the position of this source."""
+        if uid not in self._operators():
+            raise StateError(f"there is no operator with uid {uid!r} to remove, only {sorted(self._operators())}")
+        self._new.pop(uid, None)
+        self._parts = [replace(part, operators=part.operators - {uid}) for part in self._parts]
+        return self
+
+    def delete_keys(self, uid: str, keys: Collection[Any] | Callable[[Any], bool]) -> Self:
+        """Without the state and the timers of some keys, given as such or by a function that says which."""
+        return self._rewrite(uid, drop_keys(keys))
+
+    def transform_state(self, uid: str, state: str, function: Callable[[Any, Any], Any]) -> Self:
+        """With each value of a keyed state replaced by ``function(key, value)``, which must be of the same type.
+
+        It is called for each element of a list state, for each value of a map state, and may be called for values that
+        no longer count: the history of a key is changed, not only its end. :meth:`write` raises if the operator has
+        no such state.
+        """
+        self._rewrite(uid, map_values(state, function))
+        self._changed_states.append((uid, state))
+        return self
+
+    def write(self, path: str) -> str:
+        """Write the savepoint into a directory that must not hold one, nor be a job's; returns its path.
+
+        A directory without ``_metadata``, which is written last, is no savepoint: what a crash leaves can be removed
+        with ``dispose_savepoint``. Where anything raises, nothing is left.
+        """
+        options = store_options(self._configuration)
+        storage = storage_for(path, options=options)
+        if storage.exists(METADATA) or storage.exists(UNFINISHED):
+            raise CheckpointError(f"{path} holds a savepoint already: choose another directory, or dispose of it")
+        if storage.list(MANIFESTS) or storage.list(SNAPSHOTS):
+            raise CheckpointError(f"{path} is the directory of a job: choose another one for the savepoint")
+        if not self._operators():
+            raise ConfigurationError("a savepoint needs at least one operator: with_operator() adds one")
+        with tempfile.TemporaryDirectory(prefix="tidemill-bootstrap-") as scratch:
+            bootstrapped = [
+                _Part(
+                    open_state(
+                        run_bootstrap(
+                            transformation, uid, self._max_parallelism, self._configuration, f"{scratch}/{number}"
+                        )
+                    ),
+                    frozenset({uid}),
+                )
+                for number, (uid, transformation) in enumerate(self._new.items())
+            ]
+            storage.create(UNFINISHED, b"")
+            try:
+                self._assemble(storage, [*self._parts, *bootstrapped])
+            except BaseException:
+                with contextlib.suppress(CheckpointError):
+                    dispose_savepoint(path, options)
+                raise
+        with contextlib.suppress(CheckpointError):
+            storage.delete([UNFINISHED])
+        return str(storage.root) if isinstance(storage, LocalStorage) else path
+
+    def _assemble(self, storage: Storage, parts: list[_Part]) -> None:
+        """Write all files, the metadata last."""
+        assembly = _Assembly(storage, self._rewrites)
+        for part in parts:
+            assembly.add(part)
+        for uid, state in self._changed_states:
+            known = sorted(found for owner, found in assembly.states if owner == uid)
+            if known and state not in known:
+                raise StateError(f"the operator with uid {uid!r} has no keyed state {state!r} to change, only {known}")
+        manifest = self._manifest(parts, assembly)
+        if self._base is not None:
+            left_out = self._base.manifest.operators.keys() - manifest.operators.keys()
+            unwanted = (SNAPSHOTS, *map(input_prefix, left_out))
+            assembly.files += self._base.copy_into(storage, wanted=lambda name: not name.startswith(unwanted))
+        storage.create(METADATA, encode_metadata(manifest, tuple(assembly.files), time.time_ns() // 1_000_000))
+
+    def _manifest(self, parts: list[_Part], assembly: _Assembly) -> Manifest:
+        operators = {uid: part.state.manifest.operators[uid] for part in parts for uid in sorted(part.operators)}
+        limits = {
+            uid: part.state.manifest.max_parallelism[uid]
+            for part in parts
+            for uid in part.operators
+            if uid in part.state.manifest.max_parallelism
+        }
+        runs = tuple(assembly.runs)
+        epoch = Epoch(max((part.state.manifest.epoch for part in parts), default=0) + 1)
+        timers = (part.state.manifest.next_timer for part in parts if part.operators)
+        next_timer = min((timer for timer in timers if timer is not None), default=None)
+        if self._base is None:
+            return Manifest(
+                kind="epoch",
+                job_id="savepoint",
+                lineage=assembly.owner,
+                slot=Slot(1),
+                epoch=epoch,
+                runs=runs,
+                operators=operators,
+                max_parallelism=limits,
+                next_timer=next_timer,
+            )
+        base, kept = self._base.manifest, self._parts[0].operators
+        return replace(
+            base,
+            epoch=epoch,
+            runs=runs,
+            operators=operators,
+            max_parallelism=limits,
+            sources=_only(base.sources, kept),
+            watermarks=_only(base.watermarks, kept),
+            times=_only(base.times, kept),
+            committables=_only(base.committables, kept),
+            next_timer=next_timer,
+            finished=False,
+        )
+
+    def _rewrite(self, uid: str, rewrite: Rewrite) -> Self:
+        if uid not in self._operators():
+            raise StateError(f"there is no operator with uid {uid!r}, only {sorted(self._operators())}")
+        self._rewrites.setdefault(uid, []).append(rewrite)
+        return self
+
+    def _operators(self) -> set[str]:
+        return {*self._new, *(uid for part in self._parts for uid in part.operators)}
+
+    def _check_free(self, uid: str) -> None:
+        if uid in self._operators():
+            raise StateError(f"there is an operator with uid {uid!r} already: remove it first, or choose another uid")
+
+
+def _only(by_uid: Mapping[str, T], operators: Collection[str]) -> dict[str, T]:
+    return {uid: value for uid, value in by_uid.items() if uid in operators}
+
+
+def _with_state(manifest: Manifest) -> list[str]:
+    """The operators that have something to take over."""
+    return [
+        uid
+        for uid, description in manifest.operators.items()
+        if description.get("keyed") or description.get("operator_state")
+    ]
+
+
+@dataclass
+class _Assembly:
+    """The state files of a savepoint that is being put together, each run of each part as a snapshot."""
+
+    storage: Storage
+    rewrites: Mapping[str, list[Rewrite]]
+    runs: list[RunRef] = field(default_factory=list)
+    files: list[PortableFile] = field(default_factory=list)
+    #: The states found, by uid and name.
+    states: set[tuple[str, str]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.owner = lineage_id(0, secrets.token_hex(6))
+        self._number = 0
+        self._replaced: dict[tuple[str, str], list[tuple[int, int]]] = {}
+
+    def add(self, part: _Part) -> None:
+        """Take over what a part holds of its operators.
+
+        From the newest run to the oldest: what a later one replaces, having been migrated, may be of another type, and
+        is not rewritten but left out.
+        """
+        by_name = {file.name: file for file in part.state.files}
+        taken_over: list[RunRef] = []
+        for run in reversed(part.state.manifest.runs):
+            name = snapshot_index_name(run.snapshot or "")
+            index = decode_snapshot_index(part.state.read(by_name[name]), name)
+            snapshot = snapshot_id(self.owner, run.through, str(self._number))
+            self._number += 1
+            pieces: list[Piece] = []
+            replacing: list[Section] = []
+            for piece in index.pieces:
+                data = piece.data if piece.data is not None else part.state.read(by_name[piece.file or ""])
+                taken = self._taken(data, piece, part.operators, snapshot, len(pieces), replacing)
+                if taken is not None:
+                    pieces.append(taken)
+            for section in replacing:
+                spans = self._replaced.setdefault((section.operator, section.state), [])
+                spans += replaced_groups(section.schema)
+            if pieces:
+                made = SnapshotIndex(snapshot, run.through, tuple(pieces))
+                self._store(snapshot_index_name(snapshot), encode_snapshot_index(made))
+                taken_over.append(made.run())
+        self.runs += reversed(taken_over)
+
+    def _taken(
+        self,
+        data: bytes,
+        piece: Piece,
+        operators: frozenset[str],
+        snapshot: str,
+        number: int,
+        replacing: list[Section],
+    ) -> Piece | None:
+        wanted = {section.operator for section in piece.sections} & operators
+        if not wanted:
+            return None
+        self.states |= {(section.operator, section.state) for section in piece.sections if section.operator in wanted}
+        if wanted == {section.operator for section in piece.sections} and not wanted & self.rewrites.keys():
+            sections = piece.sections
+        else:
+            rewritten = list(self._rewritten(data, piece.file or snapshot, wanted, replacing))
+            if not rewritten:
+                return None
+            data, entries = encode_sections(rewritten)
+            sections = tuple(SectionInfo(e.operator, e.state, e.first_group, e.last_group, e.rows) for e in entries)
+        taken = Piece(number, piece.chain, len(data), hashlib.sha256(data).hexdigest(), sections)
+        if len(data) <= _INLINE:
+            return replace(taken, data=data)
+        name = snapshot_file_name(snapshot, number)
+        self._store(name, data)
+        return replace(taken, file=name)
+
+    def _rewritten(self, data: bytes, name: str, wanted: set[str], replacing: list[Section]) -> Iterator[Section]:
+        for section in decode_sections(data, name, wanted):
+            changed: Section | None = section
+            rewrites = self.rewrites.get(section.operator, ())
+            if rewrites and not is_operator_state(section):
+                replacing.append(section)
+                changed = self._counting(section)
+            for rewrite in rewrites:
+                changed = None if changed is None else rewrite(changed)
+            if changed is not None:
+                yield changed
+
+    def _counting(self, section: Section) -> Section | None:
+        """The rows of a section that no later run replaces."""
+        spans = self._replaced.get((section.operator, section.state))
+        if not spans:
+            return section
+        later = replace(section, schema=replacing_groups(spans), table=section.table.slice(0, 0))
+        return next(iter(without_replaced([section, later])), None)
+
+    def _store(self, name: str, data: bytes) -> None:
+        self.storage.write(name, data)
+        self.files.append(PortableFile(name, len(data), hashlib.sha256(data).hexdigest(), source=name))

@@ -1,0 +1,196 @@
+"""Checkpoints in an object store: a real server, requests that fail on the way, and whole jobs that come back."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.object_store import BUCKET, Proxy, Server, object_store, options_for
+from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.object_storage import ObjectStorage
+from tidemill.checkpoint.storage_api import AlreadyExistsError
+from tidemill.common import Configuration, Types
+from tidemill.datastream import StreamExecutionEnvironment
+from tidemill.errors import CheckpointError, ConfigurationError
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with object_store(tmp_path_factory.mktemp("s3") / "server.log") as running:
+        yield running
+
+
+@pytest.fixture
+def proxy(server: Server) -> Iterator[Proxy]:
+    with Proxy(server) as running:
+        yield running
+
+
+@pytest.fixture
+def place() -> str:
+    return f"s3://{BUCKET}/{uuid.uuid4()}"
+
+
+def first(count: int, what: str) -> Any:
+    """The trouble that so many requests are in, beginning with the first."""
+    return lambda number, method, path: what if number <= count else None
+
+
+@pytest.mark.parametrize("what", ["refuse", "500", "503"])
+def test_a_request_that_fails_is_sent_again(proxy: Proxy, place: str, what: str) -> None:
+    storage = ObjectStorage(place, proxy.options)
+    proxy.trouble = first(2, what)
+    storage.write("state/a", b"data")
+    assert len(proxy.requests) == 3
+    assert storage.read("state/a") == b"data"
+
+
+@pytest.mark.parametrize("what", ["refuse", "500"])
+def test_after_some_tries_the_error_says_what_was_tried(proxy: Proxy, place: str, what: str) -> None:
+    storage = ObjectStorage(place, proxy.options)
+    proxy.trouble = first(1000, what)
+    with pytest.raises(CheckpointError, match=r"cannot write s3://.*/state/a: .*after 2 retries") as failed:
+        storage.write("state/a", b"data")
+    assert "secret" not in str(failed.value)
+    assert len(proxy.requests) == 3
+
+
+def test_a_closed_port_is_an_error_soon(place: str, proxy: Proxy) -> None:
+    storage = ObjectStorage(place, options_for(1))
+    with pytest.raises(CheckpointError, match="cannot look up"):
+        storage.exists("state/a")
+
+
+def test_an_answer_that_does_not_come_is_waited_for_so_long(proxy: Proxy, place: str) -> None:
+    storage = ObjectStorage(place, {**proxy.options, "timeout": "300 ms"})
+    proxy.trouble = first(1, "slow")
+    storage.write("state/a", b"data")
+    assert storage.read("state/a") == b"data"
+
+
+def test_a_creation_that_nobody_heard_of_counts(proxy: Proxy, place: str) -> None:
+    """The store has created a takeover record, but each answer was lost: the next try finds what the first one did."""
+
+    def lost(number: int, method: str, path: str) -> str | None:
+        return "cut" if method == "PUT" and "manifests" in path else None
+
+    log = ManifestLog(ObjectStorage(place, proxy.options), "job")
+    proxy.trouble = lost
+    with pytest.raises(CheckpointError):  # the outcome stays unknown
+        log.open_lineage()
+    proxy.trouble = lambda number, method, path: None
+    lineage, restored = log.open_lineage()
+    assert restored is not None
+    assert (restored.slot, log.last_slot()) == (1, 2)
+    assert log.read(2).lineage == lineage
+
+
+def test_a_create_that_was_cut_is_settled_by_what_is_there(proxy: Proxy, place: str) -> None:
+    storage = ObjectStorage(place, proxy.options)
+    proxy.trouble = first(1, "cut")
+    with pytest.raises(AlreadyExistsError):  # our own, by the retry: who must know reads it, as the log does
+        storage.create("manifests/1", b"mine")
+    assert storage.read("manifests/1") == b"mine"
+
+
+def test_what_the_store_refuses_names_the_credentials_to_check(proxy: Proxy, place: str) -> None:
+    storage = ObjectStorage(place, proxy.options)
+    for status in ("401", "403"):
+        proxy.trouble = first(1000, status)
+        with pytest.raises(CheckpointError, match=r"refused access.*s3\.access-key") as failed:
+            storage.read("state/a")
+        assert "a secret" not in str(failed.value)
+
+
+def test_a_missing_bucket_is_named(server: Server) -> None:
+    with pytest.raises(CheckpointError, match=r"cannot write s3://nobody/x/a: the bucket does not exist"):
+        ObjectStorage("s3://nobody/x", server.options).write("a", b"")
+
+
+def test_an_unknown_key_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"'s3\.acess-key'; known are s3\.access-key"):
+        ObjectStorage("s3://b/x", {"acess-key": "k"})
+
+
+def test_it_travels_and_tells_no_secret(server: Server, place: str) -> None:
+    storage = ObjectStorage(place, server.options)
+    storage.write("a", b"1")
+    assert pickle.loads(pickle.dumps(storage)) == storage
+    assert pickle.loads(pickle.dumps(storage)).read("a") == b"1"
+    assert "secret" not in repr(storage)
+
+
+_RACER = """
+import sys, time
+from tests.object_store import options_for
+from tidemill.checkpoint.object_storage import ObjectStorage
+from tidemill.checkpoint.storage_api import AlreadyExistsError
+me, port, place, start = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
+storage = ObjectStorage(place, options_for(port))
+storage.exists("warm-up")
+for number in range(20):
+    while time.time() < start + number * 0.05:
+        pass
+    try:
+        storage.create(f"manifests/{number}", me.encode() * 1000)
+        print(number)
+    except AlreadyExistsError:
+        pass
+"""
+
+
+def test_of_racing_processes_one_creates(server: Server, place: str) -> None:
+    start = str(time.time() + 3)
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", _RACER, str(me), str(server.port), place, start],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        for me in range(3)
+    ]
+    won = [number for racer in racers for number in racer.communicate(timeout=60)[0].split()]
+    assert sorted(won, key=int) == [str(number) for number in range(20)]
+
+
+def counted(directory: str, options: dict[str, str], *, target: str, words: int, backend: str = "hashmap") -> list[Any]:
+    """Run a job that counts words, two records per epoch, until it has read so many."""
+    configuration = Configuration.from_dict(
+        {
+            "execution.target": target,
+            "execution.job-id": "words",
+            "execution.checkpointing.dir": directory,
+            "execution.epoch.max-records": "2",
+            "state.backend.type": backend,
+            "state.inline-delta-size": "0",
+            **{f"s3.{key}": value for key, value in options.items()},
+        }
+    )
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    stream = env.from_collection([("a", 1), ("b", 1)] * words, Types.TUPLE([Types.STRING(), Types.LONG()])).uid("words")
+    return sorted(stream.key_by(lambda word: word[0]).sum(1).uid("count").execute_and_collect())
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_a_job_keeps_its_checkpoints_there(server: Server, place: str, backend: str) -> None:
+    assert counted(place, server.options, target="local", words=3, backend=backend)[-1] == ("b", 3)
+    head = ManifestLog(ObjectStorage(f"{place}/words", server.options), "words").read_head()
+    assert head is not None
+    assert head.finished
+    assert head.epoch == 3
+
+
+def test_a_job_lives_through_a_store_that_fails_now_and_then(proxy: Proxy, place: str) -> None:
+    troubles = ["500", "refuse", "cut", "503"]
+    proxy.trouble = lambda number, method, path: troubles[number // 5 % 4] if number % 5 == 0 else None
+    assert counted(place, proxy.options, target="local", words=4)[-1] == ("b", 4)
+    assert len(proxy.requests) > 40

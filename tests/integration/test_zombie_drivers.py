@@ -1,0 +1,51 @@
+"""Real driver processes that stand still at a point of the protocol while others take their job over, and come back.
+
+They run in one process each, without Spark, so that also the points of workers are theirs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.spark.recovery import Run
+from tests.spark.zombies import zombies
+from tidemill.common import ExitCode
+
+#: Where drivers stand still, one after the other, after so many passes.
+POINTS = [
+    ("task.batch", 3),  # in the middle of an epoch
+    ("sink.precommit.after", 1),  # with files of its sinks written
+    ("manifest.before", 1),  # about to commit
+    ("sink.commit.before", 1),  # the epoch counts, its files are not visible
+    ("epoch.done", 0),
+]
+LOCAL = {"execution.target": "local"}
+
+
+def visible(folder: Path) -> dict[str, str]:
+    """The files that a reader sees."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    return {str(path.relative_to(folder)): path.read_text() for path in sorted(files)}
+
+
+@pytest.mark.timeout(300)
+def test_drivers_that_come_back_after_a_takeover_commit_nothing_and_say_who_has_the_job(tmp_path: Path) -> None:
+    expected = Run(tmp_path / "expected", options=LOCAL).finish_here()
+    job = Run(tmp_path / "job", options=LOCAL)
+    with zombies("keyed_job.py", job.arguments, POINTS, tmp_path) as stopped:
+        finished = job.finish_here()
+        assert finished.files == expected.files
+        assert finished.state == expected.state
+        manifests = sorted(job.directory.glob("manifests/*"))
+        for zombie in stopped:
+            zombie.resume()
+        for zombie in stopped:
+            ended = zombie.ended()
+            assert ended.code == ExitCode.FENCED, f"{zombie.point}: {ended.code} {ended.text[-3000:]}"
+            assert "FencedError" in ended.text
+            assert "was taken over by lineage" in ended.text
+        assert sorted(job.directory.glob("manifests/*")) == manifests
+        assert visible(job.folder / "output") == visible(tmp_path / "expected" / "output")
+    assert job.finish_here() == finished, "the next start finds nothing changed, and removes what they have left"

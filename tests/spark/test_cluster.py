@@ -1,0 +1,165 @@
+"""What a job asks of a cluster before it starts: its executors, its files, its patience. The cluster is a stand-in."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidemill.errors import ConfigurationError
+from tidemill.spark import cluster
+from tidemill.spark.cluster import check_shared, cores_of
+from tidemill.spark.session import warn_of_long_waits
+
+
+class Known:
+    """An executor as Spark's status store knows it."""
+
+    def __init__(self, name: str, cores: int = 2) -> None:
+        self.id = lambda: name
+        self.hostPort = lambda: f"host-{name}:7077"
+        self.totalCores = lambda: cores
+
+
+class Cluster:
+    """As much of a SparkContext as is asked for, and of the Java context behind it."""
+
+    def __init__(self, *executors: Known, **settings: str) -> None:
+        self.master = "spark://127.0.0.1:7077"
+        self.defaultParallelism = 7
+        self.executors = [Known("driver"), *executors]
+        self.settings = {key.replace("_", "."): value for key, value in settings.items()}
+        self.elsewhere: Callable[[], Any] = lambda: None
+        self._jsc = self
+
+    def getConf(self) -> dict[str, str]:
+        return self.settings
+
+    def sc(self) -> Cluster:
+        return self
+
+    def conf(self) -> Cluster:
+        return self
+
+    def statusStore(self) -> Cluster:
+        return self
+
+    def getTimeAsMs(self, key: str, default: str) -> int:
+        text = self.settings.get(key, default)
+        return int(text.removesuffix("ms")) if text.endswith("ms") else 1000 * int(text.removesuffix("s"))
+
+    def executorList(self, active: bool) -> Cluster:
+        return self
+
+    def size(self) -> int:
+        return len(self.executors)
+
+    def apply(self, position: int) -> Known:
+        return self.executors[position]
+
+    def parallelize(self, items: Iterable[Any], tasks: int) -> Cluster:
+        self.tasks = tasks
+        return self
+
+    def mapPartitions(self, function: Callable[[Iterable[Any]], Iterable[Any]]) -> Cluster:
+        self.function = function
+        return self
+
+    def distinct(self) -> Cluster:
+        return self
+
+    def collect(self) -> list[Any]:
+        """Run the tasks on executors, where ``elsewhere`` has changed the file system."""
+        self.elsewhere()
+        return list({found for _ in range(self.tasks) for found in self.function(())})
+
+
+def context(stand_in: Cluster) -> Any:
+    return stand_in
+
+
+# --- executors
+
+
+def test_a_job_waits_until_no_more_executors_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_SETTLED_SECONDS", 0.4)
+    late = Cluster()
+
+    def register() -> None:
+        for name in "123":
+            time.sleep(0.15)
+            late.executors.append(Known(name))
+
+    thread = threading.Thread(target=register)
+    thread.start()
+    assert cores_of(context(late)) == 6
+    thread.join()
+
+
+def test_a_job_that_knows_how_many_executors_come_waits_for_no_others() -> None:
+    complete = Cluster(Known("1"), Known("2", cores=3), spark_executor_instances="2")
+    started = time.monotonic()
+    assert cores_of(context(complete)) == 5
+    assert time.monotonic() - started < cluster._SETTLED_SECONDS
+
+
+def test_a_job_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(cluster, "_MOST_SECONDS", 0.3)
+    short = Cluster(Known("1"), spark_executor_instances="2")
+    assert cores_of(context(short)) == short.defaultParallelism
+    assert "the cluster has 1 executors after 0 s" in caplog.text
+
+
+def test_on_one_machine_there_is_nothing_to_wait_for() -> None:
+    here = Cluster()
+    here.master = "local[7]"
+    assert cores_of(context(here)) == 7
+
+
+# --- files
+
+
+def test_a_directory_that_all_executors_see_is_accepted_and_left_clean(tmp_path: Path) -> None:
+    shared = Cluster(Known("1"), Known("2"))
+    check_shared(context(shared), tmp_path / "checkpoints")
+    assert shared.tasks == 4
+    assert list((tmp_path / "checkpoints").iterdir()) == []
+
+
+def test_a_directory_that_executors_do_not_see_is_refused(tmp_path: Path) -> None:
+    blind = Cluster(Known("1"))
+    here, hidden = tmp_path / "checkpoints", tmp_path / "on the driver"
+    blind.elsewhere = lambda: here.rename(hidden)
+    with pytest.raises(ConfigurationError, match=r"is not shared.*execution\.checkpointing\.dir"):
+        check_shared(context(blind), here)
+
+
+# --- patience
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, "3.0 s"),  # Spark's own default
+        ({"spark_locality_wait": "100ms"}, None),
+        ({"spark_locality_wait": "100ms", "spark_locality_wait_process": "5s"}, "5.0 s"),
+        ({"spark_locality_wait_process": "0s", "spark_locality_wait_node": "0s"}, None),
+    ],
+)
+def test_a_session_that_lets_tasks_wait_long_for_their_executor_is_told_of(
+    settings: dict[str, str], told: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_of_long_waits(context(Cluster(**settings)))
+    assert [told] * bool(told) == [record.getMessage().split(" waits ")[1][:5] for record in caplog.records]
+    assert not told or "spark.locality.wait=100ms" in caplog.text
+
+
+def test_on_one_machine_no_task_waits_for_an_executor(caplog: pytest.LogCaptureFixture) -> None:
+    here = Cluster()
+    here.master = "local[2]"
+    warn_of_long_waits(context(here))
+    assert not caplog.records

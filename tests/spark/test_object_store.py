@@ -1,0 +1,65 @@
+"""A job on Spark whose checkpoints are in an object store: workers write and read them there."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.object_store import BUCKET, object_store, options_for
+from tidemill.common import Configuration, Types
+from tidemill.datastream import StreamExecutionEnvironment
+from tidemill.errors import ConfigurationError, UserCodeError
+
+
+def environment(place: str, options: dict[str, str], **more: str) -> StreamExecutionEnvironment:
+    configuration = Configuration.from_dict(
+        {
+            "execution.job-id": "words",
+            "execution.checkpointing.dir": place,
+            "execution.epoch.max-records": "2",
+            "parallelism.default": "2",
+            "state.inline-delta-size": "0",
+            **{f"s3.{key}": value for key, value in options.items()},
+            **more,
+        }
+    )
+    return StreamExecutionEnvironment.get_execution_environment(configuration)
+
+
+def test_a_failed_job_comes_back_from_the_store(spark: SparkSession, tmp_path: Path) -> None:
+    obstacle = tmp_path / "obstacle"
+    obstacle.touch()
+
+    def careful(word: tuple[str, int]) -> Any:
+        if word[1] == 3 and obstacle.exists():
+            raise ValueError("not yet")
+        return word[0], 1
+
+    def counted(options: dict[str, str], place: str, backend: str) -> list[Any]:
+        env = environment(place, options, **{"state.backend.type": backend})
+        words = [(letter, number) for number in range(1, 5) for letter in "ab"]
+        stream = env.from_collection(words, Types.TUPLE([Types.STRING(), Types.LONG()])).uid("words")
+        pairs = stream.map(careful, Types.TUPLE([Types.STRING(), Types.LONG()]))
+        return sorted(pairs.key_by(lambda word: word[0]).sum(1).uid("count").execute_and_collect())
+
+    with object_store(tmp_path / "server.log") as server:
+        place = f"s3://{BUCKET}/{uuid.uuid4()}"
+        with pytest.raises(UserCodeError, match="not yet"):
+            counted(server.options, place, "hashmap")
+        obstacle.unlink()
+        # The first two epochs are committed: their counts are in the store, and another backend goes on with them.
+        results = set(counted(server.options, place, "rocksdb"))
+        assert results >= {("a", 3), ("a", 4), ("b", 3), ("b", 4)}
+        assert ("a", 1) not in results
+
+
+def test_a_source_that_spark_reads_needs_a_shared_directory(spark: SparkSession) -> None:
+    env = environment("s3://nowhere/x", options_for(1))
+    rows = spark.range(3)
+    env.from_dataframe(rows).uid("rows").map(lambda row: row[0]).print()
+    with pytest.raises(ConfigurationError, match="on a file system that the driver and all"):
+        env.execute("rows")

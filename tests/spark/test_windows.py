@@ -1,0 +1,63 @@
+"""Windows, joins and timers over several subtasks and exchanges, rescaled, restarted and killed: nothing changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.committed import committed_counts, committed_head, job_directory
+from tests.spark.jobs import eventually
+from tests.spark.processes import fault, run
+from tests.spark.programs.windowed_job import JOB_ID, environment, found, truth
+
+#: For a machine that is busy with other things: a dozen Python workers are started for the first epochs.
+SECONDS = 200.0
+pytestmark = pytest.mark.timeout(600)
+
+
+def arguments(folder: Path, parallelism: int = 2) -> dict[str, Any]:
+    return {
+        "checkpoints": str(folder / "checkpoints"),
+        "output": str(folder / "output"),
+        "options": {"parallelism.default": str(parallelism)},
+    }
+
+
+def assert_right(folder: Path) -> None:
+    """The output is that of a computation over all records at once, and no state is left."""
+    assert found(folder / "output") == truth()
+    directory = job_directory(folder / "checkpoints", JOB_ID)
+    assert committed_head(directory).finished
+    assert committed_counts(directory) == {}
+
+
+def test_rescaled_while_it_runs_and_started_again_at_another_parallelism(tmp_path: Path, spark: SparkSession) -> None:
+    directory = job_directory(tmp_path / "checkpoints", JOB_ID)
+    client = environment(arguments(tmp_path)).execute_async("rescaled")
+    eventually(lambda: len(list(directory.glob("manifests/*.tm"))) > 1, seconds=SECONDS, what="an epoch")
+    for width in (3, 1):
+        client.rescale(width).result(timeout=SECONDS)
+        head = committed_head(directory)
+        assert {head.parallelism[uid] for uid in ("tumbling", "near", "totals")} == {width}
+        assert not head.finished, "the job was too fast for this test"
+    client.cancel().result(timeout=SECONDS)
+    assert {operator for operator, _ in committed_counts(directory)} >= {"session", "near", "reminder", "totals"}, (
+        "it stopped in the middle"
+    )
+    assert not committed_head(directory).finished
+    environment(arguments(tmp_path)).execute("started again")
+    assert_right(tmp_path)
+
+
+def test_the_driver_is_killed_between_its_manifest_and_its_sinks(tmp_path: Path) -> None:
+    given = json.dumps(arguments(tmp_path, parallelism=1))
+    ended = run("windowed_job.py", given, faults=[fault("manifest.after", skip=5)], log=tmp_path / "killed.log")
+    assert ended.killed, ended.text[-3000:]
+    given = json.dumps(arguments(tmp_path, parallelism=2))
+    ended = run("windowed_job.py", given, log=tmp_path / "again.log")
+    assert ended.code == 0, ended.text[-3000:]
+    assert_right(tmp_path)

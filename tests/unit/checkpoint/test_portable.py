@@ -1,0 +1,97 @@
+"""What goes along with the state of an epoch: logs of Spark's sources, and input that was materialised for the job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.manifest import encode_manifest
+from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Slot
+from tidemill.checkpoint.names import input_name, lineage_id, spark_location
+from tidemill.checkpoint.portable import PortableState, is_input, portable
+from tidemill.checkpoint.storage import MemoryStorage
+from tidemill.errors import CheckpointError, CorruptFileError
+
+FIRST, SECOND, THIRD = (lineage_id(slot, "abc") for slot in (1, 5, 9))
+OWN = lineage_id(0, "beef")
+
+
+def taken(storage: MemoryStorage, *, pending: bool = False, **fields: Any) -> PortableState:
+    """The portable form of a manifest with these fields."""
+    manifest = replace(Manifest("epoch", "job", Lineage(SECOND), Slot(8), Epoch(3)), **fields)
+    return portable(storage, ManifestLog(storage, "job"), manifest, "beef", "the epoch", pending=pending)
+
+
+def names(state: PortableState) -> list[str]:
+    return [file.name for file in state.files]
+
+
+def spark_log(storage: MemoryStorage, lineage: str, *files: str) -> None:
+    for file in files:
+        storage.write(f"{spark_location(lineage)}/{file}", f"{file} of {lineage}".encode())
+
+
+def test_the_logs_of_sparks_sources_go_along_and_nothing_else_of_its_location() -> None:
+    storage = MemoryStorage()
+    spark_log(storage, FIRST, "sources/0/0", "sources/0/1", "sources/0/.1.crc", "sources/1/0", "offsets/4", "metadata")
+    spark_log(storage, SECOND, "sources/0/0")
+    positions = {"batch_id": 4, "offsets": "o", "lineage": FIRST, "sources": {"a": [[0, 0, "rate"]]}}
+    state = taken(storage, spark=positions)
+    assert names(state) == [f"spark/{OWN}/sources/{name}" for name in ("0/0", "0/1", "1/0")]
+    assert state.manifest.spark == {**positions, "lineage": OWN}
+    target = MemoryStorage()
+    copied = state.copy_into(target)
+    assert target.read(f"spark/{OWN}/sources/0/1") == f"sources/0/1 of {FIRST}".encode()
+    assert [(file.length, len(file.sha256 or "")) for file in copied] == [(len(f"sources/0/1 of {FIRST}"), 64)] * 3
+    # A job that has read nothing has nothing to go on from.
+    assert names(taken(storage)) == []
+
+
+def test_a_later_log_stands_in_for_one_that_is_gone_and_an_earlier_one_never_does() -> None:
+    storage = MemoryStorage()
+    spark_log(storage, FIRST, "sources/0/0")
+    spark_log(storage, THIRD, "sources/0/0")
+    state = taken(storage, spark={"batch_id": 4, "offsets": "o", "lineage": SECOND})
+    assert [file.source for file in state.files] == [f"spark/{THIRD}/sources/0/0"]
+    late = lineage_id(12, "abc")
+    assert names(taken(storage, spark={"batch_id": 4, "offsets": "o", "lineage": late})) == []
+
+
+def test_materialised_input_goes_along_as_long_as_some_of_it_is_to_be_read() -> None:
+    storage = MemoryStorage()
+    for name in ("one/part-1.parquet", "one/_SUCCESS", "one/.part-1.parquet.crc", "two/part-1.parquet"):
+        storage.write(input_name("rows", name), name.encode())
+    positions = {"rows": 3, "other": 5}
+    assert names(taken(storage, sources=positions)) == []  # nobody has chosen yet
+    storage.write(input_name("rows", "chosen"), b"one")
+    state = taken(storage, sources=positions)
+    # The marker comes last: without it the rows do not count.
+    assert names(state) == [input_name("rows", "one/part-1.parquet"), input_name("rows", "chosen")]
+    assert all(map(is_input, names(state)))
+    assert names(taken(storage, sources=positions, finished=True)) == []
+
+
+def test_results_go_along_only_where_nobody_may_have_committed_them() -> None:
+    results = {"sink": {0: (b"file",)}}
+    assert taken(MemoryStorage(), committables=results).manifest.committables == {}
+    assert taken(MemoryStorage(), committables=results, pending=True).manifest.committables == results
+
+
+def test_a_portable_manifest_can_be_stored_and_says_nothing_of_attempts_and_slots() -> None:
+    manifest = taken(MemoryStorage(), attempts={"chain": ("a",)}, metrics={"n": 1.0}, checkpoints=(Slot(8),)).manifest
+    assert encode_manifest(manifest)
+    assert (manifest.attempts, manifest.metrics, manifest.checkpoints, manifest.lineage) == ({}, {}, (), OWN)
+
+
+def test_copying_ends_when_it_is_told_to_or_a_file_is_gone() -> None:
+    storage = MemoryStorage()
+    spark_log(storage, SECOND, "sources/0/0", "sources/0/1")
+    state = taken(storage, spark={"batch_id": 4, "offsets": "o", "lineage": SECOND})
+    with pytest.raises(CheckpointError, match="copying the epoch was given up"):
+        state.copy_into(MemoryStorage(), stopped=lambda: True)
+    storage.delete([f"spark/{SECOND}/sources/0/1"])
+    with pytest.raises(CorruptFileError, match=r"sources/0/1 of the epoch is missing"):
+        state.copy_into(MemoryStorage())
