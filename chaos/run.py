@@ -23,10 +23,10 @@ from tidemill.errors import CheckpointError
 
 #: What can happen, and how often in so many faults: what costs the job its driver less often than the rest.
 KINDS: Final = {
-    "kill_worker": 2,
+    "kill_worker": 3,
     "kill_executor": 2,
-    "damage_garbage": 2,
-    "rescale": 2,
+    "damage_garbage": 3,
+    "rescale": 3,
     "slow_storage": 2,
     "fill_disk": 2,
     "kill_driver": 2,
@@ -101,7 +101,7 @@ class Run:
                     self._faults[kind.replace("_", " ")] += 1
                     self._say(f"fault {self._faults.total()}: {done}")
                 self._wait_for_epoch(_PATIENCE)
-                self._pass_time(self._dice.random() * 3)
+                self._pass_time(self._dice.random() * 2)
             records = self._finish()
             self._problems += differences(self._plan.folder, records)
             return Verdict(

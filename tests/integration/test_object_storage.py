@@ -118,6 +118,8 @@ def test_a_missing_bucket_is_named(server: Server) -> None:
 def test_an_unknown_key_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"'s3\.acess-key'; known are s3\.access-key"):
         ObjectStorage("s3://b/x", {"acess-key": "k"})
+    with pytest.raises(ConfigurationError, match=r"cannot be used as a checkpoint directory: .*'many'"):
+        ObjectStorage("s3://b/x", {"max-retries": "many"}).exists("a")
 
 
 def test_it_travels_and_tells_no_secret(server: Server, place: str) -> None:

@@ -10,6 +10,7 @@ from tidemill.checkpoint.local_storage import LocalStorage
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.model import Manifest, Slot
 from tidemill.checkpoint.names import INPUT, MANIFESTS, SNAPSHOTS, SPARK, STATE, manifest_name
+from tidemill.checkpoint.portable import CHOSEN
 from tidemill.checkpoint.retention import check_owner, doubtful_slots, kept_slots, names_referenced, plan_retention
 from tidemill.checkpoint.snapshot_index import read_snapshot_index
 from tidemill.checkpoint.storage_api import NotFoundError, Storage
@@ -102,6 +103,9 @@ def discard_job(storage: Storage, job_id: str, after: str | None = None) -> None
     manifests = ManifestLog(storage, job_id)
     manifests.open_lineage(anew=True, after=after)
     Cleaner(storage, manifests, tuple).collect(spare=False)
+    manifests.check_owner()
+    # The markers go first: input of which a part is deleted must not be taken for the whole.
+    storage.delete([name for name in storage.list(INPUT) if name.endswith(f"/{CHOSEN}")])
     if isinstance(storage, LocalStorage):
         for folder in (INPUT, SPARK):
             shutil.rmtree(storage.root / folder, ignore_errors=True)

@@ -13,8 +13,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from tidemill.checkpoint.claims import (
+    check_follows,
+    check_still_ours,
+    publish_outcome,
+    takeover_outcome,
+    takeover_record,
+)
 from tidemill.checkpoint.manifest import decode_manifest, encode_manifest
-from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Slot
+from tidemill.checkpoint.model import Lineage, Manifest, Slot
 from tidemill.checkpoint.names import MANIFESTS, lineage_id, manifest_name, parse_manifest
 from tidemill.checkpoint.retention import find_last, names_referenced
 from tidemill.checkpoint.snapshot_index import read_snapshot_index
@@ -142,30 +149,19 @@ class ManifestLog:
             last = self.last_slot() or Slot(0)
             basis = None if anew else self._basis(last, from_slot, initial)  # 1
             owner = self.read_head() if anew and after is not None else basis
-            if after is not None and owner is not None and owner.lineage != after:
-                raise FencedError(
-                    f"job {self._job_id} was taken over by lineage {owner.lineage} (slot {owner.slot}); this driver, "
-                    f"lineage {after}, does not start it again"
-                )
+            check_still_ours(self._job_id, after, owner)
             slot = Slot(last + 1)
             lineage = lineage_id(slot, self._token())
             record = self._takeover(basis, slot, lineage)  # 2
             reach("lineage.before")
             winner = self._claim(slot, encode_manifest(record))  # 3
-            if winner is None and self.last_slot() != slot:  # 4
-                if not self._storage.exists(manifest_name(slot + 1)):
-                    continue
-                winner = self.read(slot + 1)
-            if winner is None:
+            is_last = winner is None and self.last_slot() == slot  # 4
+            beyond = None if winner is not None or is_last else self._read_if_there(slot + 1)
+            if takeover_outcome(self._job_id, winner, last=is_last, beyond=beyond):
                 reach("lineage.after")
                 self._head = record
                 self._fenced = None
                 return Opened(lineage, basis)
-            if winner.kind == "takeover":
-                raise FencedError(
-                    f"another driver claimed job {self._job_id} at the same moment "
-                    f"(lineage {winner.lineage}, slot {winner.slot}); this one stops"
-                )
         raise CheckpointError(
             f"could not take over job {self._job_id}: another driver committed {_TAKEOVER_TRIES} epochs meanwhile; "
             "stop that driver first"
@@ -184,28 +180,14 @@ class ManifestLog:
         head = self.head
         if self._fenced:
             raise FencedError(self._fenced)
-        if (manifest.slot, manifest.lineage, manifest.job_id) != (head.slot + 1, head.lineage, head.job_id):
-            raise CheckpointError(
-                f"a manifest for slot {manifest.slot} of lineage {manifest.lineage} cannot follow slot {head.slot} "
-                f"of lineage {head.lineage}"
-            )
+        check_follows(head, manifest)
         data = encode_manifest(manifest)
         reach("manifest.before")
-        winner = self._claim(manifest.slot, data)
-        if winner is None:
-            reach("manifest.after")
-            self._head = manifest
-            return
-        if winner.lineage == head.lineage:
-            raise CheckpointError(
-                f"epoch {winner.epoch} was already committed by this driver as run {winner.run}, in a publish whose "
-                f"outcome was unknown; run {manifest.run} is void, open a new lineage to go on from what was committed"
-            )
-        self._fenced = (
-            f"job {self._job_id} was taken over by lineage {winner.lineage} (slot {winner.slot}); this driver, lineage "
-            f"{head.lineage}, stops and did not commit epoch {manifest.epoch}"
-        )
-        raise FencedError(self._fenced)
+        self._fenced = publish_outcome(head, manifest, self._claim(manifest.slot, data))
+        if self._fenced:
+            raise FencedError(self._fenced)
+        reach("manifest.after")
+        self._head = manifest
 
     def check_next_slot(self) -> None:
         """:meth:`check_owner` at the cost of one look: a driver that takes over writes into the slot after ours."""
@@ -283,20 +265,11 @@ class ManifestLog:
         return replace(manifest, checkpoints=tuple(kept))
 
     def _takeover(self, basis: Manifest | None, slot: Slot, lineage: Lineage) -> Manifest:
-        if basis is None:
-            return Manifest(kind="takeover", job_id=self._job_id, lineage=lineage, slot=slot, epoch=Epoch(0))
-        return replace(
-            basis,
-            kind="takeover",
-            job_id=self._job_id,
-            lineage=lineage,
-            slot=slot,
-            run=0,
-            attempts={},
-            pieces=(),
-            operators=self.operators_of(basis),
-            operators_slot=None,
-        )
+        operators = {} if basis is None else self.operators_of(basis)
+        return takeover_record(basis, job_id=self._job_id, slot=slot, lineage=lineage, operators=operators)
+
+    def _read_if_there(self, slot: int) -> Manifest | None:
+        return self.read(slot) if self._storage.exists(manifest_name(slot)) else None
 
     def _missing(self, manifest: Manifest) -> list[str]:
         """The names without which ``manifest`` cannot be restored; raises if they cannot be known."""

@@ -181,12 +181,10 @@ class ObjectStorage(Storage):
         if endpoint and "region" not in options and "AWS_REGION" not in os.environ:
             settings["region"] = "us-east-1"  # stores of one's own have none, but the signature asks for one
         client = {"timeout": options.get("timeout", _TIMEOUT), "allow_http": endpoint.startswith("http://")}
-        retry = {
-            "max_retries": int(options.get("max-retries", _RETRIES)),
-            "retry_timeout": timedelta(minutes=2),
-            "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
-        }
+        backoff = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2}
+        retry = {"retry_timeout": timedelta(minutes=2), "backoff": backoff}
         try:
+            retry["max_retries"] = int(options.get("max-retries", _RETRIES))
             connect: Any = from_url  # its many overloads are for literal settings
             return connect(self._uri, config=settings, client_options=client, retry_config=retry)
         except (exceptions.BaseError, ValueError) as error:

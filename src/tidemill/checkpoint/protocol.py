@@ -3,7 +3,8 @@
 One epoch, as the driver runs it: all acks are in -> :func:`judge` -> :func:`build_manifest` ->
 :meth:`~tidemill.checkpoint.log.ManifestLog.publish` (the commit point) -> sinks commit ``manifest.committables`` ->
 next epoch. The committables of a manifest are committed before the next manifest is published; a takeover carries them
-over, so that a driver that finds them in its head commits them (again).
+over, so that a driver that finds them in its head commits them (again). What a driver concludes from the slots of the
+log is decided in ``claims``, what may be deleted in ``retention``, what is merged in ``compaction``.
 """
 
 from __future__ import annotations

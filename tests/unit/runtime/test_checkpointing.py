@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.unit.runtime.plans import launch
+from tidemill.checkpoint.cleanup import discard_job
 from tidemill.checkpoint.local_storage import LocalStorage
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Piece, RunRef, SectionInfo, Slot
@@ -38,6 +39,7 @@ from tidemill.runtime.split_input import SplitInput
 from tidemill.testing.engine import LocalEngine
 from tidemill.testing.faulty_storage import Fate, FaultyStorage
 from tidemill.testing.recording_sink import Recording
+from tidemill.testing.simulated_world import KilledError
 
 
 class Clock:
@@ -121,6 +123,21 @@ def test_an_epoch_that_takes_too_long_is_interrupted() -> None:
 
     with pytest.raises(CheckpointError, match=r"epoch 7 was not committed within 0\.01 s"):
         too_long()
+
+
+def test_a_timeout_that_comes_late_leaves_the_next_epoch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    expired: list[Any] = []
+
+    class LateTimer(threading.Timer):
+        def start(self) -> None:
+            expired.append(self.function)
+
+    monkeypatch.setattr(threading, "Timer", LateTimer)
+    interrupted = threading.Event()
+    with Checkpointing(CheckpointSettings(timeout=60)).timed(1, interrupted.set):
+        pass
+    expired[0]()
+    assert not interrupted.is_set()
 
 
 def test_an_epoch_in_time_keeps_its_own_error() -> None:
@@ -440,6 +457,21 @@ def test_cancelling_a_driver_that_was_taken_over_deletes_nothing() -> None:
     left = ManifestLog(storage, "job").read_head()
     assert left is not None
     assert left.epoch == 0
+
+
+def test_input_that_is_deleted_in_part_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(path: Path, **options: bool) -> None:
+        (path / "source" / "folder" / "rows-1").unlink()
+        raise KilledError
+
+    storage = LocalStorage(tmp_path)
+    ManifestLog(storage, "job").open_lineage()
+    for name in ("chosen", "folder/rows-1", "folder/rows-2"):
+        storage.write(f"input/source/{name}", b"folder")
+    monkeypatch.setattr("shutil.rmtree", killed)
+    with pytest.raises(KilledError):
+        discard_job(storage, "job")
+    assert storage.list("input/") == ["input/source/folder/rows-2"]
 
 
 class Failing(Sum):
