@@ -33,6 +33,17 @@ _STATE: Final = _META + b"state/"
 _CHUNK: Final = 1000
 #: A disk without room for a file, for whatever reason, as the system and as RocksDB tell it.
 _FULL: Final = {code: os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
+#: How long to wait before asking RocksDB again whether it takes writes.
+_STALL_SECONDS: Final = 0.005
+#: Free bytes below which a disk may be full any moment.
+_LITTLE_ROOM: Final = 256 << 20
+#: Properties of RocksDB that tell whether it writes files in the background, or is about to.
+_WRITING_FILES: Final = (
+    "rocksdb.mem-table-flush-pending",
+    "rocksdb.num-running-flushes",
+    "rocksdb.compaction-pending",
+    "rocksdb.num-running-compactions",
+)
 #: What a killed worker leaves on disk is at most this much older than what it had.
 _FLUSH_SECONDS: Final = 30.0
 
@@ -141,6 +152,7 @@ class Store:
             batch.put(_VERSION, json.dumps(about).encode())
         try:
             db = self._open_db()
+            self._wait_for_room(db)
             db.write(batch)
             now = time.monotonic()
             if now - self._flushed > _FLUSH_SECONDS:
@@ -149,6 +161,21 @@ class Store:
                 db.flush(wait=False)
         except Exception as error:
             raise self._failed(error) from error
+
+    def _wait_for_room(self, db: Rdict) -> None:
+        """Wait while RocksDB takes no writes since it is behind with its files; raise if that is for want of space.
+
+        A write would wait too, but on a full disk for as long as it is full: RocksDB hopes for room. Where there is
+        little, a file that is being written may be the one that does not fit, and is waited for.
+        """
+        asked: tuple[str, ...] = ("rocksdb.is-write-stopped",)
+        room = os.statvfs(self.path)
+        if room.f_bavail * room.f_frsize < _LITTLE_ROOM:
+            asked = (*asked, *_WRITING_FILES)
+        while any(map(db.property_int_value, asked)):
+            if db.property_int_value("rocksdb.background-errors"):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+            time.sleep(_STALL_SECONDS)
 
     @contextmanager
     def joining(self) -> Iterator[WriteBatch]:
