@@ -144,6 +144,9 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         def write(self, batch: object) -> None:
             raise Exception("IO error: No space left on device: While appending to file")
 
+        def property_int_value(self, name: str) -> int:
+            return 0
+
         def close(self) -> None:
             pass
 
@@ -152,6 +155,23 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with full as caught, store.writing(FIRST):
         pass
     assert store.path in str(caught.value)
+    store.close(remove=True)
+
+
+def test_a_store_that_waits_for_room_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(tmp_path)
+    errors = iter([0, 0, 1])
+
+    class Waiting:
+        def property_int_value(self, name: str) -> int:
+            return next(errors) if name == "rocksdb.background-errors" else 1
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(store, "_db", Waiting())
+    with pytest.raises(LocalStateError, match=r"disk of .* is full"), store.writing(FIRST):
+        pass
     store.close(remove=True)
 
 
