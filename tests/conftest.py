@@ -17,11 +17,12 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.java import QUICK_JAVA
 
 # Of tests that run side by side, those of one group run one after the other, in one process: there is one shared Spark
-# session, and beside it at most one program that starts a session of its own.
+# session, and beside it one program that starts a session of its own, or two when the shared one has no work left.
 SESSION = "spark session"
 PROGRAMS = "programs"
+PAGES = "pages"
 # By folder, apart from exceptions.
-FOLDERS = {"tests/spark/": SESSION, "tests/integration/": PROGRAMS, "tests/docs/": PROGRAMS}
+FOLDERS = {"tests/spark/": SESSION, "tests/integration/": PAGES, "tests/docs/": PAGES}
 EXCEPTIONS = {
     "tests/docs/test_docstrings.py": SESSION,  # examples use the session they find
     "tests/spark/test_cluster.py": PROGRAMS,
@@ -60,12 +61,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupSc
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where tests run side by side, the two long groups come first, and the fast modules fill up what is left."""
+    """Where tests run side by side, the long groups come first, and the fast modules fill up what is left."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) and group_of(item.nodeid) != SESSION:
             raise pytest.UsageError(f"{item.nodeid} uses the shared Spark session: put its module into that group")
     if hasattr(config, "workerinput"):
-        ranks = {SESSION: 0, PROGRAMS: 1}
+        ranks = {SESSION: 0, PROGRAMS: 1, PAGES: 2}
         items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))
 
 
