@@ -137,7 +137,7 @@ def retention_keeps_the_files_of_snapshots(patch: Patch) -> None:
 
 
 def retention_keeps_retained_checkpoints(patch: Patch) -> None:
-    patch.setattr(cleanup, "kept_slots", lambda head: (head.slot,))
+    patch.setattr(cleanup, "kept_slots", lambda head, *, spare=True: (head.slot,))
 
 
 def retention_keeps_what_the_running_epoch_writes(patch: Patch) -> None:
