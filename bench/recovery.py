@@ -28,6 +28,8 @@ from tidemill.datastream.state import ValueState, ValueStateDescriptor
 
 _VALUE_BYTES = 1_000
 _KEYS_PER_EPOCH = 100_000
+#: By then what RocksDB holds is on disk: before, a killed worker leaves nothing to go on with.
+_FLUSHED_SECONDS = 75.0
 
 
 class Keys(SplitSource):
@@ -78,8 +80,8 @@ class Remember(KeyedProcessFunction):
         yield value
 
 
-def run(directory: Path, backend: str, keys: int, epochs: int) -> dict[str, float]:
-    """Run so many epochs, then stop; seconds from the start of the job to its first epoch, and the state's size."""
+def run(directory: Path, backend: str, keys: int, epochs: int, least: float) -> dict[str, float]:
+    """Run so many epochs, and so many seconds at least, then stop; seconds to the first epoch, and the state's size."""
     configuration = Configuration.from_dict(
         {
             "state.backend.type": backend,
@@ -99,7 +101,7 @@ def run(directory: Path, backend: str, keys: int, epochs: int) -> dict[str, floa
     started = time.perf_counter()
     result = client.get_job_execution_result()
     first = None
-    while len(client.epochs) < epochs and not result.done():
+    while (len(client.epochs) < epochs or time.perf_counter() - started < least) and not result.done():
         time.sleep(0.01)
         if client.epochs and first is None:
             first = time.perf_counter() - started
@@ -110,9 +112,12 @@ def run(directory: Path, backend: str, keys: int, epochs: int) -> dict[str, floa
     return {"first epoch, s": round(first or 0.0, 2), "state, MB": round(size / 1e6)}
 
 
-def _in_a_process_of_its_own(arguments: argparse.Namespace, directory: Path, backend: str, epochs: int) -> Any:
+def _in_a_process_of_its_own(
+    arguments: argparse.Namespace, directory: Path, backend: str, epochs: int, least: float = 0.0
+) -> Any:
     command = [sys.executable, "-m", "bench.recovery", "--megabytes", str(arguments.megabytes)]
     command += ["--directory", str(directory), "--backend", backend, "--epochs", str(epochs)]
+    command += ["--least", str(least)]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
 
 
@@ -122,18 +127,19 @@ def main() -> int:
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--backend", help=argparse.SUPPRESS)
     parser.add_argument("--epochs", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--least", type=float, default=0.0, help=argparse.SUPPRESS)
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     keys = arguments.megabytes * 1_000_000 // _VALUE_BYTES
     if arguments.backend is not None:
-        told = run(arguments.directory, arguments.backend, keys, arguments.epochs)
+        told = run(arguments.directory, arguments.backend, keys, arguments.epochs, arguments.least)
         sys.stdout.write(json.dumps(told) + "\n")
         return 0
     filling = -(-keys // _KEYS_PER_EPOCH) + 1
     for backend in ("hashmap", "rocksdb"):
         with tempfile.TemporaryDirectory(prefix="tidemill-recovery-") as name:
             directory = Path(name)
-            _in_a_process_of_its_own(arguments, directory, backend, filling)
+            _in_a_process_of_its_own(arguments, directory, backend, filling, _FLUSHED_SECONDS)
             if backend == "rocksdb":
                 told = _in_a_process_of_its_own(arguments, directory, backend, 2)
                 sys.stdout.write(f"{backend}, warm: {told}\n")
