@@ -125,11 +125,12 @@ class Checkpointing:
             "execution.checkpointing.dir), or raise execution.checkpointing.jobmanager.max-state-size"
         )
 
-    def restored(self, manifest: Manifest | None, checkpoints: list[Manifest]) -> None:
-        """A driver took the job over at ``manifest``, with these retained checkpoints in the log."""
+    def restored(self, manifest: Manifest | None, retained: Callable[[], list[Manifest]]) -> None:
+        """A driver took the job over at ``manifest``; ``retained`` looks up the checkpoints that are still there."""
+        if manifest is None or self._restored is not None or self._entries:
+            return  # a restart within this driver goes on with what it remembers
+        checkpoints = retained()
         with self._lock:
-            if manifest is None or self._restored is not None or self._entries:
-                return  # a restart within this driver goes on with what it remembers
             self._restored = _statistics(manifest, manifest.clock, 0)
             for one in checkpoints:
                 self._entries.append((one.slot, _statistics(one, one.clock, 0)))

@@ -174,7 +174,7 @@ class Coordinator:
         log.info(
             "job %s is run by lineage %s: process %d on %s", self._bundle.job_id, lineage, os.getpid(), gethostname()
         )
-        self._checkpointing.restored(restored, self._log.checkpoints())
+        self._checkpointing.restored(restored, self._log.checkpoints)
         self._discard_leftovers()
         self._commit(self.head, again=True)
         if self._snapshots is not None:

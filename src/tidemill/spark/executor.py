@@ -44,6 +44,8 @@ from tidemill.spark.parquet_input import ParquetSource, materialise
 from tidemill.spark.session import session_for
 from tidemill.spark.streaming import StreamingInput, run_streaming_job
 
+_READ_BY_SPARK = (DataFrameSource, FormatSource)
+
 
 class SparkExecutor:
     """Runs programs on Spark."""
@@ -96,7 +98,7 @@ class SparkExecutor:
         undo.callback(release)
         if directory is not None:
             check_shared(context, directory)
-        elif any(isinstance(source, (DataFrameSource, FormatSource)) for source in launch.sources().values()):
+        elif any(isinstance(source, _READ_BY_SPARK) for source in launch.sources().values()):
             raise ConfigurationError(
                 f"a source that Spark reads needs execution.checkpointing.dir on a file system that the driver and all "
                 f"executors share; {self._configuration.get(CheckpointingOptions.DIRECTORY)} is an object store, where "
@@ -209,7 +211,7 @@ class _SparkJob:
         return {
             chain: source
             for chain, source in self._launch.sources().items()
-            if isinstance(source, (DataFrameSource, FormatSource)) and not source.bounded
+            if isinstance(source, _READ_BY_SPARK) and not source.bounded
         }
 
     def _with_parquet(self, streaming: dict[int, Source]) -> Launch:
@@ -218,7 +220,7 @@ class _SparkJob:
         chains = list(launch.plan.chains)
         operators = dict(launch.operators)
         for chain, source in launch.sources().items():
-            if chain in streaming or not isinstance(source, (DataFrameSource, FormatSource)):
+            if chain in streaming or not isinstance(source, _READ_BY_SPARK):
                 continue
             head = chains[chain].head
             frame = frame_of(self._session, source, 0)
