@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.ids import id_of
 from tidemill.common.types import Row
 from tidemill.errors import InvalidKeyError
 from tidemill.state.stable_hash import canonical_key, canonical_keys, stable_hash
@@ -152,7 +153,7 @@ GOLDEN: list[tuple[Any, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("key", "expected"), GOLDEN, ids=lambda value: repr(value)[:40])
+@pytest.mark.parametrize(("key", "expected"), GOLDEN, ids=id_of)
 def test_the_numbers_never_change(key: Any, expected: int) -> None:
     assert stable_hash(key) == expected
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.ids import id_of
 from tidemill.common.types import Row, RowKind
 from tidemill.errors import InvalidKeyError
 from tidemill.state.canonical_key import canonical_key
@@ -144,7 +145,7 @@ EQUAL: list[list[Any]] = [
 ]
 
 
-@pytest.mark.parametrize("keys", EQUAL, ids=lambda keys: repr(keys[0])[:30])
+@pytest.mark.parametrize("keys", EQUAL, ids=lambda keys: id_of(keys[0]))
 def test_equal_keys_have_equal_bytes(keys: list[Any]) -> None:
     assert len({encode_key(key) for key in keys}) == 1
 
@@ -156,7 +157,7 @@ def test_different_keys_have_different_bytes_and_none_begins_with_another() -> N
             assert i == j or not other.startswith(one), (EQUAL[i], EQUAL[j])
 
 
-@pytest.mark.parametrize("key", [key for keys in EQUAL for key in keys], ids=repr)
+@pytest.mark.parametrize("key", [key for keys in EQUAL for key in keys], ids=id_of)
 def test_a_key_comes_back_from_its_bytes_or_from_its_original(key: Any) -> None:
     data = remember_original(b"\0", key)
     encoded = encode_key(key)
