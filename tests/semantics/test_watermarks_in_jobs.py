@@ -231,6 +231,15 @@ def test_all_partitions_of_an_epoch_are_known_before_the_first_is_read() -> None
         assert job.head.watermarks["log"] == (MIN_TIME,)
 
 
+def test_a_partition_may_have_a_time_before_it_is_read() -> None:
+    log = Log("p", "q")
+    with harness(of_log(log), "never") as job:
+        log.known["q"] = 40
+        log.add(p=[("p", 50)], q=[])
+        assert step(job, "never") == [("p", 50, "min")]
+        assert job.head.watermarks["log"] == (40,)
+
+
 @restarting
 def test_an_idle_partition_is_not_waited_for(restart: str) -> None:
     log = Log("p", "q")

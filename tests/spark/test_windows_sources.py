@@ -114,7 +114,43 @@ def test_a_bounded_frame_that_only_one_task_reads_at_a_time(spark: SparkSession)
     env = environment({"execution.epoch.max-records": "2"})
     stream = env.from_dataframe(frame, ROW, in_order())
     seen = collected(stream.key_by(lambda row: "all", Types.STRING()).process(Seen()).set_parallelism(1))
-    assert seen == [(100, 0), (110, 0), (200, 109), (210, 109), (300, 209), (310, 209)]
+    assert seen == [(100, 0), (110, 0), (200, 199), (210, 199), (300, 299), (310, 299)], (
+        "each file begins where it does"
+    )
+
+
+def test_files_of_a_bounded_frame_do_not_make_each_other_late(spark: SparkSession) -> None:
+    """Of an epoch of one row group; all files are of the same time, and the one that begins first is read first."""
+    rows = [(at, f"{at % 3}") for at in range(10, 100)]
+    frame = spark.createDataFrame(rows, SCHEMA).repartition(3, "part").sortWithinPartitions("at")
+    env = environment({"execution.epoch.max-records": "2"})
+    stream = env.from_dataframe(frame, ROW, in_order())
+    seen = collected(stream.key_by(lambda row: "all", Types.STRING()).process(Seen()).set_parallelism(1))
+    assert sorted(at for at, _ in seen) == [at for at, _ in rows]
+    assert all(mark < at for at, mark in seen)
+
+
+def test_files_of_one_batch_move_time_on_side_by_side(tmp_path: Path, spark: SparkSession) -> None:
+    """Four files for two tasks, which read them one after the other, in batches of five rows."""
+    folder, output = tmp_path / "in", tmp_path / "out"
+    for number in range(4):
+        write(folder, f"{number}", *((at + number, "p") for at in range(0, 400, 10)))
+    before = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "5")
+    try:
+        env = environment(durable(tmp_path / "checkpoints"))
+        stream = env.read_json(str(folder), SCHEMA, watch=True, type_info=ROW)
+        timed = stream.assign_timestamps_and_watermarks(in_order())
+        told = timed.key_by(lambda row: "all", Types.STRING()).process(Seen()).set_parallelism(1).uid("seen")
+        told.map(lambda pair: f"{pair[0]} {pair[1]}", Types.STRING()).sink_to(files(output)).uid("sink")
+        client = env.execute_async("side by side")
+        eventually(lambda: len(written(output)) == 160, seconds=120)
+        client.cancel().result(60)
+    finally:
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", before or "10000")
+    seen = [tuple(map(int, line.split())) for line in written(output)]
+    assert all(mark < at or mark == 0 for at, mark in seen), "none is late"
+    assert max(mark for _, mark in seen) > 200, "time went on within the batch"
 
 
 def test_partitions_are_columns(spark: SparkSession) -> None:

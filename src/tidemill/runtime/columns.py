@@ -21,6 +21,9 @@ from tidemill.datastream.key_selectors import FieldSelector, PositionSelector
 from tidemill.runtime.records import Batch
 from tidemill.state.key_groups import TargetCache
 
+#: A number for the file that a row is from, where Spark reads several and a source has event time.
+FILE_COLUMN: Final = "tidemill_file"
+
 _SHAPE: Final = b"tidemill.shape"
 _KEY: Final = b"tidemill.key"
 
@@ -126,6 +129,20 @@ def encode_columns(batches: list[pa.RecordBatch], shape: Shape, key: int) -> byt
             writer.write_batch(batch.replace_schema_metadata(metadata))
     data: bytes = sink.getvalue().to_pybytes()
     return data
+
+
+def rows_by_file(rows: pa.RecordBatch) -> list[tuple[int | None, pa.RecordBatch]]:
+    """Neighbouring rows of one file, with the file's number, if known, and without the column that tells it."""
+    index = rows.schema.get_field_index(FILE_COLUMN)
+    if index < 0:
+        return [(None, rows)]
+    runs = pc.run_end_encode(rows.column(index))
+    rows = rows.remove_column(index)
+    starts = [0, *runs.run_ends.to_pylist()]
+    return [
+        (file, rows.slice(start, stop - start))
+        for file, start, stop in zip(runs.values.to_pylist(), starts, starts[1:], strict=False)
+    ]
 
 
 def rows_by_partition(rows: pa.RecordBatch, columns: Sequence[str]) -> list[tuple[str, pa.RecordBatch]]:

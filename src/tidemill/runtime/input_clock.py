@@ -62,10 +62,6 @@ class InputClock:
         self._by_channel[channel].set_idle(channel, idle)
         return self._moved()
 
-    def furthest(self, edge: int) -> int:
-        """The greatest watermark of the channels of an edge."""
-        return max(one.times[channel] for channel, one in self._by_channel.items() if channel.edge == edge)
-
     def _moved(self) -> int | None:
         inputs = self._inputs
         if len(inputs) == 1:

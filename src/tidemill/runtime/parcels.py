@@ -1,7 +1,8 @@
 """What crosses an exchange: parcels, each a whole batch of records serialised once, behind a small fixed header.
 
 A parcel names its edge, the sending subtask and attempt, its place in the channel, and the channel's watermark when it
-was begun. The engine sees only bytes and a 64-bit sort key; it never sees a record.
+was begun. The engine sees only bytes and a 64-bit sort key; it never sees a record. A subtask that reads several parts
+of a source sends each as a channel of its own, a strand (:mod:`tidemill.runtime.strands`).
 
 Order. A subtask must read the parcels of a channel in the order they were sent, and should read channels side by side
 as event time progresses. The engine sorts by ``order`` (31 bits, in the upper half of the sort key): a coarse,
@@ -25,9 +26,9 @@ import cloudpickle
 
 from tidemill.errors import SerializationError, TidemillError
 
-_VERSION: Final = 1
-# version, kind, target level, edge, target, sender, seq, part, parts, watermark, attempt
-_HEADER: Final = struct.Struct("<BBHHIIIHHq16s")
+_VERSION: Final = 2
+# version, kind, target level, edge, target, sender, strand, seq, part, parts, watermark, attempt
+_HEADER: Final = struct.Struct("<BBHHIIHIHHq16s")
 HEADER_SIZE: Final = _HEADER.size
 _IDLE: Final = 0x80
 
@@ -39,15 +40,21 @@ _WATERMARK_BITS: Final = 8
 _SEQ_BITS: Final = 12
 _CHANNEL_BITS: Final = 11
 _LAST_ORDER: Final = 2**31 - 1
+#: Channels of neighbouring senders differ by one, of neighbouring strands by this: few of them meet.
+_STRAND_STEP: Final = 61
 
 
 class Kind(enum.IntEnum):
-    """DATA and COLUMNS carry records; END closes a channel for the epoch; ACK is on its way to the driver."""
+    """DATA and COLUMNS carry records; END closes a channel for the epoch; ACK is on its way to the driver.
+
+    OPEN is read before all others: it tells of a sender's strands.
+    """
 
     DATA = 0
     COLUMNS = 1
     END = 2
     ACK = 3
+    OPEN = 4
 
     @property
     def carries_records(self) -> bool:
@@ -70,6 +77,7 @@ class Header:
     parts: int = 1
     #: Whether the sender expects no records for now, so that nobody waits for its watermark.
     idle: bool = False
+    strand: int = 0
 
     def pack(self) -> bytes:
         return _HEADER.pack(
@@ -79,6 +87,7 @@ class Header:
             self.edge,
             self.target,
             self.sender,
+            self.strand,
             self.seq,
             self.part,
             self.parts,
@@ -88,7 +97,8 @@ class Header:
 
     @classmethod
     def unpack(cls, data: bytes) -> Header:
-        version, kind, level, edge, target, sender, seq, part, parts, watermark, attempt = _HEADER.unpack_from(data)
+        fields = _HEADER.unpack_from(data)
+        version, kind, level, edge, target, sender, strand, seq, part, parts, watermark, attempt = fields
         if version != _VERSION:
             raise TidemillError(
                 f"a parcel of format version {version} was read by a worker that knows version {_VERSION}: "
@@ -97,7 +107,7 @@ class Header:
         is_idle = kind >= _IDLE
         if is_idle:
             kind -= _IDLE
-        return cls(Kind(kind), level, edge, target, sender, seq, watermark, attempt, part, parts, is_idle)
+        return cls(Kind(kind), level, edge, target, sender, seq, watermark, attempt, part, parts, is_idle, strand)
 
 
 def watermark_bucket(watermark: int, base: int) -> int:
@@ -113,9 +123,9 @@ def watermark_bucket(watermark: int, base: int) -> int:
 def order_of(header: Header, base: int) -> int:
     """The upper half of the sort key of a parcel, given the epoch's common watermark base."""
     if not header.kind.carries_records:
-        return _LAST_ORDER
+        return 0 if header.kind is Kind.OPEN else _LAST_ORDER
     seq = min(header.seq, (1 << _SEQ_BITS) - 1)
-    channel = header.sender & ((1 << _CHANNEL_BITS) - 1)
+    channel = (header.sender + _STRAND_STEP * header.strand) & ((1 << _CHANNEL_BITS) - 1)
     order = ((watermark_bucket(header.watermark, base) << _SEQ_BITS | seq) << _CHANNEL_BITS) | channel
     return min(order, _LAST_ORDER - 1)
 
@@ -206,7 +216,7 @@ def _settle(tied: list[tuple[Header, bytes]]) -> Iterator[tuple[Header, bytes | 
             parts = []
 
 
-def _full_order(item: tuple[Header, bytes]) -> tuple[int, int, int, int, int, int]:
+def _full_order(item: tuple[Header, bytes]) -> tuple[int, ...]:
     header = item[0]
-    last = 0 if header.kind.carries_records else header.kind
-    return (last, header.watermark, header.edge, header.sender, header.seq, header.part)
+    last = -1 if header.kind is Kind.OPEN else 0 if header.kind.carries_records else header.kind
+    return (last, header.watermark, header.edge, header.sender, header.strand, header.seq, header.part)

@@ -87,7 +87,7 @@ def deal_times(
         dealt[readers.get(partition, stays)].append(of_partition)  # 1, 2
     unnamed = [next((entry for entry in of if entry.partition is None), None) for of in known]
     if clock_of is ClockOf.SOURCE:
-        unnamed = [_furthest(unnamed)] * parallelism
+        unnamed = [furthest(unnamed)] * parallelism
     elif clock_of is ClockOf.PARTITION and named:
         unnamed = []  # it held time back until the first partition was known
     elif not same:
@@ -119,7 +119,7 @@ def _progress(entry: PartitionState) -> tuple[int, bool, bool]:
     return entry.watermark, not entry.idle, entry.inactive_since is None
 
 
-def _furthest(entries: Sequence[PartitionState | None]) -> PartitionState | None:
+def furthest(entries: Sequence[PartitionState | None]) -> PartitionState | None:
     """One that is active if there is one, at the greatest time. A missing one is, at a time that is known elsewhere."""
     if any(entry is None for entry in entries):
         return None

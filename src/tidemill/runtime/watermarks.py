@@ -11,7 +11,8 @@ from tidemill.common.watermark_generators import Clock, Watermark, WatermarksWit
 from tidemill.common.watermark_strategy import WatermarkOutput, WatermarkStrategy
 from tidemill.runtime.generator_fields import GeneratorFields, is_built_in
 from tidemill.runtime.records import MAX_TIME, MIN_TIME
-from tidemill.runtime.time_states import PartitionState, TimeState
+from tidemill.runtime.strands import PartitionEnd, Strand
+from tidemill.runtime.time_states import PartitionState, TimeState, furthest
 
 
 class PartitionTime(WatermarkOutput):
@@ -79,6 +80,8 @@ class Timekeeper:
         self.idle = False
         # transient
         self._elsewhere: Mapping[str | None, PartitionState] = {}
+        self._committed: Mapping[str | None, PartitionState] = {}
+        self._strands: dict[tuple[str | None, int], PartitionTime] = {}
 
     @property
     def strategy(self) -> WatermarkStrategy:
@@ -90,7 +93,9 @@ class Timekeeper:
         if self._pristine is not None:
             self._strategy = pickle.loads(self._pristine)
         entries = [PartitionState(None, watermark)] if state is None else [PartitionState(*entry) for entry in state]
+        self._committed = {entry.partition: entry for entry in entries}
         self._partitions = {entry.partition: self._time(entry) for entry in entries}
+        self._strands = {}
         self.watermark = watermark
         self.idle = watermark < MAX_TIME and all(partition.idle for partition in self._partitions.values())
 
@@ -102,17 +107,55 @@ class Timekeeper:
         """The time of one partition."""
         found = self._partitions.get(name)
         if found is None:
-            found = self._partitions[name] = self._time(self._elsewhere.get(name) or PartitionState(name))
+            found = self._partitions[name] = self._time(self._begun(name))
         return found
+
+    def strand(self, strand: Strand) -> PartitionTime:
+        """The time of a strand, from that of its partition on, until all strands are gathered."""
+        key = strand.partition, strand.number
+        found = self._strands.get(key)
+        if found is None:
+            if strand.partition is not None:  # what stood for partitions that were not known does so no more
+                self.release(None)
+                if strand.split != strand.partition:
+                    self.release(strand.split)
+            found = self._strands[key] = self._time(self._begun(strand.partition))
+        return found
+
+    def gather(self) -> None:
+        """All strands have been read: the furthest of a partition tells its time."""
+        by_partition: dict[str | None, list[PartitionState]] = {}
+        for (name, _), time in self._strands.items():
+            by_partition.setdefault(name, []).append(time.state())
+        for name, states in by_partition.items():
+            found = furthest(states)
+            if found is not None:
+                self._partitions[name] = self._time(found)
+
+    def reach(self, name: str, watermark: int) -> None:
+        """Nothing of a partition is earlier, as is known before it is read."""
+        self.partition(name).emit_watermark(Watermark(watermark))
 
     def release(self, name: str | None) -> None:
         """Nothing of a partition comes any more."""
         self._partitions.pop(name, None)
 
+    def release_split(self, name: str) -> None:
+        """Nothing of a split's partition comes any more, nor of those that its rows name."""
+        for partition in list(self._partitions):
+            if partition is not None and (partition == name or partition.startswith(f"{name}/")):
+                self.release(partition)
+
     def emit_periodically(self) -> None:
         """Ask all generators."""
-        for partition in self._partitions.values():
-            partition.generator.on_periodic_emit(partition)
+        read = {name for name, _ in self._strands}
+        asked = [time for name, time in self._partitions.items() if name not in read]
+        for time in (*self._strands.values(), *asked):
+            time.generator.on_periodic_emit(time)
+
+    def ends(self) -> list[PartitionEnd]:
+        """What all partitions have come to."""
+        return [PartitionEnd(name, time.watermark, time.idle) for name, time in self._partitions.items()]
 
     def combine(self) -> int | None:
         """Take in what the partitions emitted; the new time, if it moved."""
@@ -146,6 +189,10 @@ class Timekeeper:
             return None
         times = [partition.idle_from() for partition in self._partitions.values()]
         return min((time for time in times if time is not None), default=None)
+
+    def _begun(self, name: str | None) -> PartitionState:
+        """How a partition was when the epoch began."""
+        return self._committed.get(name) or self._elsewhere.get(name) or PartitionState(name)
 
     def _time(self, state: PartitionState) -> PartitionTime:
         return PartitionTime(self._strategy, self._clock, state)

@@ -1,114 +1,135 @@
 """Bounded DataFrames: written once as Parquet into the job's directory, then read by the workers epoch by epoch.
 
 A DataFrame gives no promise to yield the same rows twice, nor a position inside itself. Materialised, it has both: a
-position is the number of a row group, and workers read row groups directly, without rows ever passing the JVM.
+position counts row groups, and workers read row groups directly, without rows ever passing the JVM. Which ones an epoch
+reads is told in :mod:`tidemill.spark.row_groups`.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Observation, functions
+from pyspark.sql import DataFrame, Observation, functions
 
 from tidemill.checkpoint.names import input_name, input_prefix
 from tidemill.checkpoint.storage import AlreadyExistsError, NotFoundError, Storage
 from tidemill.common.typeinfo import TypeInformation
-from tidemill.datastream.sources import Position, Split, SplitEnumerator, SplitSource
+from tidemill.common.watermark_strategy import WatermarkStrategy
+from tidemill.datastream.connectors.spark.schema_types import schema_from_json
+from tidemill.datastream.connectors.spark.type_mapping import arrow_schema_of
+from tidemill.datastream.sources import Position, RowDecoder, Split, SplitEnumerator, SplitSource
 from tidemill.errors import CheckpointError
+from tidemill.runtime.columns import ColumnBatch, Shape
 from tidemill.runtime.operators.source import COLUMN_BATCH_SIZE
+from tidemill.runtime.records import Batch
 from tidemill.spark.failures import translated
+from tidemill.spark.first_rows import FirstRows
+from tidemill.spark.row_groups import Beginning, RowGroup, RowGroups
 
 #: Row groups small enough that an epoch of the default size holds several for each subtask.
 _ROW_GROUP_BYTES: Final = 4 << 20
-
-
-@dataclass(frozen=True)
-class RowGroup:
-    """One row group of one file."""
-
-    file: str
-    index: int
-    rows: int
+#: Where Spark keeps the schema in a Parquet file of its own.
+_SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 class ParquetSource(SplitSource):
-    """Reads the Parquet files of a directory in the order of their names, row group by row group."""
+    """Reads the Parquet files of a directory, row group by row group.
+
+    With ``has_time`` somebody makes watermarks: each file is a partition, and files are read side by side. ``strategy``
+    tells in which order; without one it is not known, and they are read in turn.
+    """
 
     bounded = True
     replayable = True
 
-    def __init__(self, directory: str, type_info: TypeInformation | None, partition_by: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        directory: str,
+        type_info: TypeInformation | None,
+        partition_by: tuple[str, ...] = (),
+        decoder: RowDecoder | None = None,
+        *,
+        has_time: bool = False,
+        strategy: WatermarkStrategy | None = None,
+    ) -> None:
         self.directory = directory
         self.type_info = type_info
         self.partition_by = partition_by
+        self.decoder = decoder
+        self._has_time = has_time
+        self._first_rows = FirstRows(strategy)
 
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
-        """An enumerator from the row group with this number on."""
-        groups = []
+        """An enumerator of what was not read yet."""
+        files = []
         for path in sorted(Path(self.directory).glob("*.parquet")):
             metadata = pq.read_metadata(path)
-            groups += [
+            groups = [
                 RowGroup(str(path), index, metadata.row_group(index).num_rows)
                 for index in range(metadata.num_row_groups)
             ]
-        return _RowGroups(groups, 0 if position is None else int(position))
+            if groups:
+                files.append(groups)
+        return RowGroups(files, position, self._beginning if self._has_time else None)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """The records of some row groups, as columns."""
         groups: Sequence[RowGroup] = split.payload
         for group in groups:
-            with pq.ParquetFile(group.file) as file:
-                yield from file.iter_batches(batch_size=COLUMN_BATCH_SIZE, row_groups=[group.index])
+            yield from self._rows(group, COLUMN_BATCH_SIZE)
+
+    def _beginning(self, group: RowGroup) -> Beginning:
+        rows = next(self._rows(group, 1), None)
+        if rows is None:
+            return Beginning()
+        if self.decoder is not None:
+            with suppress(Exception):  # a worker will tell of it
+                decoded = self.decoder.decode(rows)
+                return self._first_rows.beginning(Batch(decoded.values, decoded.timestamps))
+            return Beginning()
+        return self._first_rows.beginning(ColumnBatch(rows, Shape.of(self.type_info)))
+
+    @staticmethod
+    def _rows(group: RowGroup, batch_size: int) -> Iterator[pa.RecordBatch]:
+        # Spark's own form of moments has a range of millennia, which microseconds hold and nanoseconds do not.
+        with pq.ParquetFile(group.file, coerce_int96_timestamp_unit="us") as file:
+            moments = _moments(file)
+            for batch in file.iter_batches(batch_size=batch_size, row_groups=[group.index]):
+                yield _zoned(batch, moments)
 
 
-class _RowGroups(SplitEnumerator):
-    def __init__(self, groups: list[RowGroup], start: int) -> None:
-        self._groups = groups
-        self._next = start
-
-    def next_splits(self, parallelism: int, max_records: int) -> Sequence[Split]:
-        chosen: list[RowGroup] = []
-        records = 0
-        while self._next < len(self._groups) and (not chosen or records < max_records):
-            group = self._groups[self._next]
-            if chosen and records + group.rows > max_records:
-                break
-            chosen.append(group)
-            records += group.rows
-            self._next += 1
-        return [Split(part, sum(group.rows for group in part)) for part in balanced(chosen, parallelism)]
-
-    def position(self) -> Position:
-        return self._next
-
-    @property
-    def finished(self) -> bool:
-        return self._next >= len(self._groups)
+def _moments(file: pq.ParquetFile) -> dict[int, pa.DataType]:
+    """The columns with moments in them, and their types: Spark writes them without a zone, which is UTC."""
+    described = (file.schema_arrow.metadata or {}).get(_SPARK_SCHEMA)
+    if described is None:
+        return {}
+    found = {}
+    for index, field in enumerate(json.loads(described)["fields"]):
+        if '"timestamp"' in json.dumps(field["type"]):
+            schema = schema_from_json({"type": "struct", "fields": [field]})
+            found[index] = arrow_schema_of(schema).field(0).type
+    return found
 
 
-def balanced(groups: Sequence[RowGroup], parts: int) -> list[list[RowGroup]]:
-    """Neighbouring row groups in up to ``parts`` lists with nearly equal numbers of rows; order is kept."""
-    total = sum(group.rows for group in groups)
-    lists: list[list[RowGroup]] = []
-    done = 0
-    for group in groups:
-        part = min(parts - 1, done * parts // max(1, total))
-        while len(lists) <= part:
-            lists.append([])
-        lists[part].append(group)
-        done += group.rows
-    return [part for part in lists if part]
+def _zoned(batch: pa.RecordBatch, moments: dict[int, pa.DataType]) -> pa.RecordBatch:
+    """A batch whose moments have a zone, so that they are not taken for times of no zone."""
+    if not moments:
+        return batch
+    columns = [
+        column.cast(moments[index]) if index in moments else column for index, column in enumerate(batch.columns)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def materialise(dataframe: Any, storage: Storage, root: Path, uid: str) -> Path:
+def materialise(dataframe: Callable[[], DataFrame], storage: Storage, root: Path, uid: str) -> Path:
     """Write a bounded source's DataFrame as Parquet, unless an earlier start of the job has done so; where it is.
 
     Each start writes into a folder of its own. Which one counts is decided by who creates the marker: of two drivers
@@ -121,7 +142,7 @@ def materialise(dataframe: Any, storage: Storage, root: Path, uid: str) -> Path:
     directory = root / input_prefix(uid) / token
     rows = Observation()
     with translated():
-        writer = dataframe.observe(rows, functions.count(functions.lit(1)).alias("rows")).write
+        writer = dataframe().observe(rows, functions.count(functions.lit(1)).alias("rows")).write
         writer = writer.option("parquet.block.size", str(_ROW_GROUP_BYTES)).option("compression", "lz4_raw")
         writer.parquet(str(directory))
         written = rows.get["rows"]

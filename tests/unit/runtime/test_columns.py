@@ -14,11 +14,13 @@ from tidemill.common.types import Row
 from tidemill.datastream.key_selectors import FieldSelector, PositionSelector
 from tidemill.datastream.transformations import Partitioning, PartitionKind
 from tidemill.runtime.columns import (
+    FILE_COLUMN,
     ColumnBatch,
     Shape,
     decode_columns,
     encode_columns,
     key_column,
+    rows_by_file,
     rows_by_partition,
 )
 from tidemill.runtime.exchange import EdgeSender
@@ -155,3 +157,11 @@ def test_rows_by_partition_keep_their_order() -> None:
     assert found == {"t/1": [1, 4], "t/2": [2], "null/1": [3]}
     whole = rows_by_partition(rows.slice(0, 1), ("part",))
     assert [(name, part.num_rows) for name, part in whole] == [("1", 1)]
+
+
+def test_rows_by_file() -> None:
+    rows = pa.RecordBatch.from_pydict({"a": [1, 2, 3, 4], FILE_COLUMN: [7, 7, None, 7]})
+    found = [(file, part.to_pydict()) for file, part in rows_by_file(rows)]
+    assert found == [(7, {"a": [1, 2]}), (None, {"a": [3]}), (7, {"a": [4]})]
+    plain = rows.drop_columns([FILE_COLUMN])
+    assert rows_by_file(plain) == [(None, plain)]

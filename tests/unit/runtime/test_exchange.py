@@ -14,6 +14,7 @@ from tidemill.runtime.exchange import EdgeSender
 from tidemill.runtime.parcels import HEADER_SIZE, Header, Kind, decode_records
 from tidemill.runtime.records import Batch
 from tidemill.runtime.routes import Route, key_extractor, rescale_targets, route_for
+from tidemill.runtime.strands import Opening, PartitionEnd, SentStrand, Strand
 from tidemill.state.key_groups import key_group_of, subtask_for_group
 
 MAX_PARALLELISM = 128
@@ -163,7 +164,14 @@ class Sent:
         return [(header, data) for header, data in self.parcels if header.target == target and header.kind is kind]
 
 
-def make_sender(sent: Sent, kind: PartitionKind = PartitionKind.REBALANCE, targets: int = 2, **more: Any) -> EdgeSender:
+def make_sender(
+    sent: Sent,
+    kind: PartitionKind = PartitionKind.REBALANCE,
+    targets: int = 2,
+    *,
+    dealt: bool = False,
+    **more: Any,
+) -> EdgeSender:
     sender = EdgeSender(
         edge=4,
         origin="operator 'map'",
@@ -173,6 +181,7 @@ def make_sender(sent: Sent, kind: PartitionKind = PartitionKind.REBALANCE, targe
         level=2,
         partitions=[10 + target for target in range(targets)],
         parcel_size=1 << 20,
+        dealt=dealt,
     )
     sender.begin_epoch(b"attempt-" * 2, 5, "seed", sent.ship)
     return sender
@@ -287,3 +296,70 @@ def test_an_epoch_begins_as_active() -> None:
     sender.begin_epoch(b"attempt-" * 2, 5, "seed", sent.ship)
     sender.finish()
     assert [header.idle for header, _ in sent.of(10, Kind.END)] == [True, False]
+
+
+# --- strands
+
+
+def test_each_strand_is_a_channel_with_a_time_of_its_own() -> None:
+    sent = Sent()
+    sender = make_sender(sent, PartitionKind.GLOBAL, 2, dealt=True)
+    sender.progress(Strand(1, "p"), 5)
+    sender.send(Batch(["a"], [10]))
+    sender.progress(Strand(2, "q"), 7)
+    sender.send(Batch(["x"], [8]))
+    sender.progress(Strand(1, "p"), 9)
+    sender.send(Batch(["b"], [20]))
+    sender.progress(Strand(1, "p"), 19)
+    sender.watermark(99)
+    sender.partition_ends([PartitionEnd("p", 19, False), PartitionEnd("q", 7, True)])
+    sender.finish()
+    assert [(h.strand, h.seq, h.watermark, decode_records(data)[::3]) for h, data in sent.of(10)] == [
+        (1, 0, 5, (["a", "b"], [(1, 9), (2, 19)])),
+        (2, 0, 7, (["x"], None)),
+    ], "what the chain itself says of time is not for a strand"
+    [(header, data)] = sent.of(10, Kind.OPEN)
+    assert header.watermark == 5, "where the epoch began"
+    opening = Opening.unpack(data)
+    assert opening.strands == [SentStrand(0, None, 0, 5), SentStrand(1, "p", 1, 5), SentStrand(2, "q", 1, 7)]
+    assert opening.ends == [PartitionEnd("p", 19, False), PartitionEnd("q", 7, True)]
+    [(_, elsewhere)] = sent.of(11, Kind.OPEN)
+    assert [strand.parcels for strand in Opening.unpack(elsewhere).strands] == [0, 0, 0], "everybody hears of them"
+    assert [header.seq for header, _ in sent.of(10, Kind.END)] == [2]
+
+
+def test_the_shared_strand_has_no_time_of_its_own() -> None:
+    sent = Sent()
+    sender = make_sender(sent, PartitionKind.GLOBAL, 1, dealt=True)
+    sender.progress(Strand(1, "p"), 6)
+    sender.progress(Strand(0, "q"), 70)
+    sender.send(Batch(["a"], [10]))
+    sender.progress(Strand(0, "r"), 80)
+    sender.partition_ends([])
+    sender.finish()
+    assert [(header.strand, header.watermark) for header, _ in sent.of(10)] == [(0, 5)]
+    [(_, data)] = sent.of(10, Kind.OPEN)
+    assert Opening.unpack(data).strands[0] == SentStrand(0, None, 1, 5)
+
+
+def test_who_has_no_event_time_tells_nothing_of_strands() -> None:
+    sent = Sent()
+    sender = make_sender(sent, PartitionKind.GLOBAL, 1, dealt=True)
+    sender.progress(Strand(1), 5)
+    sender.send(Batch(["a"]))
+    sender.watermark_status(True)
+    sender.finish()
+    assert not sent.of(10, Kind.OPEN)
+    assert [header.seq for header, _ in sent.of(10, Kind.END)] == [1]
+
+
+def test_what_waits_of_many_strands_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidemill.runtime.exchange._MOST_WAITING", 10)
+    sent = Sent()
+    sender = make_sender(sent, PartitionKind.GLOBAL, 1, dealt=True)
+    for number in range(1, 8):
+        sender.progress(Strand(number), 5)
+        sender.send(Batch(["a", "b"]))
+    assert [header.strand for header, _ in sent.of(10)] == [1, 2, 3, 4, 5]
+    sender.finish()
+    assert sum(len(decode_records(data)[0]) for _, data in sent.of(10)) == 14

@@ -51,6 +51,20 @@ def test_a_header_is_its_bytes() -> None:
     assert Header.unpack(one.pack() + b"payload") == one
 
 
+def test_what_is_told_of_strands_comes_before_all_else() -> None:
+    first = header(watermark=MIN_TIME, strand=0).pack()
+    parcels = [header(Kind.END, seq=1).pack(), first, header(Kind.OPEN, sender=9, watermark=MAX_TIME).pack()]
+    read = [one.kind for one, _ in in_order(sort_as_the_engine(parcels, 0), 0)]
+    assert read == [Kind.OPEN, Kind.DATA, Kind.END]
+
+
+def test_strands_of_one_sender_are_channels_of_their_own() -> None:
+    parcels = [header(strand=strand, seq=seq, watermark=seq).pack() for strand in range(3) for seq in range(4)]
+    read = [(one.strand, one.seq) for one, _ in in_order(sort_as_the_engine(parcels, 0), 0)]
+    assert [seq for _, seq in read] == [0] * 3 + [1] * 3 + [2] * 3 + [3] * 3, "side by side"
+    assert len({order_of(Header.unpack(parcel), 0) for parcel in parcels}) == len(parcels), "and no ties to settle"
+
+
 def test_another_version_is_refused() -> None:
     with pytest.raises(TidemillError, match=r"format version 9.*same version of Tidemill"):
         Header.unpack(b"\x09" + header().pack()[1:])

@@ -14,6 +14,7 @@ from tidemill.runtime.operators.async_calls import AsyncCalls
 from tidemill.runtime.operators.async_results import Call, OrderedResults, Results, UnorderedResults
 from tidemill.runtime.operators.base import FunctionContext, Operator, OperatorContext
 from tidemill.runtime.records import Batch
+from tidemill.runtime.strands import Strand
 
 
 class AsyncWaitOperator(Operator):
@@ -73,6 +74,10 @@ class AsyncWaitOperator(Operator):
 
     def watermark_status(self, idle: bool) -> None:
         self._results.add_mark(partial(super().watermark_status, idle))
+        self._emit()
+
+    def progress(self, strand: Strand, watermark: int) -> None:
+        self._results.add_mark(partial(super().progress, strand, watermark))
         self._emit()
 
     def end_input(self) -> None:

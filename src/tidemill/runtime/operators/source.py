@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from tidemill.common.watermark_strategy import NoWatermarksGenerator, WatermarkStrategy
-from tidemill.datastream.sources import RecordBatch, Split, SplitSource
+from tidemill.datastream.sources import RecordBatch, RowDecoder, Split, SplitSource
 from tidemill.datastream.specs import SourceSpec, TimestampsSpec
-from tidemill.runtime.columns import ColumnBatch, Shape, rows_by_partition
+from tidemill.runtime.columns import ColumnBatch, Shape, rows_by_file, rows_by_partition
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.operators.timestamps import TimestampsOperator
-from tidemill.runtime.records import Batch
+from tidemill.runtime.records import MIN_TIME, Batch
+from tidemill.runtime.strands import Strand, StrandNumbers
 from tidemill.runtime.time_states import TimeState
 
 #: Records handed to the chain at once: large enough to make per-batch work small, small enough for the cache.
@@ -23,17 +25,27 @@ COLUMN_BATCH_SIZE = 32768
 
 
 class SourceOperator(Operator):
-    """Reads the input of one subtask and one epoch."""
+    """Reads the input of one subtask and one epoch.
+
+    Where input is dealt out anew in each epoch it tells the strand of what it emits, if anybody makes watermarks.
+    """
 
     def __init__(self, spec: SourceSpec, context: OperatorContext, schema: pa.Schema | None) -> None:
         super().__init__(context)
         self._source = spec.source
         self._schema = schema
+        #: What reading passes through, to be measured.
+        self.reading: Callable[[Iterator[Any]], Iterator[Any]] = iter
         self._shape = Shape.of(getattr(spec.source, "type_info", None))
+        self._decoder: RowDecoder | None = getattr(spec.source, "decoder", None)
         self._partition_by: Sequence[str] = getattr(spec.source, "partition_by", ())
         self._timestamps = None
         if spec.watermarks is not None and not does_nothing(spec.watermarks):
             self._timestamps = TimestampsOperator(TimestampsSpec(spec.watermarks), context)
+        #: Whether an operator behind this one makes watermarks.
+        self.has_maker_behind = False
+        # transient
+        self._numbers = StrandNumbers()
 
     def restore_time(self, state: TimeState) -> None:
         if self._timestamps is not None:
@@ -53,6 +65,7 @@ class SourceOperator(Operator):
 
     def begin_epoch(self, processing_time: int) -> None:
         super().begin_epoch(processing_time)
+        self._numbers.clear()
         if self._timestamps is not None:
             self._timestamps.begin_epoch(processing_time)
 
@@ -75,25 +88,62 @@ class SourceOperator(Operator):
         """
         for item in inputs:
             for split in self._splits(item):
+                if self._tells_strands:
+                    yield from self._read_strands(item, split)
+                    continue
                 partition = None if split is None else split.partition
+                self._reach(split)
                 for read in self._read(item, split):
-                    for of, rows in self._by_partition(read, partition):
-                        for batch in self._cut(rows):
-                            self._emit(batch, of)
-                            yield len(batch)
+                    for batch in self._cut(read):
+                        self._emit(batch, partition)
+                        yield len(batch)
                 if split is not None and split.last and self._timestamps is not None:
                     self._timestamps.release_partition(partition)
                     self.current_watermark = self._timestamps.current_watermark
 
-    def _by_partition(
-        self, read: RecordBatch | pa.RecordBatch, partition: str | None
-    ) -> Iterable[tuple[str | None, RecordBatch | pa.RecordBatch]]:
-        """What was read, by the partitions that rows name, if they do."""
-        if not self._partition_by or self._timestamps is None or not isinstance(read, pa.RecordBatch):
-            return [(partition, read)]
-        self._timestamps.name_partitions()
+    @property
+    def _tells_strands(self) -> bool:
+        return self.context.dealt and (self._timestamps is not None or self.has_maker_behind)
+
+    def _read_strands(self, item: bytes | pa.RecordBatch, split: Split | None) -> Iterator[int]:
+        partition, last = (None, False) if split is None else (split.partition, split.last)
+        if last:
+            self._tell(Strand(0, None, partition, last))
+        self._reach(split)
+        for read in self._read(item, split):
+            for named, file, rows in self._told_apart(read):
+                name = named if named is None or partition is None else f"{partition}/{named}"
+                self._tell(self._numbers.of(name or partition, partition, file, last=last))
+                for batch in self._cut(rows):
+                    self._emit(batch, None)
+                    yield len(batch)
+
+    def _reach(self, split: Split | None) -> None:
+        """Take what is known of the event time of a split's partition before it is read."""
+        if self._timestamps is None or split is None or split.partition is None or split.watermark is None:
+            return
+        self._timestamps.reach(split.partition, split.watermark)
+        self.current_watermark = self._timestamps.current_watermark
+
+    def _tell(self, strand: Strand) -> None:
+        if self._timestamps is None:
+            self.output.progress(strand, MIN_TIME)
+        else:
+            self._timestamps.progress(strand, MIN_TIME)
+
+    def _told_apart(
+        self, read: RecordBatch | pa.RecordBatch
+    ) -> Iterable[tuple[str | None, int | None, RecordBatch | pa.RecordBatch]]:
+        """What was read, by the partitions that rows name and by the file they are from, if they tell."""
+        if not isinstance(read, pa.RecordBatch):
+            return [(None, None, read)]
         try:
-            return rows_by_partition(read, self._partition_by)
+            by = self._partition_by
+            return [
+                (name, file, part)
+                for file, rows in rows_by_file(read)
+                for name, part in (rows_by_partition(rows, by) if by else [(None, rows)])
+            ]
         except Exception as error:
             raise self.failed(error, method="read") from error
 
@@ -102,9 +152,21 @@ class SourceOperator(Operator):
             for start in range(0, len(read.values), BATCH_SIZE):
                 stamps = None if read.timestamps is None else read.timestamps[start : start + BATCH_SIZE]
                 yield Batch(read.values[start : start + BATCH_SIZE], stamps)
+        elif self._decoder is not None:
+            for start in range(0, read.num_rows, BATCH_SIZE):
+                decoded = self._decoded(self._decoder, read.slice(start, BATCH_SIZE))
+                if len(decoded):  # all may have been skipped
+                    yield decoded
         else:
             for start in range(0, read.num_rows, COLUMN_BATCH_SIZE):
                 yield ColumnBatch(read.slice(start, COLUMN_BATCH_SIZE), self._shape)
+
+    def _decoded(self, decoder: RowDecoder, rows: pa.RecordBatch) -> Batch:
+        try:
+            records = decoder.decode(rows)
+        except Exception as error:
+            raise self.failed(error, method="deserialize") from error
+        return Batch(records.values, records.timestamps)
 
     def _emit(self, batch: Batch, partition: str | None) -> None:
         if self._timestamps is None:
@@ -129,7 +191,7 @@ class SourceOperator(Operator):
                 encoded = isinstance(item, bytes)
                 yield pa.ipc.read_record_batch(pa.py_buffer(item), self._schema) if encoded else item
             elif isinstance(self._source, SplitSource) and split is not None:
-                yield from self._source.read(split)
+                yield from self.reading(self._source.read(split))
         except Exception as error:
             raise self.failed(error, method="read") from error
 

@@ -10,6 +10,7 @@ from tidemill.datastream.ingestion_time import IngestionTime
 from tidemill.datastream.specs import TimestampsSpec
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
+from tidemill.runtime.strands import PartitionEnd, Strand
 from tidemill.runtime.time_states import PartitionState, TimeState
 from tidemill.runtime.watermarks import PartitionTime, Timekeeper
 
@@ -21,8 +22,9 @@ class TimestampsOperator(Operator):
     each batch and at the end of each epoch, by whose clock idleness is measured. Watermarks never go back; the input's
     own watermarks are not passed on, except the end of time, nor is its idleness.
 
-    Behind a source whose input is dealt out anew in each epoch (``time_by_epoch``) nobody knows what a subtask will
-    still read: there time moves on at the end of the epoch only.
+    Behind a source whose input is dealt out anew in each epoch nobody knows what a subtask will still read. There each
+    strand has a time of its own, which goes in band to the next exchange; the operator's own time, which operators of
+    the same chain see, moves on at the end of the epoch only.
     """
 
     def __init__(self, spec: TimestampsSpec, context: OperatorContext) -> None:
@@ -36,7 +38,10 @@ class TimestampsOperator(Operator):
         # In BATCH mode time stands still until the end of input: no record is ever late.
         self._stands_still = context.runtime_mode == "BATCH"
         self._periodic = context.periodic_watermarks and not self._stands_still
-        self._by_epoch = context.time_by_epoch
+        self._dealt = context.dealt
+        # transient
+        self._strand = Strand(0)
+        self._ended: set[str] = set()
 
     def restore_time(self, state: TimeState) -> None:
         try:
@@ -56,6 +61,8 @@ class TimestampsOperator(Operator):
 
     def begin_epoch(self, processing_time: int) -> None:
         super().begin_epoch(processing_time)
+        self._strand = Strand(0)
+        self._ended.clear()
         if self._time.idle and not self._stands_still:
             self.output.watermark_status(True)
 
@@ -68,8 +75,11 @@ class TimestampsOperator(Operator):
         if self._stands_still:
             self.output.emit(batch.values, timestamps)
             return
-        time = self._time.partition(partition)
-        self._wake(time)
+        if self._dealt:
+            time = self._time.strand(self._strand)
+            self.output.progress(self._strand, time.watermark)
+        else:
+            time = self._time.partition(partition)
         if time.emits_on_event:
             self._emit_one_by_one(batch.values, timestamps, time)
         else:
@@ -77,18 +87,29 @@ class TimestampsOperator(Operator):
             time.generator.on_batch(batch.values, timestamps, time)
         if self._periodic:
             self._ask(time.generator.on_periodic_emit, time)
-        self._wake(time)
-        if time.changed and not self._by_epoch:
-            self._advance()
+        if time.changed:
+            self._moved(time)
+
+    def progress(self, strand: Strand, watermark: int) -> None:
+        """What follows is of this strand; what others say of its time is of no meaning here."""
+        self._strand = strand
+        if strand.last and strand.split is not None:
+            self._ended.add(strand.split)
+
+    def partition_ends(self, ends: Sequence[PartitionEnd]) -> None:
+        """Of no meaning here."""
 
     def know_partitions(self, states: Sequence[TimeState]) -> None:
         """What all subtasks know of partitions, any of which may come here."""
         entries = [PartitionState(*entry) for state in states for entry in state or ()]
         self._time.know({entry.partition: entry for entry in entries})
 
-    def name_partitions(self) -> None:
-        """All records are from a partition with a name: what holds until one is known does not hold any more."""
-        self._time.release(None)
+    def reach(self, partition: str, watermark: int) -> None:
+        """Nothing of a partition is earlier than this, as is known before it is read."""
+        if not self._stands_still:
+            self._time.reach(partition, watermark)
+            if not self._dealt:
+                self._advance()
 
     def release_partition(self, partition: str | None) -> None:
         """Nothing of a partition comes any more: it does not hold time back."""
@@ -103,9 +124,22 @@ class TimestampsOperator(Operator):
             self._advance()
 
     def end_epoch(self) -> None:
-        self.emit_periodically()
-        if self._by_epoch and not self._stands_still and self.current_watermark < MAX_TIME:
-            self._advance()
+        if not self._dealt:
+            self.emit_periodically()
+        elif self.current_watermark == MAX_TIME:
+            self.output.partition_ends(())
+        elif not self._stands_still:
+            self._end_strands()
+
+    def _end_strands(self) -> None:
+        """All input of the epoch has been read: what follows is of the next."""
+        if self._periodic:
+            self._ask(lambda time: time.emit_periodically(), self._time)
+        self._time.gather()
+        for split in self._ended:
+            self._time.release_split(split)
+        self._advance()
+        self.output.partition_ends(self._time.ends())
 
     def watermark(self, watermark: int) -> None:
         if watermark == MAX_TIME:
@@ -132,10 +166,10 @@ class TimestampsOperator(Operator):
                 on_event(value, timestamp, time)
             except Exception as error:
                 raise self.failed(error, method="on_event", record=value, with_record=True) from error
-            if time.changed and not self._by_epoch:
+            if time.changed:
                 self.output.emit(values[start : position + 1], timestamps[start : position + 1])
                 start = position + 1
-                self._advance()
+                self._moved(time)
         self.output.emit(values[start:], timestamps[start:])
 
     def _stamp(self, batch: Batch) -> list[int]:
@@ -155,11 +189,12 @@ class TimestampsOperator(Operator):
             return lambda value, before: self.processing_time
         return None if assigner is None else assigner.extract_timestamp
 
-    def _wake(self, time: PartitionTime) -> None:
-        """Where time moves on at the end of the epoch only, it is waited for from the first record on."""
-        if self._by_epoch and self._time.idle and not time.idle:
-            self._time.idle = False
-            self.output.watermark_status(False)
+    def _moved(self, time: PartitionTime) -> None:
+        if self._dealt:
+            time.changed = False
+            self.output.progress(self._strand, time.watermark)
+        else:
+            self._advance()
 
     def _advance(self) -> None:
         """Tell the consumers what the generators have emitted."""

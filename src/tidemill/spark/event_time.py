@@ -1,0 +1,37 @@
+"""Whether somebody makes watermarks of what a source reads, and which file a row is from if so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+
+from tidemill.datastream.specs import SourceSpec, TimestampsSpec
+from tidemill.datastream.transformations import Transformation
+from tidemill.graph.plan import ChainPlan
+from tidemill.runtime.columns import FILE_COLUMN
+from tidemill.runtime.operators.source import does_nothing
+
+
+def has_event_time(chain: ChainPlan, operators: Mapping[str, Transformation]) -> bool:
+    """Whether an operator of a source's chain makes watermarks; ``operators`` are the program's, by uid."""
+    specs = [operators[operator.uid].spec for operator in chain.operators]
+    return any(
+        isinstance(spec, TimestampsSpec)
+        or (isinstance(spec, SourceSpec) and spec.watermarks is not None and not does_nothing(spec.watermarks))
+        for spec in specs
+    )
+
+
+def with_files(frame: DataFrame) -> DataFrame:
+    """The frame with a column that tells the files of rows apart: null where a row is not from a file, or not any more.
+
+    Each file that a task reads has event time of its own. After a shuffle nobody knows of files. Of a frame that reads
+    several sources Spark refuses to tell.
+    """
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    if leaves.size() != 1:
+        return frame
+    name = F.input_file_name()
+    return frame.withColumn(FILE_COLUMN, F.when(name != "", F.xxhash64(name)))

@@ -1,0 +1,210 @@
+"""Which row groups an epoch reads, and what that makes of event time: never a late record of a file in order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.semantics.cases_state import SecondField
+from tests.semantics.partitions import told
+from tidemill.common import Types, WatermarkStrategy
+from tidemill.datastream import DataStream, KeyedProcessFunction, StreamExecutionEnvironment
+from tidemill.datastream.sources import ClockOf, Split
+from tidemill.spark.parquet_input import ParquetSource
+from tidemill.spark.row_groups import UNREAD, Beginning, RowGroup, RowGroups
+from tidemill.testing import JobHarness
+
+ROW = Types.TUPLE([Types.STRING(), Types.LONG(), Types.STRING()])
+
+
+# --- the choice
+
+
+def files(*starts: list[int], rows: int = 10) -> list[list[RowGroup]]:
+    """A file for each list; its row groups begin at these times."""
+    return [[RowGroup(f"dir/f{name}", i, rows) for i in range(len(times))] for name, times in enumerate(starts)]
+
+
+def beginning_at(*starts: list[int]) -> Any:
+    return lambda group: Beginning(starts[int(group.file[-1])][group.index], starts[int(group.file[-1])][group.index])
+
+
+def by_task(splits: Iterable[Split | Iterable[Split]]) -> list[list[Split]]:
+    return [[some] if isinstance(some, Split) else list(some) for some in splits]
+
+
+def read(splits: Iterable[Split | Iterable[Split]]) -> list[tuple[str, int]]:
+    """(file, row group) of all that is read."""
+    every = [split for some in by_task(splits) for split in some]
+    return [(group.partition, group.index) for split in every for group in split.payload]
+
+
+def test_without_event_time_files_are_read_one_after_the_other() -> None:
+    groups = RowGroups(files([0, 1], [0, 1]), None, None)
+    assert read(groups.next_splits(1, 20)) == [("f0", 0), ("f0", 1)]
+    assert groups.position() == 2, "the position is a number, as ever"
+    again = RowGroups(files([0, 1], [0, 1]), 2, None)
+    assert read(again.next_splits(1, 10)) == [("f1", 0)]
+    assert not again.finished
+    assert read(again.next_splits(1, 10)) == [("f1", 1)]
+    assert again.finished
+
+
+def test_the_row_group_that_begins_earliest_is_read_next() -> None:
+    starts = [0, 50, 90], [10, 20, 95]
+    groups = RowGroups(files(*starts), None, beginning_at(*starts))
+    order = [read(groups.next_splits(1, 10)) for _ in range(4)]
+    assert order == [[("f0", 0)], [("f1", 0)], [("f1", 1)], [("f0", 1)]]
+    assert groups.position() == [2, 2]
+    assert read(RowGroups(files(*starts), [1, 1], beginning_at(*starts)).next_splits(1, 10)) == [("f1", 1)]
+
+
+def test_files_of_which_nothing_is_known_are_read_in_turn() -> None:
+    groups = RowGroups(files([0, 0], [0, 0]), None, lambda group: Beginning())
+    assert [read(groups.next_splits(1, 10)) for _ in range(3)] == [[("f0", 0)], [("f1", 0)], [("f0", 1)]]
+
+
+def test_each_file_is_a_partition_and_those_not_begun_are_one() -> None:
+    starts = [0, 50], [10, 20], [30]
+    groups = RowGroups(files(*starts), None, beginning_at(*starts))
+    first, second, third, fourth = (by_task(groups.next_splits(1, 10))[0] for _ in range(4))
+    assert [(s.partition, s.last, s.watermark) for s in first] == [("f0", False, None), (UNREAD, False, 10)]
+    assert [(s.partition, s.last, s.watermark) for s in second] == [("f1", False, None), (UNREAD, False, 30)]
+    assert [(s.partition, s.last, s.watermark) for s in third] == [("f1", True, None), (UNREAD, False, 30)]
+    assert [(s.partition, s.last, s.watermark) for s in fourth] == [("f2", True, None), (UNREAD, True, None)]
+    assert [s.partition for s in by_task(groups.next_splits(1, 10))[0]] == ["f0"], "all were begun"
+
+
+def test_a_file_that_ends_says_so_to_all_that_read_it() -> None:
+    groups = RowGroups(files([0, 1, 2, 3]), None, beginning_at([0, 1, 2, 3]))
+    assert [[s.last for s in splits if s.partition == "f0"] for splits in by_task(groups.next_splits(2, 100))] == [
+        [True]
+    ] * 2
+
+
+def test_nobody_looks_into_files_that_are_read_at_once() -> None:
+    def never(group: RowGroup) -> Beginning:
+        raise AssertionError(group)
+
+    groups = RowGroups(files([0, 1], [2, 3]), None, never)
+    assert len(read(groups.next_splits(2, 40))) == 4
+    assert groups.finished
+
+
+# --- what becomes of event time
+
+
+class Read(ParquetSource):
+    """As the executor makes it."""
+
+    clock_of = ClockOf.PARTITION
+
+
+class Seen(KeyedProcessFunction):
+    """(name, event time, the watermark), and an alarm at each event time."""
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        ctx.timer_service().register_event_time_timer(value[1])
+        yield value[0], value[1], told(ctx.timer_service().current_watermark())
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
+        yield "alarm", timestamp, told(ctx.timer_service().current_watermark())
+
+
+def write(folder: Path, contents: Iterable[Iterable[tuple[str, int, str]]], group: int) -> Path:
+    for number, rows in enumerate(contents):
+        names, times, parts = zip(*rows, strict=True) if rows else ((), (), ())
+        schema = pa.schema([("name", pa.string()), ("at", pa.int64()), ("part", pa.string())])
+        table = pa.table([pa.array(names, pa.string()), pa.array(times, pa.int64()), pa.array(parts)], schema=schema)
+        pq.write_table(table, folder / f"part-{number:05}.parquet", row_group_size=group)
+    return folder
+
+
+def program(folder: Path, *, partition_by: tuple[str, ...] = (), at_source: bool = True) -> Any:
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(SecondField())
+
+    def build(env: StreamExecutionEnvironment) -> DataStream:
+        source = Read(str(folder), ROW, partition_by, has_time=True, strategy=strategy if at_source else None)
+        rows = env.from_source(source, strategy if at_source else None, "rows").uid("rows")
+        timed = rows if at_source else rows.map(lambda row: row, ROW).assign_timestamps_and_watermarks(strategy)
+        return timed.key_by(lambda row: "all").process(Seen()).set_parallelism(1)
+
+    return build
+
+
+def records(output: Iterable[Any]) -> list[Any]:
+    return [record for record in output if record[0] != "alarm"]
+
+
+def test_files_in_order_of_time_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    days = [[(f"{day}", day * 100 + at, "p") for at in range(0, 100, 5)] for day in range(3)]
+    with JobHarness(program(write(tmp_path, days, 4)), parallelism=1, max_records=8) as job:
+        job.rescale({"rows": 2})
+        job.run()
+        output = job.output()
+    order = [record[:2] for record in output]
+    assert order.index(("alarm", 50)) < order.index(("1", 100)), "the first day is over before the second begins"
+    assert order.index(("alarm", 150)) < order.index(("2", 200))
+
+
+def test_files_of_the_same_time_are_read_side_by_side(tmp_path: Path) -> None:
+    hours = [[(f"{file}", at + file, "p") for at in range(0, 400, 10)] for file in range(3)]
+    with JobHarness(program(write(tmp_path, hours, 4)), parallelism=1, max_records=16) as job:
+        job.rescale({"rows": 2})
+        job.run()
+        output = job.output()
+    assert all(mark == "min" or mark < at for _, at, mark in records(output)), "none is late"
+    order = [record[:2] for record in output]
+    assert order.index(("alarm", 100)) < order.index(("0", 300)), "and windows need not wait for the end"
+
+
+@pytest.mark.parametrize("at_source", [True, False], ids=["at the source", "behind it"])
+def test_a_partition_in_a_file_of_its_own_is_known_before_it_is_read(tmp_path: Path, at_source: bool) -> None:
+    """As of a topic that is read as a batch: one partition would else be at its end before another begins."""
+    logs = [[(part, at, part) for at in range(start, start + 100, 10)] for part, start in (("p", 50), ("q", 0))]
+    build = program(write(tmp_path, logs, 5), partition_by=("part",) if at_source else (), at_source=at_source)
+    with JobHarness(build, parallelism=1, max_records=5) as job:
+        job.run()
+        assert all(mark == "min" or mark < at for _, at, mark in records(job.output())), "none is late"
+        assert len(records(job.output())) == 20
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    database=None,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(chance=st.randoms(use_true_random=False), by=st.sampled_from([(), ("part",)]))
+def test_no_record_of_files_in_order_is_late_and_none_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, chance: random.Random, by: tuple[str, ...]
+) -> None:
+    contents = []
+    for number in range(chance.randint(1, 5)):
+        now = chance.choice([0, 0, 1000 * number])
+        rows = []
+        for index in range(chance.randint(0, 30)):
+            now += chance.randint(0, 50)
+            rows.append((f"{number}-{index}", now, chance.choice("pq")))
+        contents.append(rows)
+    folder = write(tmp_path_factory.mktemp("rows"), contents, chance.randint(1, 8))
+    with JobHarness(program(folder, partition_by=by), parallelism=1, max_records=chance.randint(1, 20)) as job:
+        while not job.head.finished:
+            job.rescale({"rows": chance.randint(1, 3)})
+            job.epoch()
+            if chance.random() < 0.3 and not job.head.finished:
+                job.restart()
+        output = job.output()
+    assert sorted(name for name, *_ in records(output)) == sorted(name for rows in contents for name, *_ in rows)
+    assert all(mark == "min" or mark < at for _, at, mark in records(output)), "none is late"
+    marks = [float("-inf") if mark == "min" else mark for _, _, mark in records(output)]
+    assert marks == sorted(marks), "and time never goes back"
