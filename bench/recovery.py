@@ -1,15 +1,16 @@
-"""``python -m bench.recovery``: how long a job with much state takes to go on after its driver is gone.
+"""``python -m bench.recovery``: how long a job with much state takes to go on without its workers or driver.
 
-A job fills its state and stops; a process of its own starts it again, and the time from there to its first committed
-epoch counts. *Cold* workers load all of the state from checkpoint files; *warm* ones find their RocksDB databases on
-their disks and read only what came after.
+A job fills its state. Then its Python workers are killed, and the time to the second epoch after that counts: with
+RocksDB new workers are *warm*, they find the databases on their disks and read only what came after; others are *cold*
+and load all of the state from checkpoint files. Then the driver is gone too; a process of its own starts the job again,
+and the time from there to its first committed epoch counts. That is always cold: a program that is started may be
+another one, which has its state in another form.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from bench.jobs import DiscardingSink
 from tidemill.common import Configuration, Types
@@ -80,8 +83,11 @@ class Remember(KeyedProcessFunction):
         yield value
 
 
-def run(directory: Path, backend: str, keys: int, epochs: int, least: float) -> dict[str, float]:
-    """Run so many epochs, and so many seconds at least, then stop; seconds to the first epoch, and the state's size."""
+def run(directory: Path, backend: str, keys: int, epochs: int, least: float, *, kill: bool) -> dict[str, float]:
+    """Run so many epochs, and so many seconds at least, then stop; seconds to the first epoch, and the state's size.
+
+    With ``kill`` the workers are killed before the end; seconds to the second epoch after that.
+    """
     configuration = Configuration.from_dict(
         {
             "state.backend.type": backend,
@@ -106,46 +112,64 @@ def run(directory: Path, backend: str, keys: int, epochs: int, least: float) -> 
         if client.epochs and first is None:
             first = time.perf_counter() - started
     size = client.get_checkpoint_history().checkpoints[-1].state_size
+    told = {"state, MB": round(size / 1e6), "first epoch, s": round(first or 0.0, 2)}
+    if kill:
+        wanted = len(client.epochs) + 2  # the next one may be complete by now
+        started = time.perf_counter()
+        for worker in workers():
+            worker.kill()
+        while len(client.epochs) < wanted and not result.done():
+            time.sleep(0.01)
+        told["second epoch after the kill, s"] = round(time.perf_counter() - started, 2)
     if result.done():
         result.result()
     # Killed as a driver is, not cancelled: nothing is put away.
-    return {"first epoch, s": round(first or 0.0, 2), "state, MB": round(size / 1e6)}
+    return told
+
+
+def workers() -> list[psutil.Process]:
+    """The Python workers of this process's Spark: all were forked by its daemon."""
+    daemons = [process for process in psutil.Process().children(recursive=True) if _is_daemon(process)]
+    return [process for process in daemons if process.ppid() in {daemon.pid for daemon in daemons}]
+
+
+def _is_daemon(process: psutil.Process) -> bool:
+    return "pyspark.daemon" in process.cmdline()
 
 
 def _in_a_process_of_its_own(
-    arguments: argparse.Namespace, directory: Path, backend: str, epochs: int, least: float = 0.0
+    arguments: argparse.Namespace, directory: Path, backend: str, epochs: int, least: float = 0.0, *, kill: bool = False
 ) -> Any:
     command = [sys.executable, "-m", "bench.recovery", "--megabytes", str(arguments.megabytes)]
     command += ["--directory", str(directory), "--backend", backend, "--epochs", str(epochs)]
-    command += ["--least", str(least)]
+    command += ["--least", str(least), *(["--kill"] if kill else [])]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
 
 
 def main() -> int:
-    """Fill, stop and restart with each backend, and print what it took."""
+    """Fill, kill the workers, stop and restart with each backend, and print what it took."""
     parser = argparse.ArgumentParser(prog="bench.recovery", description=__doc__)
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--backend", help=argparse.SUPPRESS)
     parser.add_argument("--epochs", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--least", type=float, default=0.0, help=argparse.SUPPRESS)
+    parser.add_argument("--kill", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     keys = arguments.megabytes * 1_000_000 // _VALUE_BYTES
     if arguments.backend is not None:
-        told = run(arguments.directory, arguments.backend, keys, arguments.epochs, arguments.least)
+        told = run(arguments.directory, arguments.backend, keys, arguments.epochs, arguments.least, kill=arguments.kill)
         sys.stdout.write(json.dumps(told) + "\n")
         return 0
     filling = -(-keys // _KEYS_PER_EPOCH) + 1
     for backend in ("hashmap", "rocksdb"):
         with tempfile.TemporaryDirectory(prefix="tidemill-recovery-") as name:
-            directory = Path(name)
-            _in_a_process_of_its_own(arguments, directory, backend, filling, _FLUSHED_SECONDS)
-            if backend == "rocksdb":
-                told = _in_a_process_of_its_own(arguments, directory, backend, 2)
-                sys.stdout.write(f"{backend}, warm: {told}\n")
-            shutil.rmtree(directory / "local", ignore_errors=True)
-            told = _in_a_process_of_its_own(arguments, directory, backend, 2)
-            sys.stdout.write(f"{backend}, cold: {told}\n")
+            least = _FLUSHED_SECONDS if backend == "rocksdb" else 0.0
+            told = _in_a_process_of_its_own(arguments, Path(name), backend, filling, least, kill=True)
+            took = told["second epoch after the kill, s"]
+            sys.stdout.write(f"{backend}: {told['state, MB']} MB; workers lost: {took} s\n")
+            told = _in_a_process_of_its_own(arguments, Path(name), backend, 2)
+            sys.stdout.write(f"{backend}: driver lost: {told['first epoch, s']} s\n")
     return 0
 
 

@@ -53,6 +53,15 @@ def test_a_request_that_fails_is_sent_again(proxy: Proxy, place: str, what: str)
     assert storage.read("state/a") == b"data"
 
 
+def test_a_range_takes_one_request(proxy: Proxy, place: str) -> None:
+    storage = ObjectStorage(place, proxy.options)
+    storage.write("state/a", b"0123456789")
+    for offset, length, found, requests in ((2, 3, b"234", 1), (8, 100, b"89", 1), (10, 5, b"", 2), (99, 1, b"", 2)):
+        proxy.requests.clear()
+        assert storage.read_range("state/a", offset, length) == found
+        assert len(proxy.requests) == requests
+
+
 @pytest.mark.parametrize("what", ["refuse", "500"])
 def test_after_some_tries_the_error_says_what_was_tried(proxy: Proxy, place: str, what: str) -> None:
     storage = ObjectStorage(place, proxy.options)

@@ -58,7 +58,7 @@ class Ack:
     chain's head, ``marks`` are those of operators behind it that make their own, by uid. ``times`` is what makers of
     watermarks keep beside them, by uid (see ``tidemill.runtime.time_states``). ``next_timer`` is the earliest
     processing time at which something is due: a timer, or an input that will be idle. ``committables`` is keyed by sink
-    uid.
+    uid. ``report`` is what the subtask measured; the protocol does not look at it.
     """
 
     subtask: SubtaskId
@@ -72,7 +72,7 @@ class Ack:
     times: dict[str, Any] = field(default_factory=dict)
     next_timer: int | None = None
     committables: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
-    metrics: dict[str, float] = field(default_factory=dict)
+    report: Any = None
 
 
 @dataclass(frozen=True)

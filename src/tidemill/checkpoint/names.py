@@ -8,6 +8,7 @@ All names are relative to the job's directory::
     snapshots/<id>/<part>.tms                             its files; the id is <lineage>-<through>-<token>
     input/<source>/<part>                                 materialised input of a bounded source
     collect/<lineage>/<epoch>-<sink>-<subtask>-<attempt>.bin   results collected to the client
+    sinks/<sink>/<lineage>/<epoch>-<subtask>-<attempt>-<part>.log   what a sink writes ahead of its commit
     spark/<lineage>                                       the Spark checkpoint location a lineage owns
 
 ``<chain>``, ``<source>`` and ``<sink>`` are the first 16 hex digits of the uid's SHA-256: uids may hold any character.
@@ -29,6 +30,7 @@ STATE = "state/"
 SNAPSHOTS = "snapshots/"
 INPUT = "input/"
 COLLECT = "collect/"
+SINKS = "sinks/"
 SPARK = "spark/"
 
 #: The only first part a name may not have: local storage keeps its unfinished files there.
@@ -40,6 +42,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MANIFEST = re.compile(r"manifests/(\d{20})\.tm")
 _LINEAGE = re.compile(r"(\d{12,20})-[0-9a-z]{1,32}")
 _DELTA = re.compile(r"state/([A-Za-z0-9_-]{1,64})/(\d{12,20})-([0-9a-f]{16})-(\d+)-([A-Za-z0-9_-]{1,64})\.tms")
+_SINK_LOG = re.compile(r"sinks/([0-9a-f]{16})/([A-Za-z0-9_-]{1,64})/(\d{12,20})-\d+-[A-Za-z0-9_-]{1,64}-\d+\.log")
 _SNAPSHOT_ID = re.compile(r"([A-Za-z0-9_-]{1,64})-(\d{12,20})-([0-9a-z]{1,32})")
 _SNAPSHOT = re.compile(r"snapshots/([A-Za-z0-9_-]{1,128})(?:\.tm|/\d{6}\.tms)")
 
@@ -53,6 +56,15 @@ class DeltaName:
     chain_hash: str
     subtask: int
     attempt: Attempt
+
+
+@dataclass(frozen=True)
+class SinkLogName:
+    """What the name of a sink's write-ahead log says about it."""
+
+    sink_hash: str
+    lineage: Lineage
+    epoch: Epoch
 
 
 @dataclass(frozen=True)
@@ -190,6 +202,23 @@ def collect_name(lineage: str, epoch: int, sink_uid: str, subtask: int, attempt:
     """The name of what one attempt of a collecting sink hands to the client."""
     owner = f"{_check_id(lineage, 'lineage')}/{epoch:012d}-{uid_hash(sink_uid)}-{subtask}"
     return f"{COLLECT}{owner}-{_check_id(attempt, 'attempt')}.bin"
+
+
+def sink_log_prefix(sink_uid: str) -> str:
+    """What the names of a sink's write-ahead logs begin with."""
+    return f"{SINKS}{uid_hash(sink_uid)}/"
+
+
+def sink_log_name(lineage: str, epoch: int, sink_uid: str, subtask: int, attempt: str, part: int) -> str:
+    """The name of one part of what an attempt of a sink writes ahead of its commit."""
+    owner = f"{_check_id(lineage, 'lineage')}/{epoch:012d}-{subtask}-{_check_id(attempt, 'attempt')}"
+    return f"{sink_log_prefix(sink_uid)}{owner}-{part}.log"
+
+
+def parse_sink_log(name: str) -> SinkLogName | None:
+    """What ``name`` says, or None if it is not the name of a sink's write-ahead log."""
+    match = _SINK_LOG.fullmatch(name)
+    return SinkLogName(match[1], Lineage(match[2]), Epoch(int(match[3]))) if match else None
 
 
 def spark_location(lineage: str) -> str:

@@ -13,22 +13,26 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from tidemill.checkpoint.log import ManifestLog
-from tidemill.checkpoint.model import Lineage, Manifest, Piece, RunRef
+from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Piece, RunRef
 from tidemill.checkpoint.names import (
     INPUT,
+    SINKS,
     SPARK,
     input_name,
     input_prefix,
     lineage_id,
     lineage_slot,
+    parse_sink_log,
     snapshot_file_name,
     snapshot_id,
     snapshot_index_name,
     spark_location,
 )
+from tidemill.checkpoint.object_storage import ObjectStorage
 from tidemill.checkpoint.restore import committed_pieces
 from tidemill.checkpoint.snapshot_index import SnapshotIndex, encode_snapshot_index
 from tidemill.checkpoint.storage_api import NotFoundError, Storage
@@ -36,6 +40,8 @@ from tidemill.errors import CheckpointError, CorruptFileError
 
 #: The marker that says which materialised input of a source counts (see ``tidemill.spark.parquet_input``).
 CHOSEN = "chosen"
+#: Files copied at a time from or to an object store; each is held in memory.
+_COPIERS = 4
 
 
 @dataclass(frozen=True)
@@ -77,16 +83,22 @@ class PortableState:
         Copying again is harmless. Raises :class:`~tidemill.errors.CorruptFileError` for a file that is missing or not
         what it was, and :class:`~tidemill.errors.CheckpointError` where it cannot be written, or ``stopped`` says so.
         """
-        copied = []
-        for file in self.files:
-            if not wanted(file.name):
-                continue
+
+        def copy(file: PortableFile) -> PortableFile:
             if stopped():
                 raise CheckpointError(f"copying {self.where} was given up: the job has ended")
             data = self.read(file)
             target.write(file.name, data)
-            copied.append(PortableFile(file.name, len(data), hashlib.sha256(data).hexdigest(), file.name))
-        return tuple(copied)
+            return PortableFile(file.name, len(data), hashlib.sha256(data).hexdigest(), file.name)
+
+        chosen = [file for file in self.files if wanted(file.name)]
+        if not any(isinstance(storage, ObjectStorage) for storage in (self.storage, target)):
+            return tuple(map(copy, chosen))
+        # Each request to an object store takes its time, and waits for nobody. What makes others count comes last.
+        markers = [file for file in chosen if file.name.endswith(f"/{CHOSEN}")]
+        with ThreadPoolExecutor(_COPIERS, thread_name_prefix="tidemill-copy") as pool:
+            copied = tuple(pool.map(copy, (file for file in chosen if file not in markers)))  # one failure ends it
+        return copied + tuple(map(copy, markers))
 
     def read(self, file: PortableFile) -> bytes:
         """The bytes of one of the files, checked."""
@@ -129,6 +141,8 @@ def portable(
     if spark is not None:
         files += _spark_files(storage, spark["lineage"], owner)
         spark = {**spark, "lineage": owner}
+    if pending and manifest.committables:
+        files += _sink_logs(storage, manifest.epoch)
     if not manifest.finished:
         for uid in sorted(manifest.sources):
             files += _input_files(storage, uid)
@@ -189,6 +203,12 @@ def _spark_files(storage: Storage, lineage: str, owner: Lineage) -> list[Portabl
         PortableFile(f"{spark_location(owner)}/{inside}", source=f"{SPARK}{chosen}/{inside}")
         for inside in by_lineage[chosen]
     ]
+
+
+def _sink_logs(storage: Storage, epoch: Epoch) -> list[PortableFile]:
+    """What sinks wrote ahead in an epoch; under the same names, which its committables hold."""
+    found = ((name, parse_sink_log(name)) for name in storage.list(SINKS))
+    return [PortableFile(name, source=name) for name, log in found if log is not None and log.epoch == epoch]
 
 
 def _input_files(storage: Storage, uid: str) -> list[PortableFile]:

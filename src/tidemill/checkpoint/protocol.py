@@ -132,7 +132,7 @@ def build_manifest(
     ``sources``, ``spark``, ``max_parallelism`` and ``operators`` stay as they are in the head where None is given;
     an unchanged description of the operators is referred to, not repeated. ``runs`` is the head's run list after
     :func:`apply_compaction`, where a compaction has finished. ``checkpoint`` makes this epoch a retained checkpoint and
-    lets go of all but the newest ``retain``. Metrics are summed over the acks; ``metrics`` adds the driver's own.
+    lets go of all but the newest ``retain``. ``metrics`` are what was counted in the epoch.
     """
     if publish.epoch != head.epoch + 1:
         raise CheckpointError(f"epoch {publish.epoch} cannot follow epoch {head.epoch}")
@@ -142,7 +142,6 @@ def build_manifest(
     attempts: dict[str, list[Attempt]] = {}
     watermarks: dict[str, list[int]] = {}
     committables: dict[str, dict[int, tuple[bytes, ...]]] = {}
-    totals: dict[str, float] = {}
     makers = {owner for ack in publish.acks for owner in ack.times}
     times: dict[str, list[Any]] = {}
     for ack in publish.acks:
@@ -156,8 +155,6 @@ def build_manifest(
             if ack.subtask.subtask in of_sink:
                 raise CheckpointError(f"sink {sink} has committables of two chains for subtask {ack.subtask.subtask}")
             of_sink[ack.subtask.subtask] = data
-        for name, value in ack.metrics.items():
-            totals[name] = totals.get(name, 0) + value
     pieces = tuple(piece for ack in publish.acks for piece in ack.pieces)
     runs = head.runs if runs is None else runs
     if pieces:
@@ -187,7 +184,7 @@ def build_manifest(
         runs=runs,
         committables=committables,
         operators=operators or {},
-        metrics={**totals, **(metrics or {})},
+        metrics=dict(metrics or {}),
         operators_slot=operators_slot,
         checkpoints=(*head.checkpoints, slot)[-retain:] if checkpoint else head.checkpoints,
     )

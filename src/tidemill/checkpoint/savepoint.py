@@ -9,6 +9,7 @@
         snapshots/<id>/<part>.tms      its files
         spark/<id>/sources/...         logs of Spark's sources
         input/<source>/...             input that was materialised for the job, where some of it is still to be read
+        sinks/<sink>/...               what sinks wrote ahead, where nobody knows whether it was committed
 
 All names are relative to the directory, so it can be moved or copied as a whole. ``_metadata`` is a
 :mod:`~tidemill.checkpoint.frame` with magic ``TMSAVEP\\n``, version 1. Its header has ``files``, a list of ``[name,
@@ -33,6 +34,7 @@ from tidemill.checkpoint.model import Manifest, Slot
 from tidemill.checkpoint.names import (
     INPUT,
     MANIFESTS,
+    SINKS,
     SNAPSHOTS,
     SPARK,
     check_name,
@@ -55,7 +57,7 @@ UNFINISHED: Final = "_unfinished"
 Options = Mapping[str, str] | None
 
 #: What a savepoint may hold beside its metadata; nothing else is read, copied or deleted.
-_FOLDERS: Final = (SNAPSHOTS, SPARK, INPUT)
+_FOLDERS: Final = (SNAPSHOTS, SPARK, INPUT, SINKS)
 _CHECKPOINT = re.compile(r"(.+)/chk-(\d+)")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

@@ -21,6 +21,7 @@ from tidemill.common.checkpoint_statistics import CheckpointHistory, CheckpointS
 from tidemill.common.configuration import Configuration
 from tidemill.config import CheckpointingOptions
 from tidemill.errors import CheckpointError, CheckpointOwnershipError, ConfigurationError, CorruptFileError
+from tidemill.runtime.deadline import Deadline, DeadlineExceededError
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +86,7 @@ class Checkpointing:
         self._completed = 0
         self._failed = 0
         self._restored: CheckpointStatistics | None = None
+        self._latest_savepoint: CheckpointStatistics | None = None
         self._entries: deque[tuple[Slot | None, CheckpointStatistics]] = deque(maxlen=self._settings.history_size)
         self._retained: frozenset[Slot] = frozenset()
         self._lock = threading.Lock()
@@ -148,15 +150,27 @@ class Checkpointing:
             self._entries.append((manifest.slot, _statistics(manifest, triggered, int(seconds * 1000))))
             self._retained = frozenset(manifest.checkpoints)
 
-    def failed(self, error: CheckpointError, epoch: int, triggered: int, seconds: float) -> None:
-        """A checkpoint failed. Returns after a pause if it may be tried again, else, or if the job is to end meanwhile,
-        raises ``error``."""
-        entry = CheckpointStatistics(
-            epoch, CheckpointStatus.FAILED, triggered, int(seconds * 1000), failure=str(error) or type(error).__name__
-        )
+    def saved(self, manifest: Manifest, path: str, triggered: int, seconds: float) -> None:
+        """A savepoint is complete. Any thread may tell."""
+        entry = replace(_statistics(manifest, triggered, int(seconds * 1000)), is_savepoint=True, path=path)
+        with self._lock:
+            self._completed += 1
+            self._latest_savepoint = entry
+            self._entries.append((None, entry))
+
+    def not_saved(self, error: BaseException, epoch: int, triggered: int, seconds: float) -> None:
+        """A savepoint failed, which costs the job nothing. Any thread may tell."""
+        entry = replace(_failure(error, epoch, triggered, seconds), is_savepoint=True)
         with self._lock:
             self._failed += 1
             self._entries.append((None, entry))
+
+    def failed(self, error: CheckpointError, epoch: int, triggered: int, seconds: float) -> None:
+        """A checkpoint failed. Returns after a pause if it may be tried again, else, or if the job is to end meanwhile,
+        raises ``error``."""
+        with self._lock:
+            self._failed += 1
+            self._entries.append((None, _failure(error, epoch, triggered, seconds)))
         self._failures_in_a_row += 1
         if isinstance(error, _FINAL) or self._failures_in_a_row > self._settings.tolerable_failures:
             self._failures_in_a_row = 0  # the job fails; if it is started again, it may bear as many again
@@ -181,43 +195,23 @@ class Checkpointing:
     def timed(self, epoch: int, interrupt: Callable[[], object]) -> Iterator[None]:
         """While the block runs an epoch: call ``interrupt`` when it takes too long, and say so in the error."""
         timeout = self._settings.timeout
-        if timeout is None:
-            yield
-            return
-        expired = threading.Event()
-        over = False
-        lock = threading.Lock()
-
-        def give_up() -> None:
-            with lock:
-                if not over:  # else it would be the next epoch that is interrupted
-                    expired.set()
-                    interrupt()
-
-        timer = threading.Timer(timeout, give_up)
-        timer.daemon = True
-        timer.start()
         try:
-            yield
-        except Exception as error:
-            if expired.is_set():
-                raise CheckpointError(
-                    f"epoch {epoch} was not committed within {timeout:g} s (execution.checkpointing.timeout) "
-                    "and was interrupted"
-                ) from error
-            raise
-        finally:
-            timer.cancel()
-            with lock:
-                over = True
+            with Deadline(timeout, f"epoch-{epoch}").watching(interrupt):
+                yield
+        except DeadlineExceededError as error:
+            raise CheckpointError(
+                f"epoch {epoch} was not committed within {timeout:g} s (execution.checkpointing.timeout) "
+                "and was interrupted"
+            ) from error
 
     def history(self) -> CheckpointHistory:
         """What is known now."""
         with self._lock:
             entries = tuple(
-                replace(entry, retained=slot is not None and slot in self._retained) for slot, entry in self._entries
+                entry if slot is None else replace(entry, retained=slot in self._retained)
+                for slot, entry in self._entries
             )
-            return CheckpointHistory(self._completed, self._failed, self._restored, entries)
+            return CheckpointHistory(self._completed, self._failed, self._restored, entries, self._latest_savepoint)
 
 
 def _statistics(manifest: Manifest, triggered: int, duration: int) -> CheckpointStatistics:
@@ -230,4 +224,10 @@ def _statistics(manifest: Manifest, triggered: int, duration: int) -> Checkpoint
         state_size=sum(run.bytes for run in manifest.runs),
         subtasks=sum(manifest.parallelism.values()),
         retained=True,
+    )
+
+
+def _failure(error: BaseException, epoch: int, triggered: int, seconds: float) -> CheckpointStatistics:
+    return CheckpointStatistics(
+        epoch, CheckpointStatus.FAILED, triggered, int(seconds * 1000), failure=str(error) or type(error).__name__
     )

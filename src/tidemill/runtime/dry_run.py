@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NoReturn
 
 from tidemill.checkpoint.log import ManifestLog
@@ -15,20 +16,21 @@ from tidemill.checkpoint.model import Manifest
 from tidemill.checkpoint.portable import PortableFile, PortableState
 from tidemill.checkpoint.restore import committed_pieces
 from tidemill.checkpoint.savepoint import open_state
-from tidemill.checkpoint.storage import Storage
+from tidemill.checkpoint.storage import Storage, store_options
 from tidemill.checkpoint.storage_api import Names, NotFoundError
 from tidemill.checkpoint.stored_states import stored_states
 from tidemill.common.job_client import JobClient
 from tidemill.common.restart_strategy import RestartStrategies
-from tidemill.common.upgrade_report import UpgradeReport
+from tidemill.common.upgrade_report import Change, Outcome, UpgradeReport
 from tidemill.config import CheckpointingOptions, PipelineOptions, StateRecoveryOptions
 from tidemill.datastream.execution import JobProgram
-from tidemill.errors import CheckpointError, ConfigurationError
+from tidemill.errors import CheckpointError, ConfigurationError, UntrustedStateError
 from tidemill.runtime.declared_states import declared_states
 from tidemill.runtime.job import RunningJob, StopSignal
 from tidemill.runtime.launch import Launch, prepare
 from tidemill.runtime.rescaling import with_stored_max_parallelism
 from tidemill.runtime.restarts import restarts_for
+from tidemill.runtime.trust import is_trusted, pickled_parts, refusal
 from tidemill.runtime.upgrade import compare_operators
 from tidemill.runtime.upgrade_states import compare_states
 
@@ -40,8 +42,9 @@ def check_upgrade(program: JobProgram, path: str | None = None) -> UpgradeReport
     launch = prepare(program, 1)
     if path is None:
         path = launch.configuration.get(StateRecoveryOptions.SAVEPOINT_PATH) or _own_directory(launch)
-    state = open_state(path)
-    return report_upgrade(launch, _Files(state), state.manifest)
+    state = open_state(path, store_options(launch.configuration))
+    report = report_upgrade(launch, _Files(state), state.manifest)
+    return replace(report, changes=(*report.changes, *_untrusted(path, state, launch)))
 
 
 def report_upgrade(launch: Launch, storage: Storage, manifest: Manifest) -> UpgradeReport:
@@ -71,6 +74,25 @@ def run_dry(program: JobProgram) -> JobClient:
 
     never = restarts_for(RestartStrategies.no_restart())
     return RunningJob(launch.job_id, program.name, attempt, never, lambda: None, launch.parallelism(1)).start()
+
+
+def _untrusted(path: str, state: PortableState, launch: Launch) -> list[Change]:
+    """What the job must not unpickle."""
+    if is_trusted(path, launch.configuration):
+        return []
+    described = state.manifest.operators
+    return [
+        Change(
+            part.uid,
+            str(described.get(part.uid, {}).get("name", part.uid)),
+            part.what,
+            Outcome.REFUSED,
+            "pickled",
+            detail=refusal(path, state.manifest, [part]),
+            error=UntrustedStateError,
+        )
+        for part in pickled_parts(state, launch.unpickling_sinks())
+    ]
 
 
 def _own_directory(launch: Launch) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from tidemill.common.completable_future import CompletableFuture
 from tidemill.common.configuration import Configuration
 from tidemill.config import CheckpointingOptions, StateRecoveryOptions
 from tidemill.errors import CheckpointError, ConfigurationError, GraphError, JobExecutionError
+from tidemill.runtime.checkpointing import Checkpointing
 
 log = logging.getLogger(__name__)
 
@@ -59,14 +61,19 @@ class Savepoints:
         *,
         options: Options = None,
         batch: bool = False,
+        history: Checkpointing | None = None,
     ) -> None:
-        """``directory`` is for requests that name none, ``options`` are an object store's; a ``batch`` job refuses."""
+        """``directory`` is for requests that name none, ``options`` are an object store's; a ``batch`` job refuses.
+
+        ``history`` remembers what became of each.
+        """
         # configuration
         self._job_id = job_id
         self._storage = storage
         self._directory = directory
         self._options = options
         self._batch = batch
+        self._history = history or Checkpointing()
         # transient
         self._lock = threading.Lock()
         self._waiting: list[_Request] = []
@@ -167,7 +174,7 @@ class Savepoints:
 
         def copy() -> None:
             try:
-                path = self._write(self._writer(request), manifests, head)
+                path = self._write(self._writer(request, head), manifests, head)
             except BaseException as error:
                 request.future._future.set_exception(error)
             else:
@@ -185,7 +192,7 @@ class Savepoints:
         """
         drained = request.ending is Ending.DRAIN
         try:
-            writer = self._writer(request)
+            writer = self._writer(request, manifests.head)
         except Exception as error:
             return self._failed(request, error)
         if drained:
@@ -207,18 +214,30 @@ class Savepoints:
         request.future._future.set_exception(error)
         return False
 
-    def _writer(self, request: _Request) -> SavepointWriter:
-        return SavepointWriter(request.directory, self._job_id, self._options)
+    def _writer(self, request: _Request, head: Manifest) -> SavepointWriter:
+        triggered, started = _now(), time.monotonic()
+        try:
+            return SavepointWriter(request.directory, self._job_id, self._options)
+        except Exception as error:
+            self._history.not_saved(error, head.epoch, triggered, time.monotonic() - started)
+            raise
 
     def _write(self, writer: SavepointWriter, manifests: ManifestLog, head: Manifest) -> str:
+        triggered, started = _now(), time.monotonic()
         try:
             state = portable(self._storage, manifests, head, writer.token, f"epoch {head.epoch} of job {self._job_id}")
             path = writer.write(state, self._given_up.is_set)
-        except Exception:
+        except Exception as error:
             writer.give_up()
+            self._history.not_saved(error, head.epoch, triggered, time.monotonic() - started)
             raise
+        self._history.saved(head, path, triggered, time.monotonic() - started)
         log.info("savepoint of epoch %d of job %s: %s", head.epoch, self._job_id, path)
         return path
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True)

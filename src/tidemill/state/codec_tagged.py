@@ -17,7 +17,7 @@ __all__ = ["TaggedCodec"]
 
 class TaggedCodec(ColumnCodec):
     """large_binary: each value in the self-describing form of :mod:`tidemill.state.tagged`. ``pickle`` in the
-    description says whether the column holds pickled values."""
+    description says whether the column holds pickled values; where it says that there are none, none is unpickled."""
 
     name = "tagged"
     arrow_type = pa.large_binary()
@@ -35,7 +35,7 @@ class TaggedCodec(ColumnCodec):
         return TaggedCodec(pickle=writer.used_pickle, loading=self._loading), array
 
     def decode(self, array: Any) -> list[Any]:
-        loads = TaggedReader(self._loading).loads
+        loads = TaggedReader(self._loading, pickles=self._pickle).loads
         return [value if value is None else loads(value) for value in to_list(array)]
 
     def _parameters(self) -> dict[str, Any]:

@@ -32,7 +32,18 @@ from tidemill.state.codec_tagged import TaggedCodec
 from tidemill.state.codec_ttl import Stamped
 from tidemill.state.tagged_reader import TaggedReader
 
-__all__ = ["PlainMember", "PlainObject", "PlainPickle", "PlainTuple", "as_plain", "json_text", "plain_loading", "shown"]
+__all__ = [
+    "PlainMember",
+    "PlainObject",
+    "PlainPickle",
+    "PlainTuple",
+    "as_plain",
+    "holds_pickle",
+    "json_text",
+    "plain_loading",
+    "read_plain",
+    "shown",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +94,27 @@ class _PlainReader(TaggedReader):
     def _pickle(self) -> Any:
         data = self._block()
         return pickle.loads(data) if self._loading.allow_pickle else PlainPickle(data)
+
+
+class _PickleFinder(_PlainReader):
+    found = False
+
+    def _pickle(self) -> Any:
+        self.found = True
+        return PlainPickle(self._block())
+
+
+def holds_pickle(data: bytes) -> bool:
+    """Whether there is a pickle anywhere in a value in the tagged form. Raises as ``TaggedReader.loads`` does."""
+    finder = _PickleFinder(Loading(allow_pickle=False))
+    finder.loads(data)
+    return finder.found
+
+
+def read_plain(data: bytes) -> Any:
+    """A value in the tagged form, without classes: nothing is imported, and nothing unpickled. Raises as
+    ``TaggedReader.loads`` does."""
+    return _PlainReader(Loading(allow_pickle=False)).loads(data)
 
 
 class _PlainTagged(TaggedCodec):

@@ -31,11 +31,12 @@ _TIME = struct.Struct("<BBBIB")
 
 
 class TaggedReader:
-    """Decodes values, one at a time."""
+    """Decodes values, one at a time. Without ``pickles`` none of them is a pickle: what says so is binding."""
 
-    def __init__(self, loading: Loading = TRUSTED) -> None:
+    def __init__(self, loading: Loading = TRUSTED, *, pickles: bool = True) -> None:
         # --- configuration
         self._loading = loading
+        self._pickles = pickles
         # --- transient
         self._data = b""
         self._at = 0
@@ -148,6 +149,8 @@ class TaggedReader:
         data = self._block()
         if not self._loading.allow_pickle:
             raise SerializationError("a stored value is pickled, and may not be unpickled (allow_pickle=False)")
+        if not self._pickles:
+            raise SerializationError("a stored value is pickled, though its column says that it holds no pickles")
         return pickle.loads(data)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from tidemill.state_processor.bootstrap import (
     BootstrapTransformation,
+    BroadcastStateBootstrapFunction,
     KeyedStateBootstrapFunction,
     OperatorTransformation,
     StateBootstrapFunction,
@@ -23,6 +24,7 @@ from tidemill.state_processor.writer import SavepointWriter
 
 __all__ = [
     "BootstrapTransformation",
+    "BroadcastStateBootstrapFunction",
     "Entry",
     "EpochInfo",
     "KeyedStateBootstrapFunction",

@@ -21,14 +21,31 @@ from tidemill.config import (
     RestartStrategyOptions,
     StateRecoveryOptions,
 )
-from tidemill.datastream.checkpointed import CheckpointedFunction
+from tidemill.datastream.checkpointed import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
 from tidemill.datastream.data_stream import DataStream
-from tidemill.datastream.functions import KeyedProcessFunction, KeySelector, ProcessFunction
+from tidemill.datastream.functions import (
+    Function,
+    KeyedProcessFunction,
+    KeySelector,
+    ProcessFunction,
+    RuntimeContext,
+)
 from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
+from tidemill.datastream.state import BroadcastState, MapStateDescriptor, OperatorStateStore
 from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
 from tidemill.errors import GraphError
 
-__all__ = ["BootstrapTransformation", "KeyedStateBootstrapFunction", "OperatorTransformation", "StateBootstrapFunction"]
+__all__ = [
+    "BootstrapTransformation",
+    "BroadcastStateBootstrapFunction",
+    "KeyedStateBootstrapFunction",
+    "OperatorTransformation",
+    "StateBootstrapFunction",
+]
 
 #: Rows of one epoch of a bootstrap job.
 _ROWS: Final = 50_000
@@ -61,6 +78,46 @@ class StateBootstrapFunction(ProcessFunction, CheckpointedFunction):
         """Take a row."""
 
 
+class BroadcastStateBootstrapFunction(Function, abc.ABC):
+    """Fills broadcast state from rows: what every subtask of the job that is started will have."""
+
+    class Context:
+        """Where the state is."""
+
+        def __init__(self, store: OperatorStateStore) -> None:
+            self._store = store
+
+        def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+            """The broadcast state with the name and types that the job's function has it with."""
+            return self._store.get_broadcast_state(state_descriptor)
+
+    @abc.abstractmethod
+    def process_element(self, value: Any, ctx: Context) -> None:
+        """Put a row into the state."""
+
+
+class _Broadcasting(StateBootstrapFunction):
+    """Runs one in a single subtask: rows come to one place only, and all subtasks begin with what that one has."""
+
+    def __init__(self, function: BroadcastStateBootstrapFunction) -> None:
+        self._function = function
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        self._context = BroadcastStateBootstrapFunction.Context(context.get_operator_state_store())
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._function.open(runtime_context)
+
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> None:
+        self._function.process_element(value, self._context)
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        pass
+
+    def close(self) -> None:
+        self._function.close()
+
+
 @dataclass(frozen=True)
 class BootstrapTransformation:
     """Rows, and the function that makes state of them; run when the savepoint is written."""
@@ -90,10 +147,16 @@ class OperatorTransformation:
         """The key of each row: selector and type as the job that will use the state has them."""
         return _Keyed(self._rows, key_selector, key_type)
 
-    def transform(self, function: StateBootstrapFunction) -> BootstrapTransformation:
-        """Operator state."""
+    def transform(self, function: StateBootstrapFunction | BroadcastStateBootstrapFunction) -> BootstrapTransformation:
+        """Operator state, or broadcast state."""
+        if isinstance(function, BroadcastStateBootstrapFunction):
+            single = _Broadcasting(function)
+            return BootstrapTransformation(self._rows, lambda stream: stream.process(single).set_parallelism(1))
         if not isinstance(function, StateBootstrapFunction):
-            raise GraphError("rows without keys make operator state: use a StateBootstrapFunction, or key_by() first")
+            raise GraphError(
+                "rows without keys make operator state: use a StateBootstrapFunction or a "
+                "BroadcastStateBootstrapFunction, or key_by() first"
+            )
         return BootstrapTransformation(self._rows, lambda stream: stream.process(function))
 
 

@@ -21,6 +21,7 @@ from tidemill.state.canonical_key import canonical_key
 from tidemill.state.key_groups import key_group_of
 from tidemill.state.plain_values import as_plain
 from tidemill.state_processor.catalog import Catalog, OperatorInfo, StoredState
+from tidemill.state_processor.csv_file import CsvWriter
 from tidemill.state_processor.job_directory import EpochInfo, JobDirectory
 from tidemill.state_processor.merged import Entry, StateSchema, merged_entries, merged_table
 from tidemill.state_processor.operator_tables import operator_table
@@ -194,11 +195,20 @@ class SavepointReader:
                 raise StateError(f"state {state!r} of the operator with uid {uid!r} is keyed state: use keyed_state()")
             return operator_table(self._table(stored), mode)
 
-    def export(self, path: str | os.PathLike[str], uid: str, state: str, format: str = "parquet") -> int:  # noqa: A002
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        uid: str,
+        state: str,
+        format: str = "parquet",  # noqa: A002
+        *,
+        on_rows: Callable[[int], None] = lambda rows: None,
+    ) -> int:
         """Write a keyed state to a file, a batch at a time; returns the number of rows.
 
-        ``format`` is "parquet", which DuckDB, Spark and others read, or "arrow" (an Arrow IPC file). Either the whole
-        file is there afterwards, or none.
+        ``format`` is "parquet", which DuckDB, Spark and others read, "arrow" (an Arrow IPC file), or "csv", where
+        structs, lists and maps are JSON text. Either the whole file is there afterwards, or none. ``on_rows`` is told
+        how many rows were written with each batch.
         """
         if format not in _WRITERS:
             raise ConfigurationError(f"cannot export as {format!r}; formats are {', '.join(sorted(_WRITERS))}")
@@ -211,6 +221,7 @@ class SavepointReader:
                 for batch in batches:
                     writer.write_batch(batch)
                     rows += batch.num_rows
+                    on_rows(batch.num_rows)
             unfinished.replace(target)
         finally:
             unfinished.unlink(missing_ok=True)
@@ -294,4 +305,8 @@ class StatePart:
         return merged_table(sections, self.schema, allow_pickle=self.allow_pickle)
 
 
-_WRITERS: Final[dict[str, Callable[[str, Any], Any]]] = {"parquet": pq.ParquetWriter, "arrow": pa.ipc.new_file}
+_WRITERS: Final[dict[str, Callable[[str, Any], Any]]] = {
+    "parquet": pq.ParquetWriter,
+    "arrow": pa.ipc.new_file,
+    "csv": CsvWriter,
+}

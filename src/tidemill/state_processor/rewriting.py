@@ -11,6 +11,7 @@ import pyarrow as pa
 from tidemill.common.typeinfo import Types
 from tidemill.errors import SerializationError, StateError
 from tidemill.state.canonical_key import canonical_key, canonical_keys
+from tidemill.state.class_names import Loading
 from tidemill.state.codec_ttl import Stamped, StampedTypeInfo
 from tidemill.state.column_codecs import (
     ColumnCodec,
@@ -30,8 +31,8 @@ __all__ = ["Rewrite", "drop_keys", "map_values"]
 
 #: Rows that have a value; others delete.
 _WITH_VALUE: Final = frozenset({PUT, APPEND})
-#: What becomes of a section: another one, or None if nothing is left of it.
-Rewrite = Callable[[Section], Section | None]
+#: What becomes of a section: another one, or None if nothing is left of it. How it may be read is said beside it.
+Rewrite = Callable[[Section, Loading], Section | None]
 
 
 def drop_keys(keys: Collection[Any] | Callable[[Any], bool]) -> Rewrite:
@@ -44,10 +45,10 @@ def drop_keys(keys: Collection[Any] | Callable[[Any], bool]) -> Rewrite:
         def unwanted(key: Any) -> bool:
             return canonical_key(key) in chosen
 
-    def rewrite(section: Section) -> Section | None:
+    def rewrite(section: Section, loading: Loading) -> Section | None:
         if is_operator_state(section):
             return section
-        kept = [not unwanted(key) for key in _keys(section)]
+        kept = [not unwanted(key) for key in _keys(section, loading)]
         if all(kept):
             return section
         return _with_table(section, section.table.filter(pa.array(kept))) if any(kept) else None
@@ -63,14 +64,14 @@ def map_values(state: str, function: Callable[[Any, Any], Any]) -> Rewrite:
             return Stamped(function(key, value.value), value.time)
         return function(key, value)
 
-    def rewrite(section: Section) -> Section:
+    def rewrite(section: Section, loading: Loading) -> Section:
         if section.state != state or is_operator_state(section):
             return section
         index = section.table.schema.get_field_index("value")
         stored = section.table.schema.field(index)
-        values = decode_column(stored, section.table.column(index))
-        rows = zip(section.table.column("op").to_pylist(), _keys(section), values, strict=True)
-        where = f"state {state!r} of the operator with uid {section.operator!r}"
+        values = _values(section, "value", loading)
+        rows = zip(section.table.column("op").to_pylist(), _keys(section, loading), values, strict=True)
+        where = _where(section)
         try:
             if section.kind == "list":
                 changed = [
@@ -83,7 +84,7 @@ def map_values(state: str, function: Callable[[Any, Any], Any]) -> Rewrite:
             error.add_note(f"raised by the function that changes {where}")
             raise
         try:
-            field, array = encode_column("value", _codec(section, stored), changed)
+            field, array = encode_column("value", _codec(section, stored, loading), changed)
         except SerializationError as error:
             raise StateError(
                 f"{where} cannot be changed, its function must return values as they were: {error}"
@@ -93,18 +94,35 @@ def map_values(state: str, function: Callable[[Any, Any], Any]) -> Rewrite:
     return rewrite
 
 
-def _codec(section: Section, stored: Any) -> ColumnCodec:
+def _codec(section: Section, stored: Any, loading: Loading) -> ColumnCodec:
     """How the values of a section are stored again: as they were, or where no type is declared by what they are now."""
     if '"kind": "pickled"' not in json.dumps(section.schema.get("types", {}).get("value")):
-        return codec_from_description(column_description(stored))
+        return codec_from_description(column_description(stored), loading=loading)
     undeclared = Types.PICKLED_BYTE_ARRAY()
     codec = codec_for(undeclared if stored_ttl(section.schema) is None else StampedTypeInfo(undeclared))
     return ListCodec(codec) if section.kind == "list" else codec
 
 
-def _keys(section: Section) -> list[Any]:
-    index = section.table.schema.get_field_index("key")
-    return canonical_keys(decode_column(section.table.schema.field(index), section.table.column(index)))
+def _keys(section: Section, loading: Loading) -> list[Any]:
+    return canonical_keys(_values(section, "key", loading))
+
+
+def _values(section: Section, column: str, loading: Loading) -> list[Any]:
+    """A column as Python values; what may not be unpickled is refused."""
+    index = section.table.schema.get_field_index(column)
+    try:
+        return decode_column(section.table.schema.field(index), section.table.column(index), loading=loading)
+    except SerializationError as error:
+        if loading.allow_pickle:
+            raise
+        raise SerializationError(
+            f"{_where(section)} cannot be changed: {error}. If you trust whoever wrote the savepoint, open it with "
+            "allow_pickle=True"
+        ) from error
+
+
+def _where(section: Section) -> str:
+    return f"state {section.state!r} of the operator with uid {section.operator!r}"
 
 
 def _with_table(section: Section, table: Any) -> Section:

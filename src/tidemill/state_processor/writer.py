@@ -28,6 +28,7 @@ from tidemill.checkpoint.storage import LocalStorage, Storage, storage_for, stor
 from tidemill.common.configuration import Configuration
 from tidemill.config import ExecutionOptions
 from tidemill.errors import CheckpointError, ConfigurationError, StateError
+from tidemill.state.class_names import TRUSTED, Loading
 from tidemill.state.operator_state import is_operator_state
 from tidemill.state.replacing import replaced_groups, replacing_groups, without_replaced
 from tidemill.state.state_file import Section, decode_sections, encode_sections
@@ -44,10 +45,11 @@ _INLINE = 64 << 10
 
 @dataclass(frozen=True)
 class _Part:
-    """Some operators of a savepoint."""
+    """Some operators of a savepoint; where their state is changed, it is read as ``loading`` says."""
 
     state: PortableState
     operators: frozenset[str]
+    loading: Loading
 
 
 class SavepointWriter:
@@ -73,13 +75,22 @@ class SavepointWriter:
     >>> directory.cleanup()
     """
 
-    def __init__(self, base: PortableState | None, max_parallelism: int, configuration: Configuration | None) -> None:
+    def __init__(
+        self,
+        base: PortableState | None,
+        max_parallelism: int,
+        configuration: Configuration | None,
+        *,
+        allow_pickle: bool = False,
+    ) -> None:
         self._max_parallelism = max_parallelism
         self._configuration = Configuration(configuration or Configuration())
         if configuration is None:
             self._configuration.set(ExecutionOptions.TARGET, "local")
         self._base = base
-        self._parts: list[_Part] = [] if base is None else [_Part(base, frozenset(base.manifest.operators))]
+        self._parts: list[_Part] = []
+        if base is not None:
+            self._parts.append(_Part(base, frozenset(base.manifest.operators), Loading(allow_pickle)))
         self._new: dict[str, BootstrapTransformation] = {}
         self._rewrites: dict[str, list[Rewrite]] = {}
         self._changed_states: list[tuple[str, str]] = []
@@ -91,11 +102,17 @@ class SavepointWriter:
         return cls(None, max_parallelism, configuration)
 
     @classmethod
-    def from_existing_savepoint(cls, path: str, configuration: Configuration | None = None) -> Self:
-        """What another savepoint, or a retained checkpoint, holds: all of it, with positions of sources and timers."""
+    def from_existing_savepoint(
+        cls, path: str, configuration: Configuration | None = None, *, allow_pickle: bool = False
+    ) -> Self:
+        """What another savepoint, or a retained checkpoint, holds: all of it, with positions of sources and timers.
+
+        The files are not trusted: unless ``allow_pickle`` is set, keys and values that are to be changed are not
+        unpickled, but refused. What is only taken over is not looked at.
+        """
         base = open_state(path, store_options(configuration or Configuration()))
         known = base.manifest.max_parallelism.values()
-        return cls(base, max(known, default=1024), configuration)
+        return cls(base, max(known, default=1024), configuration, allow_pickle=allow_pickle)
 
     def with_operator(self, uid: str, transformation: BootstrapTransformation) -> Self:
         """The operator with this uid, filled from data; :meth:`remove_operator` first if there is one."""
@@ -103,11 +120,11 @@ class SavepointWriter:
         self._new[uid] = transformation
         return self
 
-    def with_operators_of(self, path: str, uids: Collection[str] | None = None) -> Self:
+    def with_operators_of(self, path: str, uids: Collection[str] | None = None, *, allow_pickle: bool = False) -> Self:
         """Some operators of another savepoint, by default all: two savepoints become one.
 
         Positions of sources stay those of the savepoint that this one began with; to take a source over, name its uid
-        in the program that is started.
+        in the program that is started. ``allow_pickle`` is as for :meth:`from_existing_savepoint`.
         """
         other = open_state(path, store_options(self._configuration))
         chosen = frozenset(_with_state(other.manifest) if uids is None else uids)
@@ -115,7 +132,7 @@ class SavepointWriter:
             if uid not in other.manifest.operators:
                 raise StateError(f"{path} has no operator with uid {uid!r}, only {sorted(other.manifest.operators)}")
             self._check_free(uid)
-        self._parts.append(_Part(other, chosen))
+        self._parts.append(_Part(other, chosen, Loading(allow_pickle)))
         return self
 
     def remove_operator(self, uid: str) -> Self:
@@ -164,6 +181,7 @@ class SavepointWriter:
                         )
                     ),
                     frozenset({uid}),
+                    TRUSTED,
                 )
                 for number, (uid, transformation) in enumerate(self._new.items())
             ]
@@ -293,7 +311,7 @@ class _Assembly:
             replacing: list[Section] = []
             for piece in index.pieces:
                 data = piece.data if piece.data is not None else part.state.read(by_name[piece.file or ""])
-                taken = self._taken(data, piece, part.operators, snapshot, len(pieces), replacing)
+                taken = self._taken(data, piece, part, snapshot, len(pieces), replacing)
                 if taken is not None:
                     pieces.append(taken)
             for section in replacing:
@@ -309,19 +327,19 @@ class _Assembly:
         self,
         data: bytes,
         piece: Piece,
-        operators: frozenset[str],
+        part: _Part,
         snapshot: str,
         number: int,
         replacing: list[Section],
     ) -> Piece | None:
-        wanted = {section.operator for section in piece.sections} & operators
+        wanted = {section.operator for section in piece.sections} & part.operators
         if not wanted:
             return None
         self.states |= {(section.operator, section.state) for section in piece.sections if section.operator in wanted}
         if wanted == {section.operator for section in piece.sections} and not wanted & self.rewrites.keys():
             sections = piece.sections
         else:
-            rewritten = list(self._rewritten(data, piece.file or snapshot, wanted, replacing))
+            rewritten = list(self._rewritten(data, piece.file or snapshot, wanted, part.loading, replacing))
             if not rewritten:
                 return None
             data, entries = encode_sections(rewritten)
@@ -333,7 +351,9 @@ class _Assembly:
         self._store(name, data)
         return replace(taken, file=name)
 
-    def _rewritten(self, data: bytes, name: str, wanted: set[str], replacing: list[Section]) -> Iterator[Section]:
+    def _rewritten(
+        self, data: bytes, name: str, wanted: set[str], loading: Loading, replacing: list[Section]
+    ) -> Iterator[Section]:
         for section in decode_sections(data, name, wanted):
             changed: Section | None = section
             rewrites = self.rewrites.get(section.operator, ())
@@ -341,7 +361,7 @@ class _Assembly:
                 replacing.append(section)
                 changed = self._counting(section)
             for rewrite in rewrites:
-                changed = None if changed is None else rewrite(changed)
+                changed = None if changed is None else rewrite(changed, loading)
             if changed is not None:
                 yield changed
 

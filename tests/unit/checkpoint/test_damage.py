@@ -51,6 +51,7 @@ def run_job(directory: Path, job_id: str = JOB, start_from: str | None = None) -
         configuration.set_string(key, value)
     if start_from is not None:
         configuration.set_string("execution.state-recovery.path", start_from)
+        configuration.set_string("execution.state-recovery.allow-pickle", "true")  # what the recording has yet to get
     recording = Recording()
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     words = env.from_collection(WORDS).uid("words")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tidemill.checkpoint import names
-from tidemill.checkpoint.names import DeltaName, SnapshotName
+from tidemill.checkpoint.names import DeltaName, SinkLogName, SnapshotName
 from tidemill.errors import CheckpointError
 
 LINEAGE = names.lineage_id(7, "00ff00ff00ff00ff")
@@ -25,6 +25,8 @@ def test_names_look_like_this() -> None:
     assert names.snapshot_file_name(snapshot, 4) == f"snapshots/{LINEAGE}-000000000009-beef/000004.tms"
     assert names.input_name("src", "part-0.arrow") == f"input/{names.uid_hash('src')}/part-0.arrow"
     assert names.collect_name(LINEAGE, 1, "sink", 0, "a").startswith(f"collect/{LINEAGE}/000000000001-")
+    log = names.sink_log_name(LINEAGE, 5, "out", 2, "a" * 32, 0)
+    assert log == f"sinks/{names.uid_hash('out')}/{LINEAGE}/000000000005-2-{'a' * 32}-0.log"
     assert names.spark_location(LINEAGE) == f"spark/{LINEAGE}"
 
 
@@ -44,6 +46,9 @@ def test_names_are_parsed_back() -> None:
     for name in ("manifests/1.tm", "manifests/" + "0" * 20 + ".tm.bak", "state/x", "snapshots/x/y.tms", "other"):
         assert [parse(name) for parse in (names.parse_manifest, names.parse_delta, names.parse_snapshot)] == [None] * 3
     assert names.parse_snapshot_id("restored") is None
+    log = names.sink_log_name(LINEAGE, 5, "out", 2, "4f-1_x", 11)
+    assert names.parse_sink_log(log) == SinkLogName(names.uid_hash("out"), LINEAGE, 5)  # type: ignore[arg-type]
+    assert names.parse_sink_log(delta) is None
 
 
 @pytest.mark.parametrize("bad", BAD_IDS)
@@ -54,6 +59,8 @@ def test_ids_cannot_leave_their_place(bad: str) -> None:
         lambda: names.snapshot_id(bad, 1, "a"),
         lambda: names.snapshot_id("l", 1, bad),
         lambda: names.collect_name("l", 1, "s", 0, bad),
+        lambda: names.sink_log_name(bad, 1, "s", 0, "a", 0),
+        lambda: names.sink_log_name("l", 1, "s", 0, bad, 0),
         lambda: names.spark_location(bad),
     ]
     for build in builders:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shutil
+import threading
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -13,7 +16,8 @@ from tidemill.checkpoint.frame import pack
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.manifest import encode_manifest
 from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Slot
-from tidemill.checkpoint.portable import PortableFile
+from tidemill.checkpoint.object_storage import ObjectStorage
+from tidemill.checkpoint.portable import PortableFile, PortableState
 from tidemill.checkpoint.restore import committed_pieces
 from tidemill.checkpoint.savepoint import (
     MAGIC,
@@ -51,6 +55,7 @@ def job(tmp_path: Path) -> Iterator[JobHarness]:
 
 def started(job: JobHarness, path: str, **options: str) -> dict[str, int]:
     """The counts that a new job has which starts at ``path``."""
+    options = {"execution.state-recovery.allow-pickle": "true", **options}  # output of the last epoch may be pending
     configuration = {"execution.state-recovery.path": path, **options}
     with JobHarness(count, inputs=job.inputs, configuration=configuration) as other:
         return {word: n for word, (_, n) in other.state("count", "_reduce_state").items()}
@@ -115,6 +120,52 @@ def test_what_is_neither_savepoint_nor_job_is_refused(tmp_path: Path) -> None:
         open_state(str(tmp_path / "half"))
     with pytest.raises(CheckpointError, match=r"there is no _metadata in it"):
         read_savepoint(MemoryStorage(), "memory")
+
+
+# --- copies
+
+
+class Bucket(ObjectStorage):
+    """Stands for an object store: notes what is written, in which order; the first four writes wait for each other."""
+
+    __slots__ = ("calls", "meeting", "names")
+
+    def __init__(self) -> None:
+        super().__init__("s3://bucket/there")
+        self.calls = itertools.count()
+        self.meeting = threading.Barrier(4)
+        self.names: list[str] = []
+
+    def write(self, name: str, data: bytes) -> None:
+        if name == "snapshots/bad.tms":
+            raise CheckpointError("no more")
+        if next(self.calls) < 4:
+            self.meeting.wait(10)
+        time.sleep(0.002)
+        self.names.append(name)
+
+
+def portable_files(*names: str) -> PortableState:
+    files = tuple(PortableFile(name, data=name.encode()) for name in names)
+    return PortableState("here", MemoryStorage(), Manifest("epoch", "job", Lineage("l"), Slot(1), Epoch(1)), files)
+
+
+def test_several_files_are_on_their_way_to_an_object_store_and_what_makes_others_count_comes_last() -> None:
+    names = ["input/a/1", "input/a/chosen", *(f"snapshots/{number}.tms" for number in range(20))]
+    bucket = Bucket()
+    copied = portable_files(*names).copy_into(bucket)
+    assert bucket.names[-1] == "input/a/chosen"
+    assert sorted(bucket.names) == sorted(file.name for file in copied) == sorted(names)
+    assert {file.length for file in copied if file.name == "input/a/1"} == {9}
+
+
+def test_a_copy_that_fails_ends_all_others() -> None:
+    names = [f"snapshots/{number:03}.tms" for number in range(200)]
+    bucket = Bucket()
+    with pytest.raises(CheckpointError, match="no more"):
+        portable_files(*names[:8], "snapshots/bad.tms", *names[8:], "input/a/chosen").copy_into(bucket)
+    assert len(bucket.names) < 200
+    assert "input/a/chosen" not in bucket.names
 
 
 # --- damage

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,33 @@ def test_a_savepoint_waits_neither_for_input_nor_for_the_pause_between_epochs(jo
     eventually(lambda: len(lines) == 1)
     client.trigger_savepoint().result(SECONDS)
     client.stop_with_savepoint(False).result(SECONDS)
+
+
+@pytest.mark.parametrize("how", ["trigger", "stop", "cancel"])
+def test_savepoints_are_in_the_history_of_checkpoints(job: Job, how: str) -> None:
+    job.words.add(["a"])
+    client, lines = job.start(**{"web.checkpoints.history": "3"})
+    eventually(lambda: len(lines) == 1)
+    (job.folder / "file").write_text("in the way")
+    with pytest.raises(CheckpointError):
+        asking(client)[how](str(job.folder / "file")).result(SECONDS)
+    path = asking(client)[how]().result(SECONDS)
+    history = client.get_checkpoint_history()
+    assert [(one.checkpoint_id, one.is_savepoint, one.path, one.status.value) for one in history.checkpoints] == [
+        (1, False, None, "completed"),
+        (1, True, None, "failed"),
+        (1, True, path, "completed"),
+    ]
+    assert "file" in (history.checkpoints[1].failure or "")
+    assert (history.completed, history.failed) == (2, 1)
+    assert (history.latest_completed, history.latest_savepoint) == (history.checkpoints[0], history.checkpoints[2])
+    assert history.checkpoints[2].state_size == history.checkpoints[0].state_size > 0
+    if how == "trigger":
+        for count in ("('a', 2)", "('a', 3)", "('a', 4)"):
+            job.words.add(["a"])
+            eventually(partial(lines.__contains__, count))
+        assert client.get_checkpoint_history().latest_savepoint == history.latest_savepoint
+        client.cancel().result(SECONDS)
 
 
 # --- when it fails

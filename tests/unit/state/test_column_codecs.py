@@ -522,6 +522,9 @@ def test_pickle_is_marked_and_can_be_refused() -> None:
         forged = made.with_metadata({METADATA_KEY: made.metadata[METADATA_KEY].replace(b"true", b"false")})
         with pytest.raises(SerializationError, match="allow_pickle=False"):
             decode_column(forged, column, allow_pickle=False)
+        # what it says is binding also where the file is trusted: who has looked at the mark need not look further
+        with pytest.raises(SerializationError, match="says that it holds no pickles"):
+            decode_column(forged, column)
     assert not Trap.fired
     made, column = encode_column("value", AnyCodec(), [Trap()])
     decode_column(made, column)

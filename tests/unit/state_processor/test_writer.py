@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,18 @@ from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.savepoint import open_state
 from tidemill.common import Configuration, Types
 from tidemill.datastream import StreamExecutionEnvironment
-from tidemill.datastream.functions import KeyedProcessFunction
+from tidemill.datastream.functions import BroadcastProcessFunction, KeyedProcessFunction
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from tidemill.errors import CheckpointError, ConfigurationError, GraphError, StateError, UserCodeError
+from tidemill.errors import (
+    CheckpointError,
+    ConfigurationError,
+    GraphError,
+    SerializationError,
+    StateError,
+    UserCodeError,
+)
 from tidemill.state_processor import (
+    BroadcastStateBootstrapFunction,
     KeyedStateBootstrapFunction,
     OperatorTransformation,
     SavepointWriter,
@@ -202,6 +211,35 @@ def test_operator_state_is_made_too(tmp_path: Path) -> None:
     assert sorted(row["value"] for row in found) == ["ann", "bob"]
 
 
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
+
+
+class Rules(BroadcastStateBootstrapFunction):
+    def process_element(self, value: tuple[str, int], ctx: BroadcastStateBootstrapFunction.Context) -> None:
+        ctx.get_broadcast_state(RULES).put(*value)
+
+
+class Judge(BroadcastProcessFunction):
+    def process_element(self, value: str, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterator[Any]:
+        yield value, ctx.get_broadcast_state(RULES).get(value)
+
+    def process_broadcast_element(self, value: Any, ctx: BroadcastProcessFunction.Context) -> None:
+        pass
+
+
+def test_broadcast_state_is_made_too_and_every_subtask_has_it(tmp_path: Path) -> None:
+    rules = OperatorTransformation.bootstrap_with([("tea", 1), ("milk", 2), ("tea", 3)]).transform(Rules())
+    path = SavepointWriter.new_savepoint().with_operator("judge", rules).write(str(tmp_path / "rules"))
+    found = state_processor.read(path).operator_state("judge", "rules").to_pylist()
+    assert {row["map_key"]: row["value"] for row in found} == {"tea": 3, "milk": 2}
+    settings = {"execution.target": "local", "execution.state-recovery.path": path, "parallelism.default": "3"}
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
+    nothing = env.from_collection([], Types.STRING()).uid("nothing").broadcast(RULES)
+    words = env.from_collection(["tea", "milk", "tea", "rum", "milk", "tea"], Types.STRING()).uid("words").rebalance()
+    judged = words.connect(nothing).process(Judge()).uid("judge")
+    assert Counter(judged.execute_and_collect()) == {("tea", 3): 3, ("milk", 2): 2, ("rum", None): 1}
+
+
 class Broken(Accounts):
     def process_element(self, value: Row, ctx: KeyedProcessFunction.Context) -> None:
         raise ValueError(f"no account for {value[0]}")
@@ -349,3 +387,53 @@ def test_what_a_migration_replaced_stays_gone(tmp_path: Path) -> None:
     assert values(doubled.write(str(tmp_path / "doubled")), "last", "told") == {"ann": 6}
     empty = SavepointWriter.from_existing_savepoint(path).delete_keys("told", {"ann"}).write(str(tmp_path / "empty"))
     assert values(empty, "last", "told") == {}
+
+
+class Ticket:
+    """Says when it is unpickled."""
+
+    opened: list[str] = []  # noqa: RUF012 - that is the point
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+
+    def __reduce__(self) -> Any:
+        return opened, (self.owner,)
+
+    def __deepcopy__(self, memo: Any) -> Ticket:
+        return self
+
+
+def opened(owner: str) -> str:
+    Ticket.opened.append(owner)
+    return owner
+
+
+class Tickets(KeyedStateBootstrapFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.ticket = runtime_context.get_state(ValueStateDescriptor("ticket"))
+
+    def process_element(self, value: str, ctx: KeyedProcessFunction.Context) -> None:
+        self.ticket.update(Ticket(value))
+
+
+def test_what_is_pickled_is_changed_only_if_the_savepoint_is_trusted(tmp_path: Path) -> None:
+    tickets = OperatorTransformation.bootstrap_with(["ann", "bob"]).key_by(lambda row: row).transform(Tickets())
+    first = SavepointWriter.new_savepoint().with_operator("tickets", tickets).write(str(tmp_path / "1"))
+    Ticket.opened.clear()
+
+    def changed(allow_pickle: bool) -> list[SavepointWriter]:
+        begun = SavepointWriter.from_existing_savepoint(first, allow_pickle=allow_pickle)
+        merged = SavepointWriter.new_savepoint().with_operators_of(first, allow_pickle=allow_pickle)
+        return [writer.transform_state("tickets", "ticket", lambda key, value: f"{key}!") for writer in (begun, merged)]
+
+    for writer in changed(allow_pickle=False):
+        with pytest.raises(SerializationError, match=r"(?s)'ticket' of.*cannot be changed.*allow_pickle=True"):
+            writer.write(str(tmp_path / "2"))
+    without_bob = SavepointWriter.from_existing_savepoint(first).delete_keys("tickets", {"bob"})
+    kept = state_processor.read(without_bob.write(str(tmp_path / "3"))).keyed_state("tickets", "ticket").to_pylist()
+    assert [row["key"] for row in kept] == ["ann"], "keys are no pickles"
+    assert Ticket.opened == []
+    for number, writer in enumerate(changed(allow_pickle=True), 4):
+        assert values(writer.write(str(tmp_path / str(number))), "ticket", "tickets") == {"ann": "ann!", "bob": "bob!"}
+    assert Ticket.opened != []
