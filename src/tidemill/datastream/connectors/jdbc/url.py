@@ -1,0 +1,135 @@
+"""Addresses of databases, as JDBC writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qsl, unquote
+
+from tidemill.errors import ConfigurationError
+
+__all__ = ["DatabaseUrl", "hide_password", "parse_url"]
+
+_PASSWORD: Final = re.compile(r"(?i)([?&;](?:password|sslpassword)=)[^&;]*")
+_IN_AUTHORITY: Final = re.compile(r"(//[^/@:]*):[^/@]*@")
+
+#: Parameters of PostgreSQL's JDBC driver, and what libpq calls them.
+_PARAMETERS: Final[Mapping[str, str]] = {
+    "user": "user",
+    "password": "password",
+    "sslmode": "sslmode",
+    "sslcert": "sslcert",
+    "sslkey": "sslkey",
+    "sslrootcert": "sslrootcert",
+    "sslpassword": "sslpassword",
+    "ApplicationName": "application_name",
+    "connectTimeout": "connect_timeout",
+    "loginTimeout": "connect_timeout",
+    "options": "options",
+    "gssEncMode": "gssencmode",
+    "channelBinding": "channel_binding",
+}
+_ROLES: Final[Mapping[str, str]] = {
+    "any": "any",
+    "primary": "primary",
+    "master": "primary",
+    "secondary": "standby",
+    "slave": "standby",
+    "preferSecondary": "prefer-standby",
+    "preferSlave": "prefer-standby",
+}
+
+
+@dataclass(frozen=True)
+class DatabaseUrl:
+    """Which database (``kind`` is ``postgresql`` or ``sqlite``), and what its client library is told to connect.
+
+    ``shown`` is the address for messages: without parameters and passwords.
+    """
+
+    kind: str
+    shown: str
+    parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def parse_url(url: str) -> DatabaseUrl:
+    """Take an address apart. Raises :class:`ConfigurationError`, which does not show passwords.
+
+    >>> parse_url("jdbc:postgresql://db.example.org/shop?sslmode=require").shown
+    'jdbc:postgresql://db.example.org:5432/shop'
+    >>> parse_url("jdbc:sqlite:/data/shop.db").kind
+    'sqlite'
+    """
+    if url.startswith("jdbc:sqlite:"):
+        return _sqlite(url)
+    if url.startswith("jdbc:postgresql:"):
+        return _postgresql(url)
+    raise ConfigurationError(
+        f"no database is known by the address {hide_password(url)!r}: it is jdbc:postgresql://host:port/database or "
+        "jdbc:sqlite:/path/of/the/file. Other databases are written to through Spark."
+    )
+
+
+def hide_password(url: str) -> str:
+    """An address as it may be shown.
+
+    >>> hide_password("jdbc:postgresql://localhost/shop?user=me&password=secret&ssl=true")
+    'jdbc:postgresql://localhost/shop?user=me&password=***&ssl=true'
+    """
+    return _IN_AUTHORITY.sub(r"\1:***@", _PASSWORD.sub(r"\1***", url))
+
+
+def _sqlite(url: str) -> DatabaseUrl:
+    path = url.removeprefix("jdbc:sqlite:")
+    if not path or path.startswith(":memory:"):
+        raise ConfigurationError(
+            f"{url!r} is a database in the memory of one process, which driver and workers cannot share: name a file"
+        )
+    return DatabaseUrl("sqlite", url, {"path": path.removeprefix("file:")})
+
+
+def _postgresql(url: str) -> DatabaseUrl:
+    rest = url.removeprefix("jdbc:postgresql:")
+    address, _, query = rest.partition("?")
+    parameters = _postgresql_parameters(query, url)
+    if address.startswith("//"):
+        authority, _, database = address[2:].partition("/")
+    else:
+        authority, database = "", address
+    if "@" in authority:
+        raise ConfigurationError(
+            f"the user does not belong before the host of {hide_password(url)!r}: give it with with_user_name()"
+        )
+    hosts = [_host_and_port(part) for part in (authority or "localhost").split(",")]
+    parameters["host"] = ",".join(host for host, _ in hosts)
+    parameters["port"] = ",".join(port for _, port in hosts)
+    if database:
+        parameters["dbname"] = unquote(database)
+    places = ",".join(f"{host}:{port}" for host, port in hosts)
+    return DatabaseUrl("postgresql", f"jdbc:postgresql://{places}/{unquote(database)}", parameters)
+
+
+def _host_and_port(text: str) -> tuple[str, str]:
+    match = re.fullmatch(r"(\[[^\]]+\]|[^:\[\]]*)(?::(\d+))?", text)
+    if match is None:
+        raise ConfigurationError(f"{text!r} is not a host with a port: it is host:5432 or [::1]:5432")
+    return match[1].strip("[]") or "localhost", match[2] or "5432"
+
+
+def _postgresql_parameters(query: str, url: str) -> dict[str, str]:
+    parameters: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name == "currentSchema":
+            parameters["options"] = f"{parameters.get('options', '')} -c search_path={value}".strip()
+        elif name == "targetServerType" and value in _ROLES:
+            parameters["target_session_attrs"] = _ROLES[value]
+        elif name == "ssl":
+            parameters.setdefault("sslmode", "verify-full" if value in ("", "true") else "prefer")
+        elif name in _PARAMETERS:
+            parameters[_PARAMETERS[name]] = value
+        else:
+            known = ", ".join(sorted([*_PARAMETERS, "currentSchema", "ssl", "targetServerType"]))
+            raise ConfigurationError(f"parameter {name!r} of {hide_password(url)!r} is not known; known are {known}")
+    return parameters
