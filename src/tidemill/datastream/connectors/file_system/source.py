@@ -4,26 +4,56 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
+from typing import Any, Final
 
 from tidemill.common.time import Duration
 from tidemill.common.typeinfo import TypeInformation, Types
+from tidemill.datastream.connectors.spark.type_mapping import schema_of
 from tidemill.datastream.sources import FormatSource
 
-__all__ = ["FileSource", "FileSourceBuilder", "StreamFormat"]
+__all__ = [
+    "BulkFormat",
+    "FileEnumeratorProvider",
+    "FileSource",
+    "FileSourceBuilder",
+    "FileSplitAssignerProvider",
+    "StreamFormat",
+]
 
 
 @dataclass(frozen=True)
 class StreamFormat:
-    """How the records of a file are told apart: a Spark format with its options."""
+    """How the records of a file are told apart: a Spark format with its options and, where it needs one, a schema."""
 
     format: str
     options: tuple[tuple[str, str], ...] = ()
     type_info: TypeInformation | None = None
+    schema: str | None = None
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
         """One record per line, without the line end."""
         return StreamFormat("text", text_options(charset_name), Types.STRING())
+
+    @staticmethod
+    def json_lines_format(row_type: Any) -> StreamFormat:
+        """Beyond Flink: one JSON object per line, as a row.
+
+        ``row_type`` is ``Types.ROW_NAMED(...)``, Spark's DDL or a ``StructType``. A line that does not fit it is an
+        error that shows the line; a field that is missing is None.
+
+        >>> StreamFormat.json_lines_format("id LONG, name STRING").schema
+        '`id` BIGINT, `name` STRING'
+        """
+        return StreamFormat("json", tuple(STRICT.items()), schema=schema_of(row_type).ddl())
+
+
+class BulkFormat(StreamFormat):
+    """A format that is read many records at a time, such as Parquet."""
+
+
+#: A record that does not fit the schema is an error. Left to itself, Spark makes nulls of what it cannot read.
+STRICT: Final = {"mode": "FAILFAST"}
 
 
 def text_options(charset_name: str) -> tuple[tuple[str, str], ...]:
@@ -33,7 +63,7 @@ def text_options(charset_name: str) -> tuple[tuple[str, str], ...]:
 
 
 class FileSource(FormatSource):
-    """Reads files through Spark; made by :meth:`for_record_stream_format`.
+    """Reads files through Spark; made by :meth:`for_record_stream_format` or :meth:`for_bulk_file_format`.
 
     >>> source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in").build()
     >>> source.format, source.path, source.bounded
@@ -46,6 +76,34 @@ class FileSource(FormatSource):
         if not paths:
             raise ValueError("a file source needs at least one path")
         return FileSourceBuilder(stream_format, paths)
+
+    @staticmethod
+    def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
+        """Start building a source of files that are read many records at a time."""
+        return FileSource.for_record_stream_format(bulk_format, *paths)
+
+
+class FileEnumeratorProvider:
+    """How files are found. Spark does it: hidden ones, of names that begin with ``.`` or ``_``, are left out."""
+
+    @staticmethod
+    def default_splittable_file_enumerator() -> FileEnumeratorProvider:
+        """Large files are read in pieces, where their format allows it."""
+        return FileEnumeratorProvider()
+
+    @staticmethod
+    def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
+        """As above: Spark knows which files it cannot split."""
+        return FileEnumeratorProvider()
+
+
+class FileSplitAssignerProvider:
+    """Who reads which file. Spark's scheduler decides."""
+
+    @staticmethod
+    def locality_aware_split_assigner() -> FileSplitAssignerProvider:
+        """Whoever is near the file, if somebody is."""
+        return FileSplitAssignerProvider()
 
 
 class FileSourceBuilder:
@@ -68,6 +126,14 @@ class FileSourceBuilder:
         self._bounded = True
         return self
 
+    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
+        """Accepted: Spark finds the files."""
+        return self
+
+    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
+        """Accepted: Spark deals them out."""
+        return self
+
     def build(self) -> FileSource:
         """The source."""
         if not self._bounded and len(self._paths) > 1:
@@ -76,6 +142,7 @@ class FileSourceBuilder:
             format=self._format.format,
             path=self._paths[0],
             options=dict(self._format.options),
+            schema=self._format.schema,
             type_info=self._format.type_info,
             bounded=self._bounded,
             more_paths=self._paths[1:],

@@ -1,4 +1,4 @@
-"""Which directory and which file a record goes to: buckets, file names, rolling."""
+"""Which directory a record goes to, and how the files in it are called."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-__all__ = ["BucketAssigner", "DefaultRollingPolicy", "OnCheckpointRollingPolicy", "OutputFileConfig", "RollingPolicy"]
+__all__ = ["BucketAssigner", "OutputFileConfig"]
 
 #: Letters of Java's date patterns that make sense in a directory name, with Python's equivalent.
 _JAVA_DATE: Final = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
@@ -135,35 +135,3 @@ class OutputFileConfig:
         def build(self) -> OutputFileConfig:
             """The configuration."""
             return OutputFileConfig(self._prefix, self._suffix)
-
-
-@dataclass(frozen=True)
-class RollingPolicy:
-    """When a file ends and the next begins. A file always ends with its epoch; ``part_size`` may end it earlier."""
-
-    part_size: int | None = None
-
-    @staticmethod
-    def default_rolling_policy(
-        part_size: int = 1024 * 1024 * 128, rollover_interval: int = 60 * 1000, inactivity_interval: int = 60 * 1000
-    ) -> DefaultRollingPolicy:
-        """End a file when it is larger than ``part_size`` bytes.
-
-        The intervals bound how long a file stays open, which an epoch does already: they change nothing.
-        """
-        if min(part_size, rollover_interval, inactivity_interval) <= 0:
-            raise ValueError("the size and the intervals of a rolling policy must be positive")
-        return DefaultRollingPolicy(part_size)
-
-    @staticmethod
-    def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:
-        """One file per subtask, bucket and epoch."""
-        return OnCheckpointRollingPolicy()
-
-
-class DefaultRollingPolicy(RollingPolicy):
-    """By size, and with each epoch."""
-
-
-class OnCheckpointRollingPolicy(RollingPolicy):
-    """With each epoch only."""

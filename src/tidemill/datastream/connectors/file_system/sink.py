@@ -1,0 +1,264 @@
+"""Files as an exactly-once sink: a reader sees only what is committed.
+
+1. A writer writes the records of an epoch to hidden files in the directory they will appear in, and makes them durable
+   at the barrier (``file_parts``).
+2. The committable names the hidden and the final file, relative to the sink's directory.
+3. After the manifest is durable the committer renames. A rename is atomic; a file that is gone under its hidden name
+   was committed before.
+
+A part that goes on over epochs stays hidden, as segments; its committables rename a segment from one hidden name to
+another that leftovers of attempts do not have.
+
+A final name is ``<prefix>-<id>-<subtask>-<epoch>[-<n>]<suffix>``: ``id`` is different for any other sink and any other
+start of the job, so that nothing that is there is ever overwritten.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import unquote, urlsplit
+
+from tidemill.common.serialization import BulkWriterFactory, Encoder
+from tidemill.common.typeinfo import TypeInformation, Types
+from tidemill.datastream.connectors.file_system.buckets import BucketAssigner, OutputFileConfig
+from tidemill.datastream.connectors.file_system.formats import BulkFileFormat, FileFormat, RowFileFormat
+from tidemill.datastream.connectors.file_system.parts import IN_PROGRESS, FileCommittable, sync_directory
+from tidemill.datastream.connectors.file_system.rolling import FileCompactStrategy, RollingPolicy
+from tidemill.datastream.connectors.file_system.writer import FileSettings, FileWriter, sink_id
+from tidemill.datastream.sinks import (
+    Committed,
+    Committer,
+    CommitterContext,
+    Sink,
+    StatefulSinkWriter,
+    SupportsWriterState,
+)
+from tidemill.errors import CheckpointError, GraphError
+
+__all__ = ["FileCompactor", "FileSink", "RollingFileSink", "StreamingFileSink"]
+
+
+class FileSink(Sink):
+    """Writes records to files in a local or mounted directory; made by :meth:`for_row_format` or
+    :meth:`for_bulk_format`.
+
+    >>> sink = (
+    ...     FileSink.for_row_format("/tmp/out", Encoder.simple_string_encoder())
+    ...     .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+    ...     .with_output_file_config(OutputFileConfig.builder().with_part_suffix(".txt").build())
+    ...     .build()
+    ... )
+    >>> sink.guarantee
+    'exactly-once'
+    """
+
+    guarantee = "exactly-once"
+
+    def __init__(self, settings: FileSettings) -> None:
+        self.settings = settings
+
+    @staticmethod
+    def for_row_format(base_path: str, encoder: Encoder[Any]) -> FileSink.RowFormatBuilder:
+        """Start building a sink that writes record after record."""
+        return FileSink.RowFormatBuilder(base_path, encoder)
+
+    @staticmethod
+    def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory[Any]) -> FileSink.BulkFormatBuilder:
+        """Start building a sink for a format whose files have to be finished, such as Parquet.
+
+        >>> from tidemill.datastream.formats.parquet import ParquetBulkWriters
+        >>> rows = ParquetBulkWriters.for_row_type(Types.ROW_NAMED(["id", "n"], [Types.STRING(), Types.LONG()]))
+        >>> FileSink.for_bulk_format("/tmp/out", rows).build().guarantee
+        'exactly-once'
+        """
+        return FileSink.BulkFormatBuilder(base_path, writer_factory)
+
+    def create_writer(self, subtask: int, parallelism: int) -> StatefulSinkWriter:
+        """A writer of hidden files."""
+        return FileWriter(self.settings)
+
+    def create_committer(self) -> Committer:
+        """A committer that renames them."""
+        return _FileCommitter(self.settings)
+
+    class BaseBuilder:
+        """Collects the settings; by default one bucket per hour, as in Flink, and a file per epoch."""
+
+        def __init__(self, base_path: str) -> None:
+            self._base_path = local_path(base_path)
+            self._assigner = BucketAssigner.date_time_bucket_assigner()
+            self._files = OutputFileConfig()
+            self._policy: RollingPolicy = RollingPolicy.on_checkpoint_rolling_policy()
+
+        def with_bucket_check_interval(self, interval: int) -> Self:
+            """Accepted: a part is finished when it is due, not when somebody looks."""
+            return self
+
+        def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
+            """Which directory a record goes to."""
+            self._assigner = bucket_assigner
+            return self
+
+        def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
+            """How files are called."""
+            self._files = output_file_config
+            return self
+
+        def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
+            """When a file is finished."""
+            if not isinstance(rolling_policy, RollingPolicy):
+                raise TypeError(f"a RollingPolicy is needed, not {type(rolling_policy).__name__}")
+            self._policy = rolling_policy
+            return self
+
+        def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
+            """Make one file of the small ones of several epochs, before readers see them."""
+            if not isinstance(compactor, FileCompactor):
+                raise TypeError(f"a FileCompactor is needed, not {type(compactor).__name__}")
+            return self.with_rolling_policy(strategy)
+
+        def disable_compact(self) -> Self:
+            """A file per epoch again."""
+            return self.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
+
+        def build(self) -> FileSink:
+            """The sink."""
+            file_format = self._format()
+            if self._policy.spans_epochs and not file_format.can_merge:
+                raise GraphError(
+                    "files of this bulk format cannot grow over epochs: use "
+                    "RollingPolicy.on_checkpoint_rolling_policy(), or a MergingBulkWriterFactory"
+                )
+            kind = RollingFileSink if self._policy.spans_epochs else FileSink
+            return kind(FileSettings(self._base_path, file_format, self._assigner, self._files, self._policy))
+
+        def _format(self) -> FileFormat:
+            raise NotImplementedError
+
+    class RowFormatBuilder(BaseBuilder):
+        """For formats that are written record after record."""
+
+        def __init__(self, base_path: str, encoder: Encoder[Any]) -> None:
+            super().__init__(base_path)
+            if not isinstance(encoder, Encoder):
+                raise TypeError(f"an Encoder is needed, not {type(encoder).__name__}")
+            self._encoder = encoder
+            self._compression: str | None = None
+
+        def with_compression(self, codec: str) -> Self:
+            """Beyond Flink: compress files, with ``gzip``, ``bz2``, ``zstd`` or ``lz4``; their names end accordingly.
+
+            >>> builder = FileSink.for_row_format("/tmp/out", Encoder.simple_string_encoder())
+            >>> builder.with_compression("gzip").build().settings.suffix
+            '.gz'
+            """
+            self._compression = codec
+            self._format()
+            return self
+
+        def _format(self) -> FileFormat:
+            return RowFileFormat(self._encoder, self._compression)
+
+    class BulkFormatBuilder(BaseBuilder):
+        """For formats whose files have to be finished."""
+
+        def __init__(self, base_path: str, writer_factory: BulkWriterFactory[Any]) -> None:
+            super().__init__(base_path)
+            if not isinstance(writer_factory, BulkWriterFactory):
+                raise TypeError(f"a BulkWriterFactory is needed, not {type(writer_factory).__name__}")
+            self._factory = writer_factory
+
+        def _format(self) -> FileFormat:
+            return BulkFileFormat(self._factory)
+
+
+class RollingFileSink(FileSink, SupportsWriterState):
+    """A file sink whose parts go on over epochs: the open ones are the writers' state."""
+
+    def restore_writer(self, subtask: int, parallelism: int, recovered_state: Sequence[str]) -> StatefulSinkWriter:
+        """A writer that goes on with open parts."""
+        return FileWriter(self.settings, recovered_state)
+
+    def get_writer_state_type(self) -> TypeInformation:
+        """A part is a text of JSON."""
+        return Types.STRING()
+
+
+#: Flink 1.x's name.
+StreamingFileSink = FileSink
+
+
+class FileCompactor:
+    """How small files are made one. Each format of ours knows how; this says only that it shall."""
+
+    @staticmethod
+    def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
+        """Put files behind each other; ``file_delimiter`` between them is refused, as encoders write their own."""
+        if file_delimiter:
+            raise GraphError("nothing is put between the files that are made one: let the encoder write it")
+        return FileCompactor()
+
+    @staticmethod
+    def identical_file_compactor() -> FileCompactor:
+        """As :meth:`concat_file_compactor`; a single file stays as it is."""
+        return FileCompactor()
+
+
+def local_path(path: str) -> str:
+    """A path or ``file:`` URI as an absolute path, so that driver and workers mean the same directory."""
+    parts = urlsplit(path)
+    if parts.scheme == "file":
+        return str(Path(unquote(parts.path)).absolute())
+    if len(parts.scheme) > 1:  # one letter is a drive
+        raise GraphError(
+            f"FileSink writes to local or mounted directories, not to {parts.scheme}: {path!r}. "
+            "Mount the storage, or write through Spark: SparkSink."
+        )
+    return str(Path(path).absolute())
+
+
+class _FileCommitter(Committer):
+    def __init__(self, settings: FileSettings) -> None:
+        self._base = Path(settings.base_path)
+        self._prefix = settings.file_config.part_prefix
+        self._id: str | None = None
+
+    def open(self, context: CommitterContext) -> None:
+        self._id = sink_id(context.job_id, context.operator_uid)
+        if self._base.exists() and not self._base.is_dir():
+            raise GraphError(f"a file sink writes into a directory, but {self._base} is a file")
+
+    def commit(self, committed: Sequence[Committed]) -> None:
+        touched = set()
+        for part in sorted(committed, key=lambda one: (one.epoch, one.subtask)):
+            for data in part.committables:
+                file = FileCommittable.from_bytes(data)
+                hidden, final = self._base / file.hidden, self._base / file.final
+                try:
+                    hidden.replace(final)
+                    touched.add(final.parent)
+                except FileNotFoundError:
+                    # A file that is gone after a restart was committed before, and has been taken away since.
+                    if not final.exists() and not part.again:
+                        raise CheckpointError(
+                            f"epoch {part.epoch} is committed, but its output file is gone: neither {hidden} nor "
+                            f"{final} exists. Was the output directory cleaned while the job was running?"
+                        ) from None
+        for directory in touched:
+            sync_directory(directory)
+        # Only now: what the segments hold is in a file whose name is durable.
+        for part in committed:
+            for data in part.committables:
+                for segment in FileCommittable.from_bytes(data).drop:
+                    (self._base / segment).unlink(missing_ok=True)
+
+    def discard(self, names_in_use: Sequence[bytes], lineage: str) -> None:
+        if self._id is None or not self._base.is_dir():
+            return  # without knowing the job, another job's files could be hit
+        keep = {self._base / FileCommittable.from_bytes(name).hidden for name in names_in_use}
+        for leftover in self._base.rglob(f".{glob.escape(self._prefix)}-{self._id}*~*~*{IN_PROGRESS}"):
+            if leftover not in keep and leftover.name.split("~")[-2] <= lineage:
+                leftover.unlink(missing_ok=True)

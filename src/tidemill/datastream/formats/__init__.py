@@ -1,0 +1,1 @@
+"""Formats of records, under PyFlink's paths."""

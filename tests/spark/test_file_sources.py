@@ -1,0 +1,149 @@
+"""Files read through Spark: what is written is read again, and what cannot be read is told with file and line."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.jobs import collected, durable, environment, eventually
+from tidemill.common import Duration, Encoder, Row, WatermarkStrategy
+from tidemill.datastream import StreamExecutionEnvironment
+from tidemill.datastream.connectors.file_system.json_lines import json_lines_encoder
+from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, StreamFormat
+from tidemill.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
+from tidemill.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
+from tidemill.errors import TidemillError
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+MOMENT = dt.datetime(2024, 11, 3, 5, 30, 0, 1, tzinfo=dt.UTC)
+ROWS: list[tuple[Any, ...]] = [
+    (1, "plain", Decimal("1.50"), True, dt.date(2024, 2, 29), MOMENT),
+    (2, 'a "quoted", text', Decimal("-0.01"), False, dt.date(1, 1, 1), MOMENT),
+    (3, "", None, None, None, None),
+    (4, None, Decimal("999.99"), True, dt.date(9999, 12, 31), MOMENT),
+    (5, " padded # ", Decimal(0), False, None, None),
+]
+DDL = "id BIGINT, text STRING, price DECIMAL(5,2), flag BOOLEAN, day DATE, at TIMESTAMP"
+CSV = (
+    CsvSchema.builder()
+    .add_number_column("id")
+    .add_string_column("text")
+    .add_column("price", "DECIMAL(5,2)")
+    .add_boolean_column("flag")
+    .add_column("day", "DATE")
+    .add_column("at", "TIMESTAMP")
+    .set_use_header()
+    .set_strict_headers()
+    .build()
+)
+
+
+def read(source: FileSource, env: StreamExecutionEnvironment | None = None) -> list[Any]:
+    stream = (env or environment()).from_source(source, WatermarkStrategy.no_watermarks(), "files")
+    return collected(stream)
+
+
+@pytest.mark.parametrize("name", ["csv", "json", "parquet"])
+def test_what_a_sink_writes_a_source_reads(name: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "out")
+    builders: dict[str, Any] = {
+        "csv": lambda: FileSink.for_bulk_format(path, CsvBulkWriters.for_schema(CSV)),
+        "json": lambda: FileSink.for_row_format(path, json_lines_encoder()).with_compression("gzip"),
+        "parquet": lambda: FileSink.for_bulk_format(path, ParquetBulkWriters.for_row_type(DDL)),
+    }
+    formats: dict[str, Any] = {
+        "csv": CsvReaderFormat.for_schema(CSV),
+        "json": StreamFormat.json_lines_format(DDL),
+        "parquet": ParquetColumnarRowInputFormat(DDL),
+    }
+    env = environment({"execution.target": "local"})
+    rows = env.from_collection([Row(**dict(zip(CSV.struct.names, row, strict=True))) for row in ROWS])
+    rows.sink_to(builders[name]().with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build())
+    env.execute("write")
+    found = read(FileSource.for_record_stream_format(formats[name], path).build())
+    assert sorted((tuple(row) for row in found), key=lambda row: row[0]) == ROWS
+
+
+def test_several_paths_are_all_read(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / name).write_text(f"{name}1\n{name}2\n")
+    paths = [str(tmp_path / name) for name in "abc"]
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), *paths).build()
+    assert sorted(read(source)) == ["a1", "a2", "b1", "b2", "c1", "c2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("csv", "id,text,price,flag,day,at\nx,a,1,true,,\n", "x"),
+        ("csv", "nr,text,price,flag,day,at\n1,a,1,true,,\n", "nr"),
+        ("json", '{"id": "x"}\n', "x"),
+        ("json", '{"id": 1\n', "Malformed records"),
+        ("parquet", "not parquet at all", "bad.parquet"),
+    ],
+    ids=["csv value", "csv header", "json value", "json torn", "parquet"],
+)
+def test_what_cannot_be_read_is_shown(name: str, content: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / f"bad.{name}").write_text(content)
+    formats: dict[str, Any] = {
+        "csv": CsvReaderFormat.for_schema(CSV),
+        "json": StreamFormat.json_lines_format("id LONG"),
+        "parquet": ParquetColumnarRowInputFormat("id LONG"),
+    }
+    with pytest.raises(TidemillError) as raised:
+        read(FileSource.for_record_stream_format(formats[name], str(tmp_path)).build())
+    assert f"bad.{name}" in str(raised.value)
+    assert told in str(raised.value)
+
+
+def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TidemillError, match="nowhere"):
+        read(FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(tmp_path / "nowhere")).build())
+
+
+def watched(folder: Path) -> FileSource:
+    lines = StreamFormat.text_line_format()
+    return FileSource.for_record_stream_format(lines, str(folder)).monitor_continuously(Duration.of_millis(100)).build()
+
+
+def test_a_watched_directory(tmp_path: Path) -> None:
+    """New files are read once: also if they change, are touched or are gone later, and over a restart."""
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+
+    def lines() -> list[str]:
+        return sorted(line for path in out.glob("[!.]*") for line in path.read_text().splitlines())
+
+    def start() -> Any:
+        env = environment(durable(tmp_path / "checkpoints"))
+        stream = env.from_source(watched(source), WatermarkStrategy.no_watermarks(), "watched").uid("watched")
+        builder = FileSink.for_row_format(str(out), Encoder.simple_string_encoder())
+        stream.sink_to(builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()).uid("out")
+        return env.execute_async("watched")
+
+    def add(name: str) -> None:
+        hidden = source / f".{name}"
+        hidden.write_text(f"{name}\n")
+        hidden.rename(source / name)
+
+    add("first")
+    client = start()
+    eventually(lambda: lines() == ["first"])
+    with (source / "first").open("a") as file:
+        file.write("more\n")
+    os.utime(source / "first")
+    add("second")
+    eventually(lambda: lines() == ["first", "second"])
+    client.cancel().result(30)
+    (source / "first").unlink()
+    add("third")
+    client = start()
+    eventually(lambda: lines() == ["first", "second", "third"])
+    client.cancel().result(30)
+    assert lines() == ["first", "second", "third"]
