@@ -1,0 +1,99 @@
+"""Who may ask the servers of this process: addresses and ports to listen on, names they answer to, tokens."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import re
+import secrets
+import stat
+from pathlib import Path
+
+from tidemill.errors import ConfigurationError
+
+__all__ = ["host_of", "is_loopback", "ports_of", "read_token", "same_secret"]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine is reached by a name or address.
+
+    >>> [is_loopback(host) for host in ("127.0.0.2", "::1", "localhost", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def host_of(header: str) -> str:
+    """The name or address in a ``Host`` header, without the port.
+
+    >>> host_of("localhost:8081"), host_of("[::1]:8081"), host_of("example.org")
+    ('localhost', '::1', 'example.org')
+    """
+    name = header.rpartition(":")[0] if re.search(r":\d+$", header) else header
+    return name.strip("[]").lower()
+
+
+def ports_of(text: str, key: str) -> list[int]:
+    """The ports that an option names, in turn.
+
+    >>> ports_of("9249", "rest.bind-port"), ports_of("9250-9252", "rest.bind-port")
+    ([9249], [9250, 9251, 9252])
+    """
+    first, _, last = text.strip().partition("-")
+    try:
+        ports = list(range(int(first), int(last or first) + 1))
+    except ValueError:
+        ports = []
+    if not ports or ports[0] < 0 or ports[-1] > 65535:
+        raise ConfigurationError(
+            f"Invalid value {text!r} for configuration key '{key}': it must be a port, or a range of ports such as "
+            "'9250-9260'."
+        )
+    return ports
+
+
+def same_secret(given: str, expected: str) -> bool:
+    """Whether two secrets are the same; takes as long for any wrong one."""
+    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
+
+
+def read_token(where: str | None, key: str) -> str | None:
+    """The token that an option names: ``env:NAME`` or ``file:PATH``; such a file is made if it is not there.
+
+    A file must be its owner's alone, and is made so, with 256 random bits. A token in the option itself is refused: it
+    would be seen where configurations are. Raises :class:`ConfigurationError`.
+    """
+    if where is None:
+        return None
+    kind, _, name = where.partition(":")
+    if kind == "env" and name:
+        return os.environ.get(name) or _not_found(key, f"there is no environment variable {name}")
+    if kind != "file" or not name:
+        raise ConfigurationError(f"{key} must say where the token is: 'env:NAME' or 'file:PATH'")
+    try:
+        return _from_file(Path(name), key)
+    except OSError as error:
+        return _not_found(key, str(error))
+
+
+def _from_file(path: Path, key: str) -> str:
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise ConfigurationError(
+                f"{key}: {path} can be read by others; 'chmod 600 {path}' makes it yours alone"
+            ) from None
+        return path.read_text(encoding="utf-8").strip() or _not_found(key, f"{path} is empty")
+    token = secrets.token_hex(32)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(f"{token}\n")
+    return token
+
+
+def _not_found(key: str, reason: str) -> str:
+    raise ConfigurationError(f"{key} cannot be found: {reason}")
