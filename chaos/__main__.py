@@ -8,23 +8,27 @@ import sys
 import tempfile
 from pathlib import Path
 
-from chaos.run import KINDS, Plan, Run, lines_of
+from chaos.run import Plan, Run, lines_of
+from chaos.variant import VARIANTS, variant_class
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="chaos", description="A job on a real cluster, and everything that can fail.")
     parser.add_argument("--minutes", type=float, default=20.0, help="how long faults happen")
-    parser.add_argument(
-        "--fault", choices=KINDS, action="append", help="this fault instead; may be given several times"
-    )
+    parser.add_argument("--job", choices=VARIANTS, default="state", help="which job")
+    parser.add_argument("--fault", action="append", help="this fault instead; may be given several times")
     parser.add_argument("--seed", type=int, default=1, help="which faults, and when")
     parser.add_argument("--keep", type=Path, help="a folder for logs, output and checkpoints, which stays")
     arguments = parser.parse_args()
+    variant = variant_class(arguments.job)
+    for fault in arguments.fault or ():
+        if fault not in variant.faults:
+            parser.error(f"no fault of job {arguments.job} is called {fault!r}; there are {', '.join(variant.faults)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("asked to end"))  # so that nothing is left behind
     with tempfile.TemporaryDirectory(prefix="chaos-", ignore_cleanup_errors=True) as temporary:
         folder = (arguments.keep or Path(temporary)).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        plan = Plan(arguments.seed, arguments.minutes, folder, tuple(arguments.fault or ()))
+        plan = Plan(arguments.seed, arguments.minutes, folder, tuple(arguments.fault or ()), variant)
         verdict = Run(plan, lambda line: print(line, flush=True)).run()
         print("\n".join(lines_of(verdict, plan)))
     return 0 if verdict.good else 1

@@ -17,9 +17,9 @@ _ROOT = Path(__file__).parents[1]
 
 
 class Driver:
-    """One process that runs ``chaos.job``."""
+    """One process that runs the job's module."""
 
-    def __init__(self, folder: Path, control: Control, number: int) -> None:
+    def __init__(self, module: str, folder: Path, control: Control, number: int) -> None:
         self.number = number
         self.log = folder / f"driver-{number}.log"
         environment = {
@@ -31,7 +31,7 @@ class Driver:
         }
         with self.log.open("wb") as output:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "chaos.job", str(folder)],
+                [sys.executable, "-m", module, str(folder)],
                 cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,

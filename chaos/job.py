@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -69,7 +70,13 @@ def build(env: StreamExecutionEnvironment, folder: Path) -> None:
         stream.sink_to(sink).uid(f"{name}-sink")
 
 
-def main() -> None:
+def run_job(
+    build: Callable[[StreamExecutionEnvironment, Path], None], done: Callable[[], bool] = lambda: False
+) -> None:
+    """Run a job as a driver does, in the folder that the command line names, and rescale it when the run wishes.
+
+    A job that has no end of its own is cancelled when it is ``done``.
+    """
     folder, control = Path(sys.argv[1]), Control(Path(os.environ[VARIABLE]))
     configuration = Configuration()
     for key, value in settings(folder).items():
@@ -84,9 +91,12 @@ def main() -> None:
         if number > seen:
             seen = number
             client.rescale(parallelism)
+        if done():
+            client.cancel().result()
+            return
         time.sleep(0.2)
     result.result()
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(run_main(lambda: run_job(build)))

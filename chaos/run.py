@@ -15,23 +15,12 @@ from chaos.control import Control
 from chaos.disk import damage_garbage, filled, small_disk
 from chaos.drivers import Driver
 from chaos.job import JOB_ID
-from chaos.verdict import differences
+from chaos.variant import StateVariant, Variant
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.storage import LocalStorage
 from tidemill.common import ExitCode
 from tidemill.errors import CheckpointError
 
-#: What can happen, and how often in so many faults: what costs the job its driver less often than the rest.
-KINDS: Final = {
-    "kill_worker": 3,
-    "kill_executor": 2,
-    "damage_garbage": 3,
-    "rescale": 3,
-    "slow_storage": 2,
-    "fill_disk": 2,
-    "kill_driver": 2,
-    "stop_driver": 1,
-}
 #: Records that come per second.
 _RATE: Final = 150
 #: How far the input is ahead of what is committed, at most: a run on a slow machine still comes to its end.
@@ -50,6 +39,7 @@ class Plan:
     minutes: float
     folder: Path
     faults: tuple[str, ...] = ()
+    variant: type[Variant] = StateVariant
 
 
 @dataclass
@@ -74,6 +64,7 @@ class Run:
     def __init__(self, plan: Plan, tell: Callable[[str], None]) -> None:
         # configuration
         self._plan = plan
+        self._variant = plan.variant(plan.folder)
         self._dice = random.Random(plan.seed)
         self._tell = tell
         self._checkpoints = plan.folder / "checkpoints"
@@ -91,19 +82,20 @@ class Run:
 
     def run(self) -> Verdict:
         """Run to the end, whatever happens; afterwards no process of it is left."""
-        with small_disk(self._checkpoints) as mounted, contextlib.ExitStack() as ending:
+        with small_disk(self._checkpoints) as mounted, self._variant.running(), contextlib.ExitStack() as ending:
             ending.callback(self._end_all)
             self._start()
             self._wait_for_epoch(_LAST_WAIT)
             for kind in self._drawn(disk=mounted):
-                done = getattr(self, f"_{kind}")()
+                own = getattr(self, f"_{kind}", None)
+                done = self._variant.own_fault(kind, self._dice) if own is None else own()
                 if done is not None:
                     self._faults[kind.replace("_", " ")] += 1
                     self._say(f"fault {self._faults.total()}: {done}")
                 self._wait_for_epoch(_PATIENCE)
                 self._pass_time(self._dice.random() * 2)
             records = self._finish()
-            self._problems += differences(self._plan.folder, records)
+            self._problems += self._variant.differences(records)
             return Verdict(
                 self._faults,
                 self._problems,
@@ -119,7 +111,9 @@ class Run:
         if self._plan.faults:
             yield from self._plan.faults
             return
-        kinds = [kind for kind, often in KINDS.items() for _ in range(often) if disk or kind != "fill_disk"]
+        kinds = [
+            kind for kind, often in self._variant.faults.items() for _ in range(often) if disk or kind != "fill_disk"
+        ]
         while time.monotonic() - self._started < 60 * self._plan.minutes:
             yield self._dice.choice(kinds)
 
@@ -192,7 +186,8 @@ class Run:
         return self._drivers[-1]
 
     def _start(self) -> None:
-        self._drivers.append(Driver(self._plan.folder, self._control, len(self._drivers) + 1))
+        number = len(self._drivers) + 1
+        self._drivers.append(Driver(self._variant.module, self._plan.folder, self._control, number))
 
     def _pass_time(self, seconds: float) -> None:
         """Let time pass: input comes, and a driver that has ended by itself is started again."""
@@ -227,7 +222,7 @@ class Run:
             if head is not None:
                 if head.epoch < self._epoch:
                     self._problems.append(f"epoch {self._epoch} was committed, and now the last one is {head.epoch}")
-                self._epoch, self._read = head.epoch, int(head.sources.get("numbers", 0))
+                self._epoch, self._read = head.epoch, self._variant.position(head.sources)
         return self._epoch
 
     def _finish(self) -> int:

@@ -26,14 +26,14 @@ def differences(folder: Path, count: int) -> Iterator[str]:
                 else:
                     output[name].update(path.read_text().splitlines())
     for name in ("accounts", "windows", "sessions"):
-        yield from _compare(name, truth.output[name], output[name])
+        yield from compare(name, truth.output[name], output[name])
 
     state = state_processor.read(folder / "checkpoints" / JOB_ID)
     counts = Counter({f"{entry.key} {entry.value}": 1 for entry in state.entries("accounts", "count")})
-    yield from _compare("state count", Counter({f"{key} {value}": 1 for key, value in truth.counts.items()}), counts)
+    yield from compare("state count", Counter({f"{key} {value}": 1 for key, value in truth.counts.items()}), counts)
     digits = Counter(f"{entry.key} {entry.map_key} {entry.value}" for entry in state.entries("accounts", "digits"))
     expected = Counter(f"{key} {digit} {value}" for (key, digit), value in truth.digits.items())
-    yield from _compare("state digits", expected, digits)
+    yield from compare("state digits", expected, digits)
     waiting = [entry for entry in state.entries("accounts", "waiting") if entry.value]
     if waiting:
         yield f"state waiting: {len(waiting)} keys still wait, after the end of time"
@@ -41,12 +41,13 @@ def differences(folder: Path, count: int) -> Iterator[str]:
         yield f"{state.timers('accounts').num_rows} timers are left, after the end of time"
 
     held = Counter(map(str, state.operator_state("buffer", "held").column("value").to_pylist()))
-    yield from _compare("buffered", Counter(map(str, range(count))), output["buffered"] + held)
+    yield from compare("buffered", Counter(map(str, range(count))), output["buffered"] + held)
     if not 0 < held.total() <= 4 * HELD_BACK:
         yield f"operator state: {held.total()} records are held back"
 
 
-def _compare(what: str, expected: Counter[str], found: Counter[str]) -> Iterator[str]:
+def compare(what: str, expected: Counter[str], found: Counter[str]) -> Iterator[str]:
+    """What is missing and what is too many, if anything is."""
     lost, extra = expected - found, found - expected
     if lost or extra:
         yield (

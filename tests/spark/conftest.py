@@ -11,7 +11,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from tests.spark.recovery import Result, Run
+from tests.spark.recovery import WITHOUT_SPARK, Result, Run
 
 HERE = Path(__file__).parent
 SECONDS_TO_STOP = 30
@@ -52,8 +52,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    """What the bounded keyed job leaves when nothing goes wrong; every run with faults is compared with it."""
-    return Run(tmp_path_factory.mktemp("expected")).finish()
+    """What the bounded keyed job leaves when nothing goes wrong; every run with faults is compared with it.
+
+    It is run without Spark, so that each comparison also says that Spark changes nothing.
+    """
+    return Run(tmp_path_factory.mktemp("expected"), options=WITHOUT_SPARK).finish()
 
 
 def stop_jvm() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tests.java import QUICK_JAVA
 from tests.spark.committed import State, committed_head, committed_state, job_directory
@@ -22,11 +23,15 @@ CLUSTER = {
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "100ms",
 }
+#: The same program in one Python process: what it leaves is the same to the byte.
+WITHOUT_SPARK = {"execution.target": "local"}
+#: What of a file's name says which job, sink and driver it is from.
+_OF_A_DRIVER: Final = re.compile(r"\bpart-[0-9a-f]+-")
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a job left: the files of its sinks by name, and its committed state."""
+    """What a job left: the files of its sinks (see :func:`visible`), and its committed state."""
 
     files: dict[str, str]
     state: State
@@ -78,8 +83,14 @@ class Run:
     def result(self) -> Result:
         """What the job has left."""
         output = self.folder / "output"
-        found = [path for path in output.rglob("*") if path.is_file()]
-        left = [path.name for path in found if path.name.startswith(".")]
+        left = [path.name for path in output.rglob(".*") if path.is_file()]
         assert not left, f"files of attempts that never counted are left: {left}"
-        files = {str(path.relative_to(output)): path.read_text() for path in sorted(found)}
-        return Result(files, committed_state(self.directory), committed_head(self.directory).sources)
+        return Result(visible(output), committed_state(self.directory), committed_head(self.directory).sources)
+
+
+def visible(output: Path) -> dict[str, str]:
+    """The files that a reader sees, by bucket, subtask and epoch; which driver wrote a file is left out of its name."""
+    found = [path for path in output.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    files = {_OF_A_DRIVER.sub("part-", str(path.relative_to(output))): path.read_text() for path in found}
+    assert len(files) == len(found), "a subtask's results of an epoch are there twice"
+    return files

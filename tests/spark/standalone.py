@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -23,15 +23,15 @@ SETTINGS = {
 
 
 @contextmanager
-def standalone_cluster(folder: Path) -> Iterator[str]:
-    """A Spark master with two workers on two addresses of this machine: to Spark they are two hosts."""
+def standalone_cluster(folder: Path, hosts: Sequence[str] = ("127.0.0.2", "127.0.0.3")) -> Iterator[str]:
+    """A Spark master with workers on several addresses of this machine: to Spark they are so many hosts."""
     home = Path(pyspark.__file__).parent
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     url = f"spark://127.0.0.1:{port}"
     commands = [["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
-    for host in ("127.0.0.2", "127.0.0.3"):
+    for host in hosts:
         size = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(folder / f"work-{host}")]
         commands.append(["worker.Worker", "--host", host, *size, url])
     environment = child_environment()

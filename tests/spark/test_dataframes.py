@@ -16,8 +16,8 @@ from pyspark.sql.types import StructType
 from tests.spark.jobs import durable, environment, eventually
 from tests.unit.datastream.connectors.test_spark_types import atoms, schemas
 from tidemill.common import Row, Types
-from tidemill.datastream.connectors.spark.type_mapping import schema_of
 from tidemill.datastream.connectors.spark.schema_types import StructOf
+from tidemill.datastream.connectors.spark.type_mapping import schema_of
 from tidemill.errors import GraphError, TypeMismatchError
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -115,6 +115,13 @@ def test_an_unbounded_stream_is_a_streaming_dataframe(spark: SparkSession, tmp_p
     finally:
         query.stop()
         client.cancel().result(30)
+
+
+@pytest.mark.parametrize("value", ["INTERVAL '1' DAY", "INTERVAL '1' YEAR", "parse_json('{}')"])
+def test_columns_that_no_record_can_hold_are_refused_by_name(spark: SparkSession, value: str) -> None:
+    frame = spark.sql(f"SELECT 1 AS id, {value} AS odd")
+    with pytest.raises(GraphError, match=r"column 'odd'.*Cast the column"):
+        environment().from_dataframe(frame).execute_and_collect()
 
 
 def test_a_stream_of_unknown_type_needs_a_schema() -> None:

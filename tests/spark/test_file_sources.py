@@ -13,8 +13,8 @@ import pytest
 from tests.spark.jobs import collected, durable, environment, eventually
 from tidemill.common import Duration, Encoder, Row, WatermarkStrategy
 from tidemill.datastream import StreamExecutionEnvironment
-from tidemill.datastream.connectors.file_system.json_lines import json_lines_encoder
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, StreamFormat
+from tidemill.datastream.connectors.file_system.json_lines import json_lines_encoder
 from tidemill.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
 from tidemill.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
 from tidemill.errors import TidemillError
@@ -100,6 +100,19 @@ def test_what_cannot_be_read_is_shown(name: str, content: str, told: str, tmp_pa
         read(FileSource.for_record_stream_format(formats[name], str(tmp_path)).build())
     assert f"bad.{name}" in str(raised.value)
     assert told in str(raised.value)
+
+
+@pytest.mark.parametrize("charset", ["UTF-8", "ISO-8859-1", "US-ASCII"])
+def test_text_is_read_in_its_character_set(charset: str, tmp_path: Path) -> None:
+    text = "plain" if charset == "US-ASCII" else "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n"
+    (tmp_path / "lines.txt").write_bytes(f"{text}\n\n{text} again\n".encode(charset))
+    lines = FileSource.for_record_stream_format(StreamFormat.text_line_format(charset), tmp_path / "lines.txt")
+    assert sorted(read(lines.build())) == ["", text, f"{text} again"]
+
+
+def test_what_is_no_text_is_marked_as_in_flink(tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_bytes(b"a\xffb\n")
+    assert collected(environment().read_text_file(str(tmp_path))) == ["a\ufffdb"]
 
 
 def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:

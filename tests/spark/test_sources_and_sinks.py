@@ -384,7 +384,7 @@ def test_two_drivers_that_start_together_materialise_one_input(spark: SparkSessi
     found: list[Path] = []
 
     def start() -> None:
-        found.append(materialise(frame, storage, tmp_path, "source"))
+        found.append(materialise(lambda: frame, storage, tmp_path, "source"))
 
     threads = [threading.Thread(target=start) for _ in range(2)]
     for thread in threads:
@@ -394,5 +394,5 @@ def test_two_drivers_that_start_together_materialise_one_input(spark: SparkSessi
     assert len(found) == 2
     assert len(set(found)) == 1
     assert sum(pq.read_metadata(path).num_rows for path in found[0].glob("*.parquet")) == 100
-    assert materialise(frame, storage, tmp_path, "source") == found[0]
+    assert materialise(lambda: frame, storage, tmp_path, "source") == found[0]
     assert [path.name for path in found[0].parent.iterdir() if path.is_dir()] == [found[0].name]

@@ -13,18 +13,15 @@ from tests.spark.committed import committed_counts, committed_head, job_director
 from tests.spark.jobs import eventually
 from tests.spark.processes import fault, run
 from tests.spark.programs.windowed_job import JOB_ID, environment, found, truth
+from tests.spark.recovery import WITHOUT_SPARK
 
 #: For a machine that is busy with other things: a dozen Python workers are started for the first epochs.
 SECONDS = 200.0
 pytestmark = pytest.mark.timeout(600)
 
 
-def arguments(folder: Path, parallelism: int = 2) -> dict[str, Any]:
-    return {
-        "checkpoints": str(folder / "checkpoints"),
-        "output": str(folder / "output"),
-        "options": {"parallelism.default": str(parallelism)},
-    }
+def arguments(folder: Path, **options: str) -> dict[str, Any]:
+    return {"checkpoints": str(folder / "checkpoints"), "output": str(folder / "output"), "options": options}
 
 
 def assert_right(folder: Path) -> None:
@@ -53,11 +50,11 @@ def test_rescaled_while_it_runs_and_started_again_at_another_parallelism(tmp_pat
     assert_right(tmp_path)
 
 
-def test_the_driver_is_killed_between_its_manifest_and_its_sinks(tmp_path: Path) -> None:
-    given = json.dumps(arguments(tmp_path, parallelism=1))
+def test_a_driver_without_spark_is_killed_before_its_sinks_commit_and_one_with_spark_goes_on(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    given = json.dumps(arguments(tmp_path, **{"parallelism.default": "1", **WITHOUT_SPARK}))
     ended = run("windowed_job.py", given, faults=[fault("manifest.after", skip=5)], log=tmp_path / "killed.log")
     assert ended.killed, ended.text[-3000:]
-    given = json.dumps(arguments(tmp_path, parallelism=2))
-    ended = run("windowed_job.py", given, log=tmp_path / "again.log")
-    assert ended.code == 0, ended.text[-3000:]
+    environment(arguments(tmp_path)).execute("started again")
     assert_right(tmp_path)

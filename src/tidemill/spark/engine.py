@@ -21,6 +21,7 @@ from tidemill.spark.exchange import StageBuilder
 from tidemill.spark.failures import translated
 from tidemill.spark.worker import (
     EPOCH_PROPERTY,
+    CommitFunction,
     DropFunction,
     FramesFunction,
     LevelFunction,
@@ -90,8 +91,27 @@ class SparkEngine:
         finally:
             self._context.setLocalProperty(EPOCH_PROPERTY, None)  # type: ignore[arg-type]
 
+    def run_commits(self, tasks: Sequence[tuple[str, int, bytes]]) -> list[bytes]:
+        """Commit in tasks of their own, in the slots of the subtasks that wrote: their committers wait there."""
+        chains = {operator.uid: chain.id for chain in self._bundle.plan.chains for operator in chain.operators}
+        slots = [
+            self._slot(chains[uid], subtask) if chains[uid] in self._homes else subtask % self._slots
+            for uid, subtask, _ in tasks
+        ]
+        self._ever_used.update(slots)
+        # A driver commits again as it starts, in another thread than epochs may run in, and so in another group.
+        of_epochs, self._job_group = self._job_group, self._context.getLocalProperty("spark.jobGroup.id")
+        try:
+            with translated():
+                source = self._stages.scatter([task for _, _, task in tasks])
+                function = CommitFunction(self._broadcast)
+                parts = self._stages.apply(source, len(tasks), 0, ("commit",), lambda targets: function, homes=slots)
+                return self._stages.collect(parts)
+        finally:
+            self._job_group = of_epochs
+
     def interrupt(self) -> None:
-        """Cancel the Spark job of the epoch that runs."""
+        """Cancel the Spark job of the epoch, or of the commits, that runs."""
         if self._job_group is not None:
             self._context.cancelJobGroup(self._job_group)
 

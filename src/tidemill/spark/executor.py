@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -13,6 +14,7 @@ import cloudpickle
 from pyspark.sql import SparkSession
 
 from tidemill import faults
+from tidemill.checkpoint.log import ManifestLog, has_committed
 from tidemill.checkpoint.names import INPUT
 from tidemill.checkpoint.storage import Storage
 from tidemill.common.configuration import Configuration
@@ -25,26 +27,33 @@ from tidemill.config import (
     RestartStrategyOptions,
     StateRecoveryOptions,
 )
+from tidemill.datastream.connectors.kafka.source import KafkaSource
 from tidemill.datastream.execution import JobProgram
-from tidemill.datastream.sources import DataFrameSource, FormatSource, Source
+from tidemill.datastream.sources import ClockOf, Source, SparkSource
 from tidemill.datastream.specs import SourceSpec
 from tidemill.errors import ConfigurationError
 from tidemill.graph.plan import JobPlan
+from tidemill.metrics.reporter import start_reporters
 from tidemill.runtime.checkpointing import Checkpointing, CheckpointSettings
-from tidemill.runtime.coordinator import Coordinator, EpochStats
+from tidemill.runtime.coordinator import Coordinator
+from tidemill.runtime.epoch_stats import EpochStats
 from tidemill.runtime.exception_history import ExceptionHistory
 from tidemill.runtime.job import RunningJob, StopSignal
+from tidemill.runtime.job_metrics import JobMetrics
+from tidemill.runtime.job_outline import JobOutline
 from tidemill.runtime.launch import Launch, let_go, open_storage, prepare, run_split_job, start_over
+from tidemill.runtime.queryable_service import start_queryable_state
 from tidemill.runtime.restarts import restarts_for
 from tidemill.runtime.snapshots import Snapshots
 from tidemill.spark.cluster import check_shared, cores_of
 from tidemill.spark.engine import SparkEngine
+from tidemill.spark.event_time import has_event_time
 from tidemill.spark.frames import frame_of
+from tidemill.spark.kafka import check_source
+from tidemill.spark.locations import positioned
 from tidemill.spark.parquet_input import ParquetSource, materialise
 from tidemill.spark.session import session_for
 from tidemill.spark.streaming import StreamingInput, run_streaming_job
-
-_READ_BY_SPARK = (DataFrameSource, FormatSource)
 
 
 class SparkExecutor:
@@ -62,6 +71,7 @@ class SparkExecutor:
                 undo.callback(session.stop)
             run = self._prepare(program, session, undo)
             undo.callback(run.clean_up)
+            undo.callback(start_reporters(self._configuration, run.metrics.registry).close)
             restarts = restarts_for(RestartStrategies.from_configuration(self._configuration))
             exceptions = ExceptionHistory(self._configuration.get(RestartStrategyOptions.EXCEPTION_HISTORY_SIZE))
             cleanup = undo.pop_all().close
@@ -75,6 +85,8 @@ class SparkExecutor:
             run.checkpointing,
             exceptions,
             run.savepoints,
+            run.metrics,
+            run.outline,
         )
         run.note_epoch = job.note_epoch
         return job.start()
@@ -98,14 +110,18 @@ class SparkExecutor:
         undo.callback(release)
         if directory is not None:
             check_shared(context, directory)
-        elif any(isinstance(source, _READ_BY_SPARK) for source in launch.sources().values()):
+        elif any(isinstance(source, SparkSource) for source in launch.sources().values()):
             raise ConfigurationError(
                 f"a source that Spark reads needs execution.checkpointing.dir on a file system that the driver and all "
                 f"executors share; {self._configuration.get(CheckpointingOptions.DIRECTORY)} is an object store, where "
                 "Spark's own positions and the rows it has read cannot be kept yet"
             )
+        for source in launch.sources().values():
+            if isinstance(source, KafkaSource):
+                check_source(session, source)
         start_over(self._configuration, storage, launch.job_id)
         launch = launch.restoring(storage)
+        undo.callback(start_queryable_state(self._configuration, launch.job_id, directory))
         return _SparkJob(session, launch, storage, directory, parallelism, slots, self._configuration)
 
 
@@ -132,7 +148,9 @@ class _SparkJob:
         self._cores = slots
         self._configuration = configuration
         self.checkpointing = Checkpointing(CheckpointSettings.of(configuration))
-        self.savepoints = launch.savepoints(storage)
+        self.savepoints = launch.savepoints(storage, self.checkpointing)
+        self.metrics = JobMetrics.of(launch.job_id, launch.plan, configuration, self.checkpointing)
+        self.outline = JobOutline(launch.plan, configuration, storage, self.parallelism)
         self._finished = False
         self._lineage: str | None = None
         self._stop: StopSignal | None = None
@@ -151,7 +169,7 @@ class _SparkJob:
         streaming = self._streaming_sources()
         self._launch.bring_input(self._storage)
         launch = self._with_parquet(streaming)
-        inputs = StreamingInput(self._session, launch, streaming) if streaming else None
+        inputs = StreamingInput(self._session, launch, streaming, self._positioned()) if streaming else None
         bundle = launch.bundle(self._storage, inputs.schemas() if inputs else {})
         with ExitStack() as undo:
             engine = SparkEngine(context, bundle, self._cores, inputs.combined_schema() if inputs else None)
@@ -173,15 +191,18 @@ class _SparkJob:
                 on_epoch=self._note,
                 checkpointing=self.checkpointing,
                 start_from=launch.start_from,
+                commit_timeout=launch.commit_timeout(),
+                metrics=self.metrics,
             )
             undo.pop_all()  # from here on the coordinator puts all of it away
         try:
-            if inputs is None:
-                run_split_job(launch, coordinator, self.parallelism, self.savepoints, stop)
-            else:
-                run_streaming_job(
-                    inputs, coordinator, self.parallelism, self.savepoints, self._shared_directory(), stop
-                )
+            with stop.interrupting(coordinator.abandon_commits):
+                if inputs is None:
+                    run_split_job(launch, coordinator, self.parallelism, self.savepoints, stop)
+                else:
+                    run_streaming_job(
+                        inputs, coordinator, self.parallelism, self.savepoints, self._shared_directory(), stop
+                    )
             self._finished = coordinator.head.finished
         finally:
             self._lineage = coordinator.lineage or self._lineage
@@ -193,6 +214,13 @@ class _SparkJob:
             let_go(self._configuration, self._storage, self.job_id, self._lineage)
         if self._finished and self._directory is not None:
             shutil.rmtree(self._directory / INPUT, ignore_errors=True)
+
+    def _positioned(self) -> Collection[str]:
+        """The uids of the streaming sources that Spark has a position for."""
+        head = ManifestLog(self._storage, self.job_id).read_head()
+        start = self._launch.start_from
+        manifest = head if has_committed(head) or start is None else start.state.manifest
+        return positioned(None if manifest is None else manifest.spark)
 
     def _shared_directory(self) -> Path:
         """Where Spark itself keeps files for the job: its query's checkpoint location, and input that was read once."""
@@ -211,7 +239,7 @@ class _SparkJob:
         return {
             chain: source
             for chain, source in self._launch.sources().items()
-            if isinstance(source, _READ_BY_SPARK) and not source.bounded
+            if isinstance(source, SparkSource) and not source.ends
         }
 
     def _with_parquet(self, streaming: dict[int, Source]) -> Launch:
@@ -220,16 +248,28 @@ class _SparkJob:
         chains = list(launch.plan.chains)
         operators = dict(launch.operators)
         for chain, source in launch.sources().items():
-            if chain in streaming or not isinstance(source, _READ_BY_SPARK):
+            if chain in streaming or not isinstance(source, SparkSource):
                 continue
             head = chains[chain].head
-            frame = frame_of(self._session, source, 0)
+            frame = partial(frame_of, self._session, source, 0)
             directory = materialise(frame, self._storage, self._shared_directory(), head.uid)
-            parquet = ParquetSource(str(directory), source.type_info, source.partition_by)
-            spec = SourceSpec(parquet, operators[head.uid].spec.watermarks)
+            strategy = operators[head.uid].spec.watermarks
+            has_time = launch.plan.runtime_mode != "BATCH" and has_event_time(chains[chain], operators)
+            parquet = ParquetSource(
+                str(directory),
+                source.type_info,
+                source.partition_by,
+                source.decoder,
+                has_time=has_time,
+                strategy=strategy,
+            )
+            spec = SourceSpec(parquet, strategy)
             replaced = replace(head, spec=cloudpickle.dumps(spec))
             chains[chain] = replace(
-                chains[chain], operators=(replaced, *chains[chain].operators[1:]), parallelism=self._default
+                chains[chain],
+                operators=(replaced, *chains[chain].operators[1:]),
+                parallelism=self._default,
+                clock_of=ClockOf.PARTITION if has_time else chains[chain].clock_of,
             )
             operators[head.uid] = replace(operators[head.uid], spec=spec)
         plan: JobPlan = replace(launch.plan, chains=tuple(chains))

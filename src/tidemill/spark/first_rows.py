@@ -46,7 +46,8 @@ def _asked(strategy: WatermarkStrategy, records: Batch) -> Beginning:
     output = _Greatest()
     generator.on_event(value, timestamp, output)
     generator.on_periodic_emit(output)
-    return Beginning(timestamp, output.watermark)
+    # A generator may say that time has come to the record's own: the record itself must not be late for it.
+    return Beginning(timestamp, max(MIN_TIME, min(output.watermark, timestamp - 1)))
 
 
 class _Greatest(WatermarkOutput):

@@ -16,8 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from tidemill.datastream.connectors.kafka.source import KafkaSource
+from tidemill.datastream.connectors.spark.type_mapping import schema_of
 from tidemill.datastream.sources import DataFrameSource, FormatSource, Source
 from tidemill.errors import GraphError
+from tidemill.spark.kafka import kafka_frame
 
 #: The column that says which source a row of a combined frame is from.
 SOURCE_COLUMN: Final = "tidemill_source"
@@ -29,9 +32,13 @@ _RECORD_BYTES: Final = 100
 _FILE_FORMATS: Final = frozenset({"text", "csv", "json", "parquet", "orc"})
 
 
-def frame_of(session: SparkSession, source: Source, max_records: int) -> DataFrame:
-    """The DataFrame a source stands for; an unbounded one takes at most about ``max_records`` per batch."""
-    frame = _loaded(session, source, max_records)
+def frame_of(session: SparkSession, source: Source, max_records: int, *, resuming: bool = False) -> DataFrame:
+    """The DataFrame a source stands for; an unbounded one takes at most about ``max_records`` per batch.
+
+    With ``resuming`` Spark has a position for it: where it would begin is of no matter.
+    """
+    frame = _loaded(session, source, max_records, resuming=resuming)
+    schema_of(frame.schema)  # refuses types that have no counterpart here: their bytes would be taken for numbers
     missing = [name for name in getattr(source, "partition_by", ()) if name not in frame.columns]
     if missing:
         raise GraphError(
@@ -41,13 +48,16 @@ def frame_of(session: SparkSession, source: Source, max_records: int) -> DataFra
     return frame
 
 
-def _loaded(session: SparkSession, source: Source, max_records: int) -> DataFrame:
+def _loaded(session: SparkSession, source: Source, max_records: int, *, resuming: bool) -> DataFrame:
+    if isinstance(source, KafkaSource):
+        return kafka_frame(session, source, max_records, resuming=resuming)
     if isinstance(source, DataFrameSource):
         frame: DataFrame = source.dataframe
         return frame
     if not isinstance(source, FormatSource):
         raise GraphError(f"{type(source).__name__} is not a source that Spark can read")
     options = dict(source.options)
+    charset = options.pop("encoding", "UTF-8") if source.format == "text" else None
     reader: Any = session.read
     if not source.bounded:
         reader = session.readStream
@@ -55,8 +65,17 @@ def _loaded(session: SparkSession, source: Source, max_records: int) -> DataFram
     reader = reader.format(source.format).options(**options)
     if source.schema is not None:
         reader = reader.schema(source.schema)
-    loaded: DataFrame = reader.load(source.path) if source.path is not None else reader.load()
-    return loaded
+    paths: Any = [source.path, *source.more_paths] if source.more_paths else source.path
+    loaded: DataFrame = reader.load(paths) if source.path is not None else reader.load()
+    return loaded if charset is None else _decoded(loaded, charset)
+
+
+def _decoded(lines: DataFrame, charset: str) -> DataFrame:
+    """Text in a character set. Spark's text format hands the bytes of lines on as they are, whatever they mean."""
+    name = lines.columns[0]
+    line = F.col(f"`{name}`")
+    text = F.make_valid_utf8(line) if charset == "UTF-8" else F.decode(line.cast("binary"), charset)
+    return lines.withColumn(name, text)
 
 
 def batch_bound(format_name: str, options: Mapping[str, str], max_records: int) -> dict[str, str]:
@@ -69,9 +88,13 @@ def batch_bound(format_name: str, options: Mapping[str, str], max_records: int) 
     return {}
 
 
-def arrow_schema(session: SparkSession, frame: DataFrame) -> pa.Schema:
-    """The schema of the Arrow batches that Spark makes of a frame."""
-    return to_arrow_schema(frame.schema, timezone=session.conf.get("spark.sql.session.timeZone"))
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """The schema of the Arrow batches that Spark makes of a frame.
+
+    Moments are the same bytes in any zone. Here they are in UTC, and not in the session's zone: in Python the two hours
+    that daylight saving makes of one are equal.
+    """
+    return to_arrow_schema(frame.schema, timezone="UTC")
 
 
 def combine(frames: Mapping[int, DataFrame]) -> DataFrame:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -32,9 +32,9 @@ _NAMED_RELATIONS: Final = frozenset({"StreamingRelation", "StreamingRelationV2"}
 #: The kind whose offset is nothing without its log.
 _FILE_SOURCE: Final = "FileSource"
 #: The lines of an entry of Spark's offset log before those of the sources: its version, and times and settings.
-_HEADER_LINES: Final = 2
+HEADER_LINES: Final = 2
 #: What stands in Spark's offset log for a source that has not been read.
-_NO_OFFSET: Final = "-"
+NO_OFFSET: Final = "-"
 
 
 def source_layout(query: DataFrame, frames: Mapping[str, DataFrame]) -> Layout:
@@ -64,17 +64,36 @@ def _streams(frame: DataFrame) -> list[Any]:
 
 def layout_of(offsets: str, layout: Layout) -> Layout | None:
     """The layout, if it fits the offsets that Spark has logged; else it is better not to know it."""
-    return layout if len(offsets.split("\n")) - _HEADER_LINES == _size(layout) else None
+    return layout if len(offsets.split("\n")) - HEADER_LINES == _size(layout) else None
+
+
+def positioned(stored: Mapping[str, Any] | None) -> set[str]:
+    """The uids of the sources that stored offsets hold a position of."""
+    if stored is None:
+        return set()
+    lines = stored["offsets"].split("\n")[HEADER_LINES:]
+    return {
+        uid
+        for uid, sources in (stored.get("sources") or {}).items()
+        if all(lines[line] != NO_OFFSET for line, _, _ in sources)
+    }
 
 
 def take_over(
-    directory: Path, lineage: str, restored: Manifest | None, layout: Layout, *, allow_non_restored: bool
+    directory: Path,
+    lineage: str,
+    restored: Manifest | None,
+    layout: Layout,
+    *,
+    allow_non_restored: bool,
+    revise: Callable[[str, Mapping[str, Any]], str] | None = None,
 ) -> dict[str, Any] | None:
     """Build the location of a lineage; returns the positions of Spark's sources in it, None if nothing was read.
 
-    ``restored`` is the manifest the job goes on from. Raises :class:`GraphError`, before anything runs, where positions
-    and sources do not fit together, and :class:`CorruptFileError` for a log that is missing; a source without a
-    position begins at its start.
+    ``restored`` is the manifest the job goes on from; ``revise`` has a last word on where its sources do: it is
+    handed the offsets as the query writes them, and all that was stored with them. Raises
+    :class:`GraphError`, before anything runs, where positions and sources do not fit together, and
+    :class:`CorruptFileError` for a log that is missing; a source without a position begins at its start.
     """
     location = directory / spark_location(lineage)
     before = former_location(directory, lineage, restored)
@@ -85,7 +104,13 @@ def take_over(
     if stored is not None:
         check_logs(before, stored)
         offsets, moves = arranged(stored, layout, allow_non_restored=allow_non_restored)
-        positions = {**stored, "offsets": offsets, "lineage": lineage, "sources": layout}
+        revised = offsets if revise is None else revise(offsets, stored)
+        positions = {**stored, "offsets": revised, "lineage": lineage, "sources": layout}
+        if revised != offsets:
+            # A batch of its own leads there, which reads nothing. The next one must not be cut as it was before: it
+            # would end before it begins.
+            positions["batch_id"] = int(stored["batch_id"]) + 1
+            moves = moves or {log: log for sources in layout.values() for _, log, _ in sources}
     if moves is None:
         inherit_location(before, location, positions)
     else:
@@ -99,11 +124,11 @@ def check_logs(location: Path, stored: Mapping[str, Any]) -> None:
 
     Other sources can do without a log of their own.
     """
-    lines = stored["offsets"].split("\n")[_HEADER_LINES:]
+    lines = stored["offsets"].split("\n")[HEADER_LINES:]
     for uid, sources in (stored.get("sources") or {}).items():
         for line, log, kind in sources:
             folder = location / "sources" / str(log)
-            if kind == _FILE_SOURCE and lines[line] != _NO_OFFSET and not folder.exists():
+            if kind == _FILE_SOURCE and lines[line] != NO_OFFSET and not folder.exists():
                 raise CorruptFileError(
                     f"{folder} is missing: it says which files the source with uid {uid!r} has read. Start from an "
                     "earlier savepoint"
@@ -136,7 +161,7 @@ def arranged(
             "source the same uid as before, or drop its position with "
             "execution.state-recovery.ignore-unclaimed-state: true"
         )
-    moved = [_NO_OFFSET] * _size(layout)
+    moved = [NO_OFFSET] * _size(layout)
     moves: dict[int, int] = {}
     positions: dict[int, str] = {}
     for uid, sources in layout.items():

@@ -49,6 +49,7 @@ class ParquetSource(SplitSource):
 
     bounded = True
     replayable = True
+    tells_ends = True
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ back at what its first row says.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -58,6 +59,7 @@ class RowGroups(SplitEnumerator):
     ) -> None:
         # configuration
         self._files = files
+        self._numbers = {file[0].file: number for number, file in enumerate(files)}
         self._beginning = beginning
         # checkpointed
         self._read = _counts(files, position)
@@ -92,22 +94,27 @@ class RowGroups(SplitEnumerator):
             return left
         chosen: list[RowGroup] = []
         records = 0
-        while not self.finished:
-            number = self._next_file()
+        turns = [self._turn(number) for number, file in enumerate(self._files) if self._read[number] < len(file)]
+        heapq.heapify(turns)
+        while turns:
+            number = turns[0][-1]
             group = self._files[number][self._read[number]]
             if chosen and records + group.rows > max_records:
                 break
             chosen.append(group)
             records += group.rows
             self._read[number] += 1
+            if self._read[number] < len(self._files[number]):
+                heapq.heapreplace(turns, self._turn(number))
+            else:
+                heapq.heappop(turns)
         return sorted(chosen, key=lambda group: (group.file, group.index))
 
-    def _next_file(self) -> int:
-        """Of the files that are not read to their end, the one that goes on earliest; in turn if that is not known."""
-        left = [number for number, file in enumerate(self._files) if self._read[number] < len(file)]
+    def _turn(self, number: int) -> tuple[int, int, int]:
+        """Sorts first for the file that goes on earliest; files of which that is not known are read in turn."""
         if self._beginning is None:
-            return left[0]
-        return min(left, key=lambda number: (self._begins(number).timestamp, self._read[number], number))
+            return 0, 0, number
+        return self._begins(number).timestamp, self._read[number], number
 
     def _begins(self, number: int) -> Beginning:
         group = self._files[number][self._read[number]]
@@ -118,10 +125,9 @@ class RowGroups(SplitEnumerator):
 
     def _split(self, groups: list[RowGroup]) -> Split:
         rows = sum(group.rows for group in groups)
-        file, read = next(
-            (file, read) for file, read in zip(self._files, self._read, strict=True) if file[0].file == groups[0].file
-        )
-        return Split(groups, rows, groups[0].partition, last=read == len(file))
+        number = self._numbers[groups[0].file]
+        last = self._read[number] == len(self._files[number])
+        return Split(groups, rows, groups[0].partition, last=last)
 
     def _unread(self) -> Split:
         """No records, but what is known of files that were not begun yet."""

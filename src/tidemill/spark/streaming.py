@@ -12,6 +12,7 @@ input runs between two batches; its manifest repeats the positions of the last b
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,7 @@ from tidemill.checkpoint.names import spark_location
 from tidemill.checkpoint.protocol import should_skip
 from tidemill.common.configuration import Configuration
 from tidemill.config import ExecutionOptions, StateRecoveryOptions
+from tidemill.datastream.connectors.kafka.source import KafkaSource
 from tidemill.datastream.sources import Source
 from tidemill.errors import JobExecutionError
 from tidemill.runtime.coordinator import Coordinator, EpochInput
@@ -32,9 +34,12 @@ from tidemill.runtime.rescaling import JobParallelism
 from tidemill.runtime.savepoints import Savepoints
 from tidemill.runtime.split_input import SplitInput
 from tidemill.spark.engine import Frames
+from tidemill.spark.event_time import has_event_time, with_files
 from tidemill.spark.failures import summary
 from tidemill.spark.frames import arrow_schema, combine, frame_of
+from tidemill.spark.kafka import KafkaPositions
 from tidemill.spark.locations import layout_of, source_layout, take_over
+from tidemill.spark.progress import SourceLag
 
 #: How often the job is looked at between batches: how late a processing-time timer can be.
 _POLL_SECONDS: Final = 0.05
@@ -43,28 +48,36 @@ _POLL_SECONDS: Final = 0.05
 class StreamingInput:
     """The streaming sources of a job as one frame, beside its split sources."""
 
-    def __init__(self, session: SparkSession, launch: Launch, sources: dict[int, Source]) -> None:
-        """``sources`` maps chains to the program's unbounded Spark sources."""
-        self._session = session
+    def __init__(
+        self, session: SparkSession, launch: Launch, sources: dict[int, Source], positioned: Collection[str]
+    ) -> None:
+        """``sources`` maps chains to the program's unbounded Spark sources, ``positioned`` are the uids of those that
+        the job has a position for."""
         self.launch = launch
         self.configuration: Configuration = launch.configuration
         limit = self.configuration.get(ExecutionOptions.EPOCH_MAX_RECORDS)
-        self._frames = {chain: frame_of(session, source, limit) for chain, source in sources.items()}
+        uids = {chain: launch.plan.chains[chain].head.uid for chain in sources}
+        self._frames = {
+            chain: frame_of(session, source, limit, resuming=uids[chain] in positioned)
+            for chain, source in sources.items()
+        }
+        for chain, source in sources.items():
+            if not isinstance(source, KafkaSource) and has_event_time(launch.plan.chains[chain], launch.operators):
+                self._frames[chain] = with_files(self._frames[chain])
         self.frame = combine(self._frames)
-        uids = {chain: launch.plan.chains[chain].head.uid for chain in self._frames}
         self.layout = source_layout(self.frame, {uids[chain]: frame for chain, frame in self._frames.items()})
+        topics = {uids[chain]: source for chain, source in sources.items() if isinstance(source, KafkaSource)}
+        self.kafka = KafkaPositions(session, topics, self.layout)
 
     def schemas(self) -> dict[int, bytes]:
         """The Arrow schema of each source, for the workers."""
-        return {
-            chain: arrow_schema(self._session, frame).serialize().to_pybytes() for chain, frame in self._frames.items()
-        }
+        return {chain: arrow_schema(frame).serialize().to_pybytes() for chain, frame in self._frames.items()}
 
     def combined_schema(self) -> bytes | None:
         """The Arrow schema of the combined frame, where there is more than one source."""
         if len(self._frames) == 1:
             return None
-        data: bytes = arrow_schema(self._session, self.frame).serialize().to_pybytes()
+        data: bytes = arrow_schema(self.frame).serialize().to_pybytes()
         return data
 
     def epoch_input(self, batch: DataFrame, spark: dict[str, Any], splits: EpochInput) -> EpochInput:
@@ -79,6 +92,7 @@ class StreamingInput:
             spark=spark,
             ended=splits.ended,
             read=splits.read,
+            pending=splits.pending,
         )
 
     def no_input(self, spark: dict[str, Any] | None, splits: EpochInput, *, last: bool = False) -> EpochInput:
@@ -92,6 +106,7 @@ class StreamingInput:
             ended=splits.ended,
             last=last,
             read=splits.read,
+            pending=splits.pending,
         )
 
 
@@ -104,6 +119,18 @@ def run_streaming_job(
     stop: StopSignal,
 ) -> None:
     """Run a streaming query from the last committed batch until it ends or the job is stopped."""
+    with inputs.kafka.named_loss():
+        _run_query(inputs, coordinator, parallelism, savepoints, directory, stop)
+
+
+def _run_query(
+    inputs: StreamingInput,
+    coordinator: Coordinator,
+    parallelism: JobParallelism,
+    savepoints: Savepoints,
+    directory: Path,
+    stop: StopSignal,
+) -> None:
     restored = coordinator.open()
     if restored is not None and restored.finished:
         return
@@ -114,6 +141,7 @@ def run_streaming_job(
         restored,
         inputs.layout,
         allow_non_restored=inputs.configuration.get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE),
+        revise=inputs.kafka.revised,
     )
     callback = _Batches(inputs, coordinator, parallelism, location, positions, stop)
     query = (
@@ -122,11 +150,13 @@ def run_streaming_job(
         .queryName(f"tidemill-{inputs.launch.job_id}-{coordinator.lineage}")
         .start()
     )
+    lag = SourceLag(query, inputs.layout, coordinator.note_pending)
     try:
         with stop.interrupting(query.stop):
             while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
                 if stop.is_set() or callback.error is not None:
                     break
+                lag.look()
                 if savepoints.pending and callback.take(savepoints):
                     break
                 if callback.due():
@@ -229,8 +259,14 @@ class _Batches:
                     "lineage": self._coordinator.lineage,
                     "sources": layout_of(offsets, self._inputs.layout),
                 }
-                self._coordinator.run_epoch(self._inputs.epoch_input(batch, spark, self._splits.next_input()))
+                topics = self._inputs.kafka.topics(offsets)
+                if topics:
+                    spark["topics"] = topics
+                manifest = self._coordinator.run_epoch(
+                    self._inputs.epoch_input(batch, spark, self._splits.next_input())
+                )
                 self._positions = spark
+                self._inputs.kafka.committed(offsets, checkpoint=manifest.slot in manifest.checkpoints)
         except BaseException as error:
             if not self._over:
                 self.error = error

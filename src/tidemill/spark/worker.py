@@ -20,6 +20,7 @@ from pyspark import TaskContext
 
 from tidemill import faults
 from tidemill.checkpoint.model import Piece
+from tidemill.runtime.commits import OpenCommitters, run_commit
 from tidemill.runtime.epoch import EpochContext, Layout
 from tidemill.runtime.main_classes import install_main_classes
 from tidemill.runtime.snapshots import Slice, merge_slice
@@ -39,6 +40,7 @@ class WorkerProcess:
     def __init__(self) -> None:
         faults.install_from_environment()
         self.warm = WarmChains()
+        self.committers = OpenCommitters()
         self._bundles: dict[str, JobBundle] = {}
         self._swept = time.monotonic()
         self._sweep_seconds = 0.0
@@ -54,6 +56,7 @@ class WorkerProcess:
             if len(self._bundles) >= 8:
                 self._bundles.clear()
             found = self._bundles[name] = pickle.loads(broadcast.value[1])
+            found.logs.set_up_worker()
             install_main_classes(found.main_classes)
             self.warm.budget = found.cache_size
         return found
@@ -179,7 +182,7 @@ class RetireFunction:
 
 
 class DropFunction:
-    """Closes a job's warm chains in whatever workers it runs."""
+    """Closes a job's warm chains, and its committers, in whatever workers it runs."""
 
     def __init__(self, job_id: str) -> None:
         self._job_id = job_id
@@ -187,8 +190,23 @@ class DropFunction:
     def __call__(self, split: int, items: Iterable[bytes]) -> Iterator[bytes]:
         process = this_process()
         process.warm.drop(self._job_id)
+        process.committers.drop(self._job_id)
         process.settle()
         return iter(())
+
+
+class CommitFunction:
+    """Commits what subtasks of sinks wrote."""
+
+    def __init__(self, bundle: Any) -> None:
+        self._bundle = bundle
+
+    def __call__(self, split: int, items: Iterable[bytes]) -> Iterator[bytes]:
+        process = this_process()
+        bundle = process.bundle(self._bundle)
+        for item in items:
+            yield run_commit(bundle, process.committers, item)
+        process.settle()
 
 
 class MergeFunction:

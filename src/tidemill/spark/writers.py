@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 from pyspark.sql.types import StructType
@@ -51,6 +52,7 @@ class SparkCommitter(LogCommitter):
         # A session of the sink's own, with the settings of the program's: one is changed, and only here.
         java: Any = running._jsparkSession
         self._session = SparkSession(running.sparkContext, java.cloneSession())
+        _check_format(self._session, self._target.format)
         self._session.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
         self._id = sink_id(context.job_id, context.operator_uid)
         self._app = f"{context.job_id}/{context.operator_uid}"
@@ -144,6 +146,20 @@ class SparkCommitter(LogCommitter):
         if self._session is None:
             raise RuntimeError("the committer is not open")
         return self._session
+
+
+def _check_format(session: SparkSession, name: str | None) -> None:
+    """Refuse a format that this Spark does not know before anything is committed that could not be written."""
+    if name is None:
+        return
+    jvm: Any = session._jvm
+    java: Any = session._jsparkSession
+    try:
+        jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(name, java.sessionState().conf())
+    except Py4JJavaError:
+        raise GraphError(
+            f"this Spark knows no format {name!r}: correct the name, or add the format's package to spark.jars.packages"
+        ) from None
 
 
 def delta_options(app: str, mark: Mark) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """A job without a checkpoint directory that runs until somebody ends it; says ``RUNNING`` once an epoch is committed.
 
-One argument: ``stream`` for a streaming query, ``loop`` for a bounded job that takes very long.
+One argument: ``stream`` for a streaming query, ``loop`` for a bounded job that takes very long, without Spark.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ class Nowhere(SinkFunction):
 
 def main(kind: str) -> None:
     configuration = Configuration()
-    for key, value in {"spark.master": "local[2,4]", "execution.epoch.max-records": "10"}.items():
+    target = "spark" if kind == "stream" else "local"
+    options = {"execution.target": target, "spark.master": "local[2,4]", "execution.epoch.max-records": "10"}
+    for key, value in options.items():
         configuration.set_string(key, value)
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     if kind == "stream":

@@ -26,6 +26,7 @@ from tidemill.datastream import (
     StreamExecutionEnvironment,
     TumblingEventTimeWindows,
 )
+from tidemill.faults import install_from_environment
 
 Record = tuple[str, int, int]
 
@@ -172,4 +173,5 @@ def environment(arguments: dict[str, Any]) -> StreamExecutionEnvironment:
 
 
 if __name__ == "__main__":
+    install_from_environment()  # for a job that runs without Spark
     environment(json.loads(sys.argv[1])).execute("windowed job")

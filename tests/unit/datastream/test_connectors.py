@@ -1,4 +1,4 @@
-"""Sources and sinks of our own: splits, printing, collecting, files, functions."""
+"""Sources and sinks of our own: splits, printing, collecting, functions."""
 
 from __future__ import annotations
 
@@ -8,24 +8,21 @@ import json
 import pickle
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tidemill.common import Configuration, Encoder, Row
-from tidemill.datastream import StreamExecutionEnvironment
+from tidemill.common import Row
 from tidemill.datastream.connectors.collect import CollectedResults, CollectSink
 from tidemill.datastream.connectors.collection import CollectionSource
-from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, OutputFileConfig, RollingPolicy
 from tidemill.datastream.connectors.function_sink import FunctionSink
 from tidemill.datastream.connectors.number_seq import NumberSequenceSource
 from tidemill.datastream.connectors.print_sink import PrintSink
 from tidemill.datastream.connectors.ranges import cut_range
 from tidemill.datastream.functions import RuntimeContext, SinkFunction
-from tidemill.datastream.sinks import Committed, CommitterContext, Sink, WriterContext
+from tidemill.datastream.sinks import Committed, Sink, WriterContext
 from tidemill.datastream.sources import Split, SplitSource
-from tidemill.errors import CheckpointError, GraphError
+from tidemill.errors import GraphError
 
 
 def read_all(source: SplitSource, position: Any, parallelism: int, max_records: int) -> list[list[list[Any]]]:
@@ -211,191 +208,3 @@ def test_function_sink() -> None:
     writer.close()
     lowest = -(1 << 63)
     assert function.calls == ["open", ("a", 5, 77, lowest), ("b", 6, 77, lowest), ("c", None, 77, 6), "close"]
-
-
-def files_below(path: Path) -> dict[str, str]:
-    return {str(one.relative_to(path)): one.read_text() for one in sorted(path.rglob("*")) if one.is_file()}
-
-
-def visible(path: Path) -> dict[str, str]:
-    return {name: text for name, text in files_below(path).items() if not Path(name).name.startswith(".")}
-
-
-class TestFiles:
-    def sink(self, path: Path, **kwargs: Any) -> FileSink:
-        builder = FileSink.for_row_format(str(path), Encoder.simple_string_encoder())
-        builder.with_bucket_assigner(kwargs.get("buckets", BucketAssigner.base_path_bucket_assigner()))
-        builder.with_output_file_config(OutputFileConfig.builder().with_part_suffix(".txt").build())
-        if "policy" in kwargs:
-            builder.with_rolling_policy(kwargs["policy"])
-        return builder.build()
-
-    def test_a_reader_sees_committed_data_only(self, tmp_path: Path) -> None:
-        sink = self.sink(tmp_path)
-        epoch = run_epoch(sink, 3, "ab", "c")
-        assert visible(tmp_path) == {}
-        assert len(files_below(tmp_path)) == 2
-        sink.create_committer().commit(epoch)
-        names = visible(tmp_path)
-        assert list(names.values()) == ["a\nb\n", "c\n"]
-        assert [name.split("-", 2)[2] for name in names] == ["0-3.txt", "1-3.txt"]
-        assert names == files_below(tmp_path)
-
-    def test_committing_again_changes_nothing(self, tmp_path: Path) -> None:
-        sink = self.sink(tmp_path)
-        epoch = run_epoch(sink, 1, "a")
-        committer = sink.create_committer()
-        committer.commit(epoch)
-        before = files_below(tmp_path)
-        sink.create_committer().commit(epoch)
-        assert files_below(tmp_path) == before
-
-    def test_a_second_attempt_takes_the_place_of_the_first(self, tmp_path: Path) -> None:
-        sink = self.sink(tmp_path)
-        run_epoch(sink, 1, "x", attempt="lost")
-        sink.create_committer().commit(run_epoch(sink, 1, "a", attempt="kept"))
-        assert list(visible(tmp_path).values()) == ["a\n"]
-
-    def test_leftovers_are_discarded_but_not_what_is_still_to_be_committed(self, tmp_path: Path) -> None:
-        sink = self.sink(tmp_path)
-        run_epoch(sink, 1, "x", attempt="lost")
-        pending = run_epoch(sink, 2, "a")
-        other = tmp_path / ".part-00000000-0-1.txt-a9.inprogress"
-        other.write_text("another job's")
-        committer = sink.create_committer()
-        committer.open(CommitterContext("job", "sink"))
-        committer.discard(pending[0].committables, "lineage")
-        assert len(files_below(tmp_path)) == 2
-        assert other.exists()
-        committer.commit(pending)
-        assert list(visible(tmp_path).values()) == ["a\n"]
-
-    def test_what_a_newer_lineage_has_prepared_is_not_discarded(self, tmp_path: Path) -> None:
-        sink = self.sink(tmp_path)
-        pending = run_epoch(sink, 2, "a")
-        committer = sink.create_committer()
-        committer.open(CommitterContext("job", "sink"))
-        committer.discard((), "lineag")  # an older one, whose driver was taken over just after it had claimed the job
-        committer.commit(pending)
-        assert list(visible(tmp_path).values()) == ["a\n"]
-
-    def test_an_epoch_begun_anew_drops_what_the_last_one_left(self, tmp_path: Path) -> None:
-        writer = self.sink(tmp_path).create_writer(0, 1)
-        writer.begin_epoch(context(1))
-        writer.write(["x"], None)
-        writer.begin_epoch(context(1, attempt="a2"))
-        assert files_below(tmp_path) == {}
-        writer.write(["x"], None)
-        writer.close()
-        assert files_below(tmp_path) == {}
-
-    def test_other_sinks_write_other_files(self, tmp_path: Path) -> None:
-        for job in ("one", "two"):
-            sink = self.sink(tmp_path)
-            writer = sink.create_writer(0, 1)
-            writer.begin_epoch(WriterContext(job, "sink", 0, 1, "l", 1, "a"))
-            writer.write([job], None)
-            sink.create_committer().commit([Committed(1, 0, writer.prepare_commit())])
-        assert sorted(visible(tmp_path).values()) == ["one\n", "two\n"]
-
-    def test_a_lost_file_is_an_error_that_names_it(self, tmp_path: Path) -> None:
-        sink = self.sink(tmp_path)
-        epoch = run_epoch(sink, 1, "a")
-        for file in tmp_path.iterdir():
-            file.unlink()
-        with pytest.raises(CheckpointError, match=r"epoch 1 .*inprogress"):
-            sink.create_committer().commit(epoch)
-
-    def test_committables_that_point_elsewhere_are_refused(self, tmp_path: Path) -> None:
-        committer = self.sink(tmp_path).create_committer()
-        for data in (
-            {"version": 1, "hidden": "../x", "final": "y"},
-            {"version": 1, "hidden": "x", "final": "/etc/passwd"},
-            {"version": 2, "hidden": "x", "final": "y"},
-        ):
-            with pytest.raises(CheckpointError):
-                committer.commit([Committed(1, 0, [json.dumps(data).encode()])])
-
-    def test_nothing_written_leaves_nothing(self, tmp_path: Path) -> None:
-        assert run_epoch(self.sink(tmp_path), 1, [])[0].committables == []
-        assert files_below(tmp_path) == {}
-
-    def test_buckets_by_hour(self, tmp_path: Path) -> None:
-        sink = self.sink(tmp_path, buckets=BucketAssigner.date_time_bucket_assigner("yyyy-MM-dd/HH", "UTC"))
-        writer = sink.create_writer(0, 1)
-        writer.begin_epoch(context(1, time=3_600_000))
-        writer.write(["a"], None)
-        sink.create_committer().commit([Committed(1, 0, writer.prepare_commit())])
-        (name,) = visible(tmp_path)
-        assert name.startswith("1970-01-01/01/part-")
-
-    def test_buckets_of_ones_own(self, tmp_path: Path) -> None:
-        sink = self.sink(tmp_path, buckets=ByFirstLetter())
-        sink.create_committer().commit(run_epoch(sink, 1, ["ab", "cd", "ac"]))
-        assert {Path(name).parent.name: text for name, text in visible(tmp_path).items()} == {
-            "a": "ab\nac\n",
-            "c": "cd\n",
-        }
-
-    def test_a_bucket_cannot_leave_the_directory(self, tmp_path: Path) -> None:
-        with pytest.raises(GraphError, match="below"):
-            run_epoch(self.sink(tmp_path / "in", buckets=ByFirstLetter("../")), 1, ["ab"])
-
-    def test_rolling_by_size(self, tmp_path: Path) -> None:
-        sink = self.sink(tmp_path, policy=RollingPolicy.default_rolling_policy(part_size=4))
-        writer = sink.create_writer(0, 1)
-        writer.begin_epoch(context(7))
-        for text in ("aaaa", "b", "cccc", "d"):
-            writer.write([text], None)
-        sink.create_committer().commit([Committed(7, 0, writer.prepare_commit())])
-        assert {name.split("-", 2)[2]: text for name, text in visible(tmp_path).items()} == {
-            "0-7.txt": "aaaa\n",
-            "0-7-1.txt": "b\ncccc\n",
-            "0-7-2.txt": "d\n",
-        }
-
-    def test_remote_paths_are_refused(self) -> None:
-        with pytest.raises(GraphError, match="s3"):
-            FileSink.for_row_format("s3://bucket/x", Encoder.simple_string_encoder())
-        assert FileSink.for_row_format("file:///tmp/x", Encoder.simple_string_encoder())._base_path == "/tmp/x"
-
-    def test_wrong_settings(self) -> None:
-        with pytest.raises(ValueError, match="hidden"):
-            OutputFileConfig(".x")
-        with pytest.raises(ValueError, match="slash"):
-            OutputFileConfig("a/b")
-        with pytest.raises(ValueError, match="QQ"):
-            BucketAssigner.date_time_bucket_assigner("yyyy-QQ")
-        with pytest.raises(ValueError, match="positive"):
-            RollingPolicy.default_rolling_policy(part_size=0)
-
-
-class ByFirstLetter(BucketAssigner):
-    def __init__(self, before: str = "") -> None:
-        self.before = before
-
-    def get_bucket_id(self, value: Any, timestamp: int | None, processing_time: int) -> str:
-        return self.before + str(value[0])
-
-
-def test_files_that_were_taken_away_do_not_keep_a_job_from_starting_again(tmp_path: Path) -> None:
-    def run() -> None:
-        options = {
-            "execution.target": "local",
-            "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
-            "execution.job-id": "job",
-        }
-        env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(options))
-        sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
-        env.from_sequence(1, 20).map(str).sink_to(sink)
-        env.execute("files")
-
-    def shown() -> list[Path]:
-        return [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
-
-    run()
-    assert shown()
-    for path in shown():
-        path.unlink()
-    run()  # the finished job looks once more whether its last files are in place
-    assert shown() == []

@@ -210,10 +210,12 @@ class TestSources:
     def test_formats(self, env: StreamExecutionEnvironment) -> None:
         text = source_of(env.read_text_file("/in", "latin-1"))
         assert (text.format, text.path, text.type_info) == ("text", "/in", Types.STRING())
-        assert text.options == {"encoding": "latin-1"}
+        assert text.options == {"encoding": "ISO-8859-1"}
         assert source_of(env.read_text_file("/in")).options == {}
+        with pytest.raises(ConfigurationError, match="text in UTF-16 cannot be read: Spark decodes UTF-8"):
+            env.read_text_file("/in", "UTF-16")
         csv = source_of(env.read_csv("/in", "id STRING", {"header": "true"}, watch=True))
-        assert csv == FormatSource("csv", "/in", {"header": "true"}, "id STRING", None, False)
+        assert csv == FormatSource("csv", "/in", {"mode": "FAILFAST", "header": "true"}, "id STRING", None, False)
         assert source_of(env.read_json("/in")).format == "json"
         assert source_of(env.read_parquet("/in")).format == "parquet"
         with pytest.raises(GraphError, match="needs a schema"):
@@ -279,6 +281,9 @@ class FakeClient(JobClient):
         return None
 
     def get_status_timestamps(self) -> Any:
+        return None
+
+    def get_metrics(self) -> Any:
         return None
 
     def get_accumulators(self) -> Any:

@@ -79,6 +79,7 @@ class CollectSink(Sink):
     """
 
     guarantee = "exactly-once"
+    pickled_committables = True
 
     def __init__(self, uid: str) -> None:
         self.uid = uid

@@ -65,3 +65,6 @@ class _CollectionEnumerator(SplitEnumerator):
     @property
     def finished(self) -> bool:
         return self._next >= len(self._elements)
+
+    def pending_records(self) -> int:
+        return len(self._elements) - self._next

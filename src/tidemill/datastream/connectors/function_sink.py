@@ -27,7 +27,7 @@ class FunctionSink(Sink):
         return _FunctionWriter(self.function)
 
 
-class _SinkContext(SinkFunction.Context):
+class RecordContext(SinkFunction.Context):
     """One object for all records; the writer sets the fields."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class _SinkContext(SinkFunction.Context):
 class _FunctionWriter(SinkWriter):
     def __init__(self, function: SinkFunction) -> None:
         self._function = function
-        self._context = _SinkContext()
+        self._context = RecordContext()
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._function.open(runtime_context)

@@ -64,3 +64,6 @@ class _NumberEnumerator(SplitEnumerator):
     @property
     def finished(self) -> bool:
         return self._next >= self._stop
+
+    def pending_records(self) -> int:
+        return self._stop - self._next

@@ -21,6 +21,7 @@ class PrintSink(Sink):
     """
 
     guarantee = "at-least-once"
+    for_reading = True
 
     def __init__(self, sink_identifier: str | None = None, rows_with_kind: bool = False) -> None:
         self.sink_identifier = sink_identifier

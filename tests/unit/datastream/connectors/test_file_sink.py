@@ -236,7 +236,8 @@ class TestFiles:
     def test_remote_paths_are_refused(self) -> None:
         with pytest.raises(GraphError, match="s3"):
             FileSink.for_row_format("s3://bucket/x", Encoder.simple_string_encoder())
-        assert FileSink.for_row_format("file:///tmp/x", Encoder.simple_string_encoder())._base_path == "/tmp/x"
+        for path in ("file:///tmp/x", "/tmp/x", Path("/tmp/x")):
+            assert FileSink.for_row_format(path, Encoder.simple_string_encoder())._base_path == "/tmp/x"
 
     def test_wrong_settings(self) -> None:
         with pytest.raises(ValueError, match="hidden"):

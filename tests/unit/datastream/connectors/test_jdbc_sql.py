@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tidemill.common import Types
-from tidemill.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink
+from tidemill.datastream.connectors.jdbc import (
+    JdbcConnectionOptions,
+    JdbcExactlyOnceOptions,
+    JdbcExecutionOptions,
+    JdbcSink,
+)
 from tidemill.datastream.connectors.jdbc.prepared import TransactionName
 from tidemill.datastream.connectors.jdbc.sql import Statement, upsert_sql
 from tidemill.datastream.connectors.jdbc.url import hide_password, parse_url
@@ -109,6 +116,8 @@ def test_execution_options_are_flinks() -> None:
     assert (built.get_batch_size(), built.get_batch_interval_ms(), built.get_max_retries()) == (1, 2, 0)
     with pytest.raises(ConfigurationError, match="a batch size of 0"):
         JdbcExecutionOptions.builder().with_batch_size(0)
+    with pytest.raises(ConfigurationError, match="a batch size is a whole number, not str '200'"):
+        JdbcExecutionOptions.builder().with_batch_size("200")  # type: ignore[arg-type]
 
 
 def test_a_sink_that_cannot_work_is_refused_when_it_is_built() -> None:
@@ -126,6 +135,25 @@ def test_a_sink_that_cannot_work_is_refused_when_it_is_built() -> None:
         JdbcSink.sink("INSERT INTO t VALUES (?)", Types.TUPLE([Types.LIST(Types.LONG())]), sqlite)
     with pytest.raises(ConfigurationError, match="only PostgreSQL"):
         JdbcSink.exactly_once_sink("INSERT INTO t VALUES (?, ?)", pair, sqlite)
+    with pytest.raises(ConfigurationError, match=r"a list, not a text: \['f0'\]"):
+        JdbcSink.upsert("t", "f0", pair, sqlite)
+
+
+def test_a_builder_on_which_build_was_forgotten_is_refused() -> None:
+    where: Any = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url("jdbc:postgresql://db/shop")
+    how: Any = JdbcExecutionOptions.builder()
+    once: Any = JdbcExactlyOnceOptions.builder()
+    sql, pair = "INSERT INTO t VALUES (?, ?)", Types.TUPLE([Types.LONG(), Types.STRING()])
+    attempts: list[Callable[[], Any]] = [
+        lambda: JdbcSink.sink(sql, pair, where),
+        lambda: JdbcSink.sink(sql, pair, where.build(), how),
+        lambda: JdbcSink.upsert("t", ["f0"], pair, where.build(), how),
+        lambda: JdbcSink.exactly_once_sink(sql, pair, where.build(), how),
+        lambda: JdbcSink.exactly_once_sink(sql, pair, where.build(), None, once),
+    ]
+    for attempt in attempts:
+        with pytest.raises(ConfigurationError, match=r"takes Jdbc\w+Options, not .*Builder: is build\(\) missing"):
+            attempt()
 
 
 def test_transactions_are_named_by_who_prepared_them() -> None:

@@ -358,6 +358,8 @@ def test_a_query_that_fails_is_shown(file: File) -> None:
     builder = JdbcSource.builder().set_db_url(file.options.get_db_url())
     with pytest.raises(ConnectorError, match=r"no such table: wrods(?s:.*)query: SELECT \* FROM wrods"):
         run_local(reading(builder.set_sql("SELECT * FROM wrods").build()))
+    with pytest.raises(ConnectorError, match=r"no such column: tidemill_rows\.cuont"):
+        run_local(reading(builder.set_table("words").set_partitions("cuont", 2).build()))
     with pytest.raises(ConfigurationError, match="has no parameters"):
         builder.set_sql("SELECT * FROM words WHERE count > ?").build()
     with pytest.raises(ConfigurationError, match="needs a query"):

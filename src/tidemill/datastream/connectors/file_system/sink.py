@@ -61,12 +61,12 @@ class FileSink(Sink):
         self.settings = settings
 
     @staticmethod
-    def for_row_format(base_path: str, encoder: Encoder[Any]) -> FileSink.RowFormatBuilder:
+    def for_row_format(base_path: str | Path, encoder: Encoder[Any]) -> FileSink.RowFormatBuilder:
         """Start building a sink that writes record after record."""
         return FileSink.RowFormatBuilder(base_path, encoder)
 
     @staticmethod
-    def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory[Any]) -> FileSink.BulkFormatBuilder:
+    def for_bulk_format(base_path: str | Path, writer_factory: BulkWriterFactory[Any]) -> FileSink.BulkFormatBuilder:
         """Start building a sink for a format whose files have to be finished, such as Parquet.
 
         >>> from tidemill.datastream.formats.parquet import ParquetBulkWriters
@@ -87,7 +87,7 @@ class FileSink(Sink):
     class BaseBuilder:
         """Collects the settings; by default one bucket per hour, as in Flink, and a file per epoch."""
 
-        def __init__(self, base_path: str) -> None:
+        def __init__(self, base_path: str | Path) -> None:
             self._base_path = local_path(base_path)
             self._assigner = BucketAssigner.date_time_bucket_assigner()
             self._files = OutputFileConfig()
@@ -141,7 +141,7 @@ class FileSink(Sink):
     class RowFormatBuilder(BaseBuilder):
         """For formats that are written record after record."""
 
-        def __init__(self, base_path: str, encoder: Encoder[Any]) -> None:
+        def __init__(self, base_path: str | Path, encoder: Encoder[Any]) -> None:
             super().__init__(base_path)
             if not isinstance(encoder, Encoder):
                 raise TypeError(f"an Encoder is needed, not {type(encoder).__name__}")
@@ -165,7 +165,7 @@ class FileSink(Sink):
     class BulkFormatBuilder(BaseBuilder):
         """For formats whose files have to be finished."""
 
-        def __init__(self, base_path: str, writer_factory: BulkWriterFactory[Any]) -> None:
+        def __init__(self, base_path: str | Path, writer_factory: BulkWriterFactory[Any]) -> None:
             super().__init__(base_path)
             if not isinstance(writer_factory, BulkWriterFactory):
                 raise TypeError(f"a BulkWriterFactory is needed, not {type(writer_factory).__name__}")
@@ -207,8 +207,9 @@ class FileCompactor:
         return FileCompactor()
 
 
-def local_path(path: str) -> str:
+def local_path(given: str | Path) -> str:
     """A path or ``file:`` URI as an absolute path, so that driver and workers mean the same directory."""
+    path = str(given)
     parts = urlsplit(path)
     if parts.scheme == "file":
         return str(Path(unquote(parts.path)).absolute())

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from tidemill.common.time import Duration
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.datastream.connectors.spark.type_mapping import schema_of
 from tidemill.datastream.sources import FormatSource
+from tidemill.errors import ConfigurationError
 
 __all__ = [
     "BulkFormat",
@@ -32,7 +34,7 @@ class StreamFormat:
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
-        """One record per line, without the line end."""
+        """One record per line, without the line end. Bytes that are no UTF-8 become U+FFFD, as in Flink."""
         return StreamFormat("text", text_options(charset_name), Types.STRING())
 
     @staticmethod
@@ -57,9 +59,21 @@ STRICT: Final = {"mode": "FAILFAST"}
 
 
 def text_options(charset_name: str) -> tuple[tuple[str, str], ...]:
-    """Spark's options for text in a character set; Spark's text format reads UTF-8 and needs none for it."""
+    """The option for text in a character set; UTF-8 needs none.
+
+    Only sets that keep the line end as it is in ASCII, and that Spark can decode.
+    """
     name = codecs.lookup(charset_name).name
-    return () if name == "utf-8" else (("encoding", charset_name),)
+    if name not in CHARSETS:
+        raise ConfigurationError(
+            f"text in {charset_name} cannot be read: Spark decodes UTF-8, ISO-8859-1 and US-ASCII. Convert the files "
+            "first (iconv), or read them with a SplitSource of your own."
+        )
+    return () if name == "utf-8" else (("encoding", CHARSETS[name]),)
+
+
+#: Python's names of the character sets of text files, and Spark's.
+CHARSETS: Final = {"utf-8": "UTF-8", "iso8859-1": "ISO-8859-1", "ascii": "US-ASCII"}
 
 
 class FileSource(FormatSource):
@@ -71,14 +85,16 @@ class FileSource(FormatSource):
     """
 
     @staticmethod
-    def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
+    def for_record_stream_format(stream_format: StreamFormat, *paths: str | Path) -> FileSourceBuilder:
         """Start building a source of the files and directories at these paths."""
+        if not isinstance(stream_format, StreamFormat):
+            raise TypeError(f"a file source needs a StreamFormat first, not {type(stream_format).__name__}")
         if not paths:
             raise ValueError("a file source needs at least one path")
-        return FileSourceBuilder(stream_format, paths)
+        return FileSourceBuilder(stream_format, tuple(map(str, paths)))
 
     @staticmethod
-    def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
+    def for_bulk_file_format(bulk_format: BulkFormat, *paths: str | Path) -> FileSourceBuilder:
         """Start building a source of files that are read many records at a time."""
         return FileSource.for_record_stream_format(bulk_format, *paths)
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.datastream.connectors.jdbc.binding import Converter
-from tidemill.datastream.connectors.jdbc.options import JdbcConnectionOptions
+from tidemill.datastream.connectors.jdbc.options import JdbcConnectionOptions, built
 from tidemill.datastream.connectors.jdbc.sql import Statement
 from tidemill.datastream.connectors.jdbc.url import parse_url
 from tidemill.errors import ConnectorError
@@ -134,5 +134,5 @@ def database_of(options: JdbcConnectionOptions) -> Database:
     from tidemill.datastream.connectors.jdbc.sqlite import SqliteDatabase
 
     kinds: tuple[type[Database], ...] = (PostgresDatabase, SqliteDatabase)
-    kind = parse_url(options.get_db_url()).kind
+    kind = parse_url(built(options, JdbcConnectionOptions, "a database").get_db_url()).kind
     return next(database for database in kinds if database.kind == kind)(options)

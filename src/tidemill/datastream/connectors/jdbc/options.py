@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from tidemill.datastream.connectors.jdbc.url import hide_password, parse_url
 from tidemill.errors import ConfigurationError
 
 __all__ = ["JdbcConnectionOptions", "JdbcExactlyOnceOptions", "JdbcExecutionOptions"]
+
+_Options = TypeVar("_Options")
 
 
 @dataclass(frozen=True)
@@ -216,7 +219,16 @@ class JdbcExactlyOnceOptions:
             return JdbcExactlyOnceOptions(self._attempts, self._seconds, self._table)
 
 
+def built(options: Any, kind: type[_Options], call: str) -> _Options:
+    """The options, if they are options: a builder on which ``build()`` was forgotten is told so."""
+    if not isinstance(options, kind):
+        raise ConfigurationError(f"{call} takes {kind.__name__}, not {type(options).__qualname__}: is build() missing?")
+    return options
+
+
 def _at_least(least: int, value: int, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigurationError(f"{what} is a whole number, not {type(value).__name__} {value!r}")
     if value < least:
         raise ConfigurationError(f"{what} of {value} is too small: it is at least {least}")
     return value

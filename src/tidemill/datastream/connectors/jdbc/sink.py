@@ -21,6 +21,7 @@ from tidemill.datastream.connectors.jdbc.options import (
     JdbcConnectionOptions,
     JdbcExactlyOnceOptions,
     JdbcExecutionOptions,
+    built,
 )
 from tidemill.datastream.connectors.jdbc.sql import Statement, upsert_sql
 from tidemill.datastream.sinks import Committed, Committer, CommitterContext, Sink, SinkWriter, WriterContext
@@ -75,7 +76,7 @@ class JdbcSink(Sink):
     ) -> JdbcSink:
         """Run a statement for each record, with the record's fields for its placeholders ``?``; at least once."""
         database = database_of(jdbc_connection_options)
-        execution = jdbc_execution_options or JdbcExecutionOptions.defaults()
+        execution = built(jdbc_execution_options or JdbcExecutionOptions.defaults(), JdbcExecutionOptions, "a sink")
         return JdbcSink(database, Statement.of(sql, database.kind), type_info, execution)
 
     @staticmethod
@@ -95,7 +96,7 @@ class JdbcSink(Sink):
         database = database_of(jdbc_connection_options)
         upsert = _Upsert(table, tuple(names), tuple(key_columns))
         statement = Statement.of(upsert_sql(table, names, key_columns), database.kind)
-        execution = jdbc_execution_options or JdbcExecutionOptions.defaults()
+        execution = built(jdbc_execution_options or JdbcExecutionOptions.defaults(), JdbcExecutionOptions, "a sink")
         return JdbcSink(database, statement, type_info, execution, upsert)
 
     @staticmethod
@@ -111,8 +112,8 @@ class JdbcSink(Sink):
             sql,
             type_info,
             jdbc_connection_options,
-            jdbc_execution_options or JdbcExecutionOptions.defaults(),
-            jdbc_exactly_once_options or JdbcExactlyOnceOptions.defaults(),
+            built(jdbc_execution_options or JdbcExecutionOptions.defaults(), JdbcExecutionOptions, "a sink"),
+            built(jdbc_exactly_once_options or JdbcExactlyOnceOptions.defaults(), JdbcExactlyOnceOptions, "a sink"),
         )
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:

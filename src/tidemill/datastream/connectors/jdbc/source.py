@@ -94,7 +94,7 @@ class JdbcSource(SplitSource):
         """The query of one partition. The first one has all that is below, and what is null; the last one the rest."""
         if self._partitions is None or low == high:
             return Statement.of(self._sql, self._database.kind), []
-        column = quoted_column(self._partitions.column)
+        column = _qualified(self._partitions.column)
         conditions = []
         if low is not None:
             conditions.append(f"{column} >= ?")
@@ -117,7 +117,7 @@ class JdbcSource(SplitSource):
         return _cut(lower, upper, wanted)
 
     def _bounds(self, column: str) -> tuple[Any, Any]:
-        name = quoted_column(column)
+        name = _qualified(column)
         sql = f"SELECT min({name}), max({name}) FROM ({self._sql}) AS tidemill_rows"  # noqa: S608 - the user's
         statement = Statement.of(sql, self._database.kind)
         session = self._database.connect()
@@ -211,6 +211,11 @@ class JdbcSourceBuilder:
                 "(PostgreSQL's operator ? is written ??)"
             )
         return JdbcSource(database, self._sql, self._type_info, self._partitions, self._fetch_size)
+
+
+def _qualified(column: str) -> str:
+    """A column of the query. By its name alone SQLite would take one that is not there for a text."""
+    return f"tidemill_rows.{quoted_column(column)}"
 
 
 class _PartitionEnumerator(SplitEnumerator):

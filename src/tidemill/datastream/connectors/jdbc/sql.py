@@ -102,6 +102,8 @@ def upsert_sql(table: str, columns: Sequence[str], key_columns: Sequence[str]) -
     >>> print(upsert_sql("totals", ["user", "total"], ["user"]))
     INSERT INTO "totals" ("user", "total") VALUES (?, ?) ON CONFLICT ("user") DO UPDATE SET "total" = excluded."total"
     """
+    if isinstance(key_columns, str):
+        raise ConfigurationError(f"the key columns of an upsert are a list, not a text: [{key_columns!r}]")
     missing = [column for column in key_columns if column not in columns]
     if missing or not key_columns:
         raise ConfigurationError(

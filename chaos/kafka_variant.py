@@ -1,0 +1,126 @@
+"""What is around the job from Kafka to Kafka: the broker, which is killed too, its input and who reads its results."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from chaos.control import Control
+from chaos.job_kafka import ADDRESS, DONE, INPUT, OUTPUT
+from chaos.truth import PARTITIONS, record
+from chaos.variant import Variant
+from chaos.verdict import compare
+from tests.kafka_broker import KafkaBroker
+
+#: For so many seconds results that are too many may come, after all that are wanted are there.
+_LINGER: Final = 2.0
+
+
+class KafkaVariant(Variant):
+    """Drivers, workers and the broker are killed; a reader of committed results sees each of them once, in order."""
+
+    module = "chaos.job_kafka"
+    faults: Mapping[str, int] = {
+        "kill_worker": 3,
+        "kill_executor": 2,
+        "kill_broker": 4,
+        "rescale": 2,
+        "slow_storage": 1,
+        "kill_driver": 3,
+        "stop_driver": 1,
+    }
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        with contextlib.ExitStack() as ending:
+            self._broker = KafkaBroker(self.folder / "kafka")
+            ending.callback(self._broker.kill)
+            self._broker.start()
+            for topic in (INPUT, OUTPUT):
+                self._broker.create_topic(topic, partitions=PARTITIONS)
+            (self.folder / ADDRESS).write_text(self._broker.address)
+            self._traffic = Traffic(self._broker.address, self.folder)
+            ending.callback(self._traffic.stop)
+            self._traffic.start()
+            yield
+
+    def position(self, sources: Mapping[str, Any]) -> int:
+        """How many records the job has read for sure: those whose results have been seen."""
+        return len(self._traffic.results)
+
+    def _kill_broker(self, dice: random.Random) -> str:
+        seconds = 3 * dice.random()
+        self._broker.kill()
+        time.sleep(seconds)
+        self._broker.start()
+        return f"killed the broker for {seconds:.1f} s"
+
+    def differences(self, records: int) -> Iterator[str]:
+        yield from self._traffic.problems
+        expected, counts = Counter[str](), Counter[str]()
+        for number in range(records):
+            key = record(number)[0]
+            counts[key] += 1
+            expected[f"{key} {counts[key]} {number}"] += 1
+        yield from compare("results", expected, Counter(self._traffic.results))
+        last: dict[str, int] = {}
+        for result in self._traffic.results:
+            key, count, _ = result.split()
+            if int(count) < last.get(key, 0):
+                yield f"result {result!r} came after number {last[key]} of its key"
+            last[key] = int(count)
+
+
+class Traffic(threading.Thread):
+    """Writes what the run allows to the job's input, and reads its results as any other program would."""
+
+    def __init__(self, address: str, folder: Path) -> None:
+        super().__init__(name="traffic of the topics", daemon=True)
+        self.results: list[str] = []
+        self.problems: list[str] = []
+        self._folder = folder
+        self._control = Control(folder / "control")
+        self._over = threading.Event()
+        client = {"bootstrap.servers": address, "log_level": 0, "reconnect.backoff.max.ms": 500}
+        self._producer = Producer(client | {"enable.idempotence": True})
+        reading = {"group.id": "chaos", "isolation.level": "read_committed", "enable.auto.commit": False}
+        self._consumer = Consumer(client | reading | {"auto.offset.reset": "error"})
+        self._consumer.assign([TopicPartition(OUTPUT, partition, 0) for partition in range(PARTITIONS)])
+
+    def run(self) -> None:
+        written = 0
+        complete: float | None = None
+        while not self._over.is_set():
+            allowed, final = self._control.allowed()
+            for number in range(written, allowed):
+                key = record(number)[0]
+                self._producer.produce(INPUT, f"{key} {number}", key, on_delivery=self._note)
+            written = max(written, allowed)
+            self._producer.poll(0)
+            self._read()
+            if final and len(self.results) >= allowed:
+                complete = complete or time.monotonic()
+                if time.monotonic() - complete > _LINGER:
+                    (self._folder / DONE).touch()
+
+    def stop(self) -> None:
+        """End, after what is being read."""
+        self._over.set()
+        self.join()
+
+    def _read(self) -> None:
+        for message in self._consumer.consume(500, 0.05):
+            if message.error() is None:
+                self.results.append((message.value() or b"").decode())
+
+    def _note(self, error: KafkaError | None, message: Any) -> None:
+        if error is not None:
+            self.problems.append(f"the run itself could not write its input: {error.str()}")
