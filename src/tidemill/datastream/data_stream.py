@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from tidemill.common.execution_config import ExecutionConfig
 from tidemill.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from tidemill.common.watermark_strategy import WatermarkStrategy
+from tidemill.datastream import execution
 from tidemill.datastream.basic_functions import (
     FilterFunction,
     FlatMapFunction,
@@ -491,6 +492,16 @@ class DataStream(OperatorSettings):
         sink = CollectSink(self._environment._next_collect_uid())
         self._end("Sink: Collect", sink).uid(sink.uid)
         return self._environment._execute_and_collect(sink, job_execution_name, limit)
+
+    def to_dataframe(self, schema: Any = None, path: str | None = None, job_execution_name: str | None = None) -> Any:
+        """Beyond Flink: the records as a Spark DataFrame, each exactly once.
+
+        A bounded program is run now, and the DataFrame is one of its results. An unbounded one is given a sink; the
+        DataFrame is a streaming one of what the job commits, once the program is started (``execute_async``). The
+        records lie in ``path`` as Parquet, by default in a temporary directory that lasts as long as this process.
+        ``schema`` is Spark's DDL or a ``StructType``; by default it follows from the type of the stream.
+        """
+        return execution.to_dataframe(self, schema, path, job_execution_name)
 
     # --- building blocks
 

@@ -9,8 +9,8 @@ from tidemill.common.configuration import Configuration
 from tidemill.common.serialization import Encoder
 from tidemill.common.typeinfo import Types
 from tidemill.config import ExecutionOptions
-from tidemill.datastream.connectors.file_buckets import BucketAssigner, OutputFileConfig
-from tidemill.datastream.connectors.file_sink import FileSink
+from tidemill.datastream.connectors.file_system.buckets import BucketAssigner, OutputFileConfig
+from tidemill.datastream.connectors.file_system.sink import FileSink
 from tidemill.datastream.error_policy import DEAD_LETTERS, OnError, PoisonRecord
 from tidemill.datastream.sinks import Sink
 from tidemill.datastream.specs import MapSpec, SinkSpec

@@ -26,6 +26,11 @@ _BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
 _CHANGELOG = "state.changelog.enabled"
 
 
+def python_files(configuration: Configuration) -> list[str]:
+    """The files that ``python.files`` names."""
+    return list(filter(None, (configuration.get(PipelineOptions.PYTHON_FILES) or "").split(",")))
+
+
 class EnvironmentSettings:
     """What can be set for a whole program. Everything but the time characteristic is kept in the configuration."""
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.common.watermark_strategy import WatermarkStrategy
 from tidemill.datastream.connectors.collection import CollectionSource
-from tidemill.datastream.connectors.file_source import text_options
+from tidemill.datastream.connectors.file_system.source import STRICT, text_options
 from tidemill.datastream.connectors.number_seq import NumberSequenceSource
+from tidemill.datastream.connectors.socket_text import SocketTextSource
 from tidemill.datastream.data_stream import DataStream
 from tidemill.datastream.ingestion_time import ingestion_time_strategy
 from tidemill.datastream.sources import DataFrameSource, FormatSource, Source, SplitSource
@@ -111,6 +112,16 @@ class EnvironmentSources(abc.ABC):
         """Older name of :meth:`from_sequence`."""
         return self.from_sequence(start, end)
 
+    def socket_text_stream(self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> DataStream:
+        """Begin with the lines that a server sends; when the job fails, those on their way are lost.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.socket_text_stream("localhost", 9999).get_name()
+        'Source: Socket Stream'
+        """
+        return self.from_source(SocketTextSource(hostname, port, delimiter, max_retry), None, "Socket Stream")
+
     # --- through Spark
 
     def from_dataframe(
@@ -155,13 +166,16 @@ class EnvironmentSources(abc.ABC):
     ) -> DataStream:
         """Begin with CSV files; ``schema`` in Spark's DDL form: ``"id STRING, amount DOUBLE"``.
 
+        A line that does not fit it fails the job, and is shown. With the option ``mode`` Spark makes nulls of it
+        (``PERMISSIVE``) or leaves it out (``DROPMALFORMED``).
+
         >>> from tidemill.datastream import StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.get_execution_environment()
         >>> orders = env.read_csv("/data/orders", "id STRING, amount DOUBLE", {"header": "true"}, watch=True)
         >>> orders.get_name()
         'Source: csv /data/orders'
         """
-        return self.read_format("csv", path, schema, options, watch, type_info)
+        return self.read_format("csv", path, schema, _strict(options), watch, type_info)
 
     def read_json(
         self,
@@ -171,8 +185,8 @@ class EnvironmentSources(abc.ABC):
         watch: bool = False,
         type_info: TypeSpec = None,
     ) -> DataStream:
-        """Begin with files of one JSON object per line."""
-        return self.read_format("json", path, schema, options, watch, type_info)
+        """Begin with files of one JSON object per line; one that does not fit the schema is as in :meth:`read_csv`."""
+        return self.read_format("json", path, schema, _strict(options), watch, type_info)
 
     def read_parquet(
         self,
@@ -213,6 +227,12 @@ class EnvironmentSources(abc.ABC):
             bounded=not watch,
         )
         return self.from_source(source, None, f"{format_name} {path}" if path else format_name, declared)
+
+
+def _strict(options: Mapping[str, str] | None) -> dict[str, str]:
+    """The options, with the one that makes an error of what cannot be read, unless the program says otherwise."""
+    given = dict(options or {})
+    return given if "mode" in map(str.lower, given) else {**STRICT, **given}
 
 
 def _checked(elements: list[Any], type_info: TypeInformation) -> list[Any]:

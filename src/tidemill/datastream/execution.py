@@ -8,19 +8,21 @@ it is needed: the executor by the configuration key ``execution.target``.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.common.upgrade_report import UpgradeReport
-from tidemill.config import ExecutionOptions, PipelineOptions, StateRecoveryOptions
+from tidemill.config import ExecutionOptions, PipelineOptions, RestOptions, StateRecoveryOptions
 from tidemill.datastream.transformations import Transformation
 from tidemill.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from tidemill.datastream.connectors.collect import CollectSink
+    from tidemill.datastream.data_stream import DataStream
 
 #: ``module:attribute`` of the executor for each ``execution.target``.
 EXECUTORS: Final[dict[str, str]] = {
@@ -32,8 +34,12 @@ _PLAN_JSON: Final = "tidemill.graph.plan_json:plan_to_json"
 _EXPLAIN: Final = "tidemill.graph.explain:explain_plan"
 _CHECK_UPGRADE: Final = "tidemill.runtime.dry_run:check_upgrade"
 _DRY_RUN: Final = "tidemill.runtime.dry_run:run_dry"
+_REST_SERVER: Final = "tidemill.ops.rest.server:server_for"
+_TO_DATAFRAME: Final = "tidemill.spark.dataframes:to_dataframe"
 
 DEFAULT_JOB_NAME: Final = "Tidemill Streaming Job"
+
+_taker: Callable[[JobProgram], JobClient] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,19 +85,46 @@ def job_name(configuration: Configuration, given: str | None) -> str:
 
 
 def submit(program: JobProgram) -> JobClient:
+    """Hand a program to whoever asked for it (:func:`handing_over`), else :func:`run` it."""
+    return (_taker or run)(program)
+
+
+@contextmanager
+def handing_over(taker: Callable[[JobProgram], JobClient]) -> Iterator[None]:
+    """Have the programs that are executed in this process handed to ``taker``, which may :func:`run` them, or not."""
+    global _taker
+    before, _taker = _taker, taker
+    try:
+        yield
+    finally:
+        _taker = before
+
+
+def run(program: JobProgram) -> JobClient:
     """Hand a program to the executor its configuration names; of a dry run the client tells only whether it is fine."""
     if program.configuration.get(StateRecoveryOptions.DRY_RUN):
         client: JobClient = _load(_DRY_RUN, "a dry run")(program)
         return client
     target = program.configuration.get(ExecutionOptions.TARGET)
     executor: JobExecutor = _load(EXECUTORS[target], f"execution.target: {target}")(program.configuration)
-    return executor.execute_async(program)
+    if not program.configuration.get(RestOptions.ENABLED):
+        return executor.execute_async(program)
+    # The server is there before the job: what is configured wrongly is told before anything runs.
+    server = _load(_REST_SERVER, "rest.enabled (pip install 'tidemill[ops]')")(program.configuration)
+    client = executor.execute_async(program)
+    server.show(client)
+    return client
 
 
 def check_upgrade(program: JobProgram, path: str | None) -> UpgradeReport:
     """What a program would find of a savepoint or checkpoint."""
     report: UpgradeReport = _load(_CHECK_UPGRADE, "an upgrade report")(program, path)
     return report
+
+
+def to_dataframe(stream: DataStream, schema: Any, path: str | None, name: str | None) -> Any:
+    """The records of a stream as a Spark DataFrame."""
+    return _load(_TO_DATAFRAME, "to_dataframe()")(stream, schema, path, name)
 
 
 def plan_as_json(program: JobProgram) -> str:

@@ -10,8 +10,9 @@ from tidemill.datastream.basic_functions import KeySelector, Partitioner, Reduce
 from tidemill.datastream.built_in import BuiltIn, Kind
 from tidemill.datastream.data_stream import DataStream
 from tidemill.datastream.process_functions import KeyedProcessFunction
+from tidemill.datastream.queryable_state import PublishedState, QueryableStateStream, published_state
 from tidemill.datastream.specs import ProcessSpec, ReduceSpec
-from tidemill.datastream.state_descriptors import MapStateDescriptor, TypeSpec, resolve_type
+from tidemill.datastream.state_descriptors import MapStateDescriptor, StateDescriptor, TypeSpec, resolve_type
 from tidemill.datastream.transformations import KeySelectorFn, Partitioning, PartitionKind, Transformation, Upstream
 from tidemill.datastream.type_hints import output_type as type_of_output
 from tidemill.datastream.with_state import FilterWithState, FlatMapWithState, MapWithState, WithState
@@ -225,6 +226,40 @@ class KeyedStream(DataStream):
         ['a', 'b']
         """
         return self._transform("FilterWithState", ProcessSpec(FilterWithState(func, state_type)), self._type)
+
+    # --- a state that others can query
+
+    def as_queryable_state(
+        self, queryable_state_name: str, state_descriptor: StateDescriptor | None = None
+    ) -> QueryableStateStream:
+        """End the stream in a state that can be looked up by key, under a name: the last record of each key, or with a
+        :class:`ReducingStateDescriptor` all of them reduced to one.
+
+        Nothing can follow. The uid of its operator is ``queryable-state-`` and the name.
+
+        >>> from tidemill.datastream import ReducingStateDescriptor
+        >>> from tidemill.testing import JobHarness
+        >>> def program(env, words):
+        ...     counts = ReducingStateDescriptor("count", lambda one, two: (one[0], one[1] + two[1]))
+        ...     words.map(lambda word: (word, 1)).key_by(0).as_queryable_state("counts", counts)
+        >>> with JobHarness(program, inputs=["words"]) as job:
+        ...     job.epoch(words=["a", "b", "a"])
+        ...     job.state("queryable-state-counts", "count")["a"]
+        ('a', 2)
+        """
+        descriptor = published_state(queryable_state_name, state_descriptor, self._type)
+        spec = ProcessSpec(PublishedState(descriptor))
+        for other in self._environment._transformations:
+            function = getattr(other.spec, "function", None)
+            if isinstance(function, PublishedState) and function.descriptor.queryable_name == queryable_state_name:
+                raise GraphError(
+                    f"two states are to be queried as {queryable_state_name!r}: there is one at {other.user_line} "
+                    "already; give this one another name"
+                )
+        self._transform(f"Queryable state: {queryable_state_name}", spec, None).uid(
+            f"queryable-state-{queryable_state_name}"
+        )
+        return QueryableStateStream(queryable_state_name, descriptor, self._type_of_key)
 
     # --- two keyed streams
 

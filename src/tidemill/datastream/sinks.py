@@ -10,16 +10,48 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from tidemill.common.typeinfo import TypeInformation
     from tidemill.datastream.function_base import RuntimeContext
 
 
+class SinkLog(Protocol):
+    """Files that a sink keeps beside the job's checkpoints: durable before an epoch is, and gone after its commit.
+
+    Each file is written once, by one attempt. Names hold the lineage, so that leftovers can be told by age.
+    """
+
+    def write(self, context: WriterContext, part: int, data: bytes) -> str:
+        """Store a part of what an attempt writes; durable on return. Returns the name to read it by."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a file. Raises :class:`~tidemill.errors.CheckpointError` if it is gone."""
+        ...
+
+    def exists(self, name: str) -> bool:
+        """Whether a file is there."""
+        ...
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete files; what is gone already is fine."""
+        ...
+
+    def leftovers(self, in_use: Sequence[str], lineage: str) -> list[str]:
+        """The sink's files of ``lineage`` and older ones, except those in use."""
+        ...
+
+
 @dataclass(frozen=True)
 class WriterContext:
-    """Who is writing: unique names can be built from (job, lineage, epoch, subtask, attempt)."""
+    """Who is writing: unique names can be built from (job, lineage, epoch, subtask, attempt).
+
+    Epochs count up along the lineages of one ``history``, that is, of one job directory; lineages sort by age, as
+    texts. A job that starts from a savepoint, or with an empty directory, has a history of its own, and may come to the
+    same epochs again with other records.
+    """
 
     job_id: str
     operator_uid: str
@@ -30,6 +62,9 @@ class WriterContext:
     attempt: str
     #: The epoch's processing-time clock in ms; None stands for the wall clock.
     processing_time: int | None = None
+    history: str = ""
+    #: None only where a writer is used by hand.
+    log: SinkLog | None = None
 
 
 class SinkWriter(abc.ABC):
@@ -51,6 +86,10 @@ class SinkWriter(abc.ABC):
     def prepare_commit(self) -> Sequence[bytes]:
         """Make what was written since ``begin_epoch`` durable; return what the committer needs, as opaque bytes."""
         return ()
+
+    def due(self) -> int | None:
+        """The processing time, in ms, at which the writer wants an epoch even if no record comes; None: never."""
+        return None
 
     def close(self) -> None:
         """Release resources; uncommitted work may be dropped."""
@@ -86,17 +125,41 @@ class CommitterContext:
 
     job_id: str
     operator_uid: str
+    #: None only where a committer is used by hand.
+    log: SinkLog | None = None
 
 
 class Committer(abc.ABC):
-    """Runs on the driver after the manifest is durable, in order of epochs."""
+    """Commits after the manifest is durable, in order of epochs; on the driver, where one thread makes all calls.
+
+    With ``on_workers`` the commits of different subtasks are independent of each other, and may be heavy. Those of an
+    epoch then run beside each other as tasks, each with one subtask's committables, in committers of their own that
+    stay open between epochs; little work is still done on the driver. ``discard`` is the driver's alone.
+
+    Whatever ``commit`` raises fails the job; after the restart, if the strategy allows one, the same committables come
+    again. So they do if it does not return within ``sink.committer.timeout``: what hangs may still take effect later,
+    beside or after a second call.
+    """
+
+    #: Whether commits may run on workers, subtask by subtask.
+    on_workers: bool = False
+    #: Whether an epoch is one commit: ``commit`` is then never given a part of its subtasks.
+    whole_epochs: bool = False
 
     def open(self, context: CommitterContext) -> None:
         """Called once after the committer is created, before anything else."""
 
     @abc.abstractmethod
     def commit(self, committed: Sequence[Committed]) -> None:
-        """Commit; must be idempotent: after a crash the same committables come again."""
+        """Commit; must be idempotent: after a crash the same committables come again.
+
+        A driver that was taken over may ask late, when its successor has committed later epochs: that, too, must change
+        nothing.
+        """
+
+    def weight(self, committed: Committed) -> int:
+        """About how many bytes it takes to commit this: where ``on_workers``, it decides who does it."""
+        return sum(map(len, committed.committables))
 
     def discard(self, names_in_use: Sequence[bytes], lineage: str) -> None:
         """Remove leftovers of attempts that never committed; called when a job opens a lineage, and when it ends.
@@ -112,8 +175,15 @@ class Committer(abc.ABC):
 class Sink(abc.ABC):
     """Base of all sinks; pickled to the workers, so it must hold plain configuration only."""
 
-    #: The guarantee with a replayable source: "exactly-once" or "at-least-once".
+    #: The guarantee with a replayable source. "exactly-once": each result is visible once, when its epoch is committed.
+    #: "effectively-once": repeated writes overwrite each other, and may be seen before. "at-least-once": after a
+    #: failure results may be there twice. "none": they may also be missing.
     guarantee: str = "at-least-once"
+    #: Whether results are for people to read, as printed ones are: a job does not warn that they may come twice.
+    for_reading: bool = False
+    #: Whether the committer unpickles what it commits. A job does not take such results from a savepoint that it has no
+    #: reason to trust.
+    pickled_committables: bool = False
 
     @abc.abstractmethod
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:

@@ -34,26 +34,27 @@ class Split:
     ``partition`` names the lasting part of the source that the records are from (a partition of a topic, a file that
     grows). Each has event time of its own, and the slowest counts; a split of no records makes one known before its
     first record comes. With ``last`` nothing of it comes any more, and it holds nobody back. Without a name all splits
-    of a subtask have one event time.
+    of a subtask have one event time. ``watermark`` is what is known of a partition's event time before it is read.
     """
 
     payload: Any
     records: int
     partition: str | None = None
     last: bool = False
+    watermark: int | None = None
 
 
 class ClockOf(Enum):
     """What has event time of its own in a source.
 
-    ``SUBTASK``: each subtask, or each partition that its splits name.
+    ``SUBTASK``: each subtask, or each partition that its splits name. Who reads a partition goes on reading it.
 
     ``SOURCE``: the source as a whole. Who reads what is decided anew in every epoch, so that subtasks have nothing of
-    their own. Its time is the furthest that any of them came to, and moves on when the input of an epoch has been read:
-    records of one epoch do not make each other late.
+    their own. Within an epoch each file that a task reads has a time, and the slowest that is not read to its end
+    counts; at the end of the epoch it is the furthest.
 
-    ``PARTITION``: each partition, as the rows name it. Who reads which is decided anew in every epoch. Time moves on
-    as above, and is that of the slowest partition.
+    ``PARTITION``: each partition, as the rows or splits name it. Who reads which is decided anew in every epoch. The
+    slowest partition counts.
     """
 
     SUBTASK = "subtask"
@@ -99,6 +100,10 @@ class SplitEnumerator(abc.ABC):
         """Whether :meth:`next_splits` would return something now. Unbounded sources override this."""
         return not self.finished
 
+    def pending_records(self) -> int | None:
+        """How many records wait to be read now, None if nobody knows: the lag of the source. Must not take long."""
+        return None
+
     def close(self) -> None:
         """Release what the enumerator holds."""
 
@@ -121,10 +126,41 @@ class SplitSource(Source):
 
     #: None: runs with the environment's parallelism; a number fixes it (1 for a collection, as in Flink).
     parallelism: int | None = None
+    #: Whether the last split of each partition says so (:attr:`Split.last`). Until then there is more of it to be read,
+    #: so that it is never idle, however long other partitions are read meanwhile.
+    tells_ends: bool = False
+
+
+class RowDecoder(abc.ABC):
+    """Turns rows that Spark has read into records, on the workers: for sources whose records are bytes in a column."""
+
+    @abc.abstractmethod
+    def decode(self, rows: Any) -> RecordBatch:
+        """The records of an Arrow batch, in order. Fewer than there are rows, if some are to be skipped."""
+
+
+class SparkSource(Source):
+    """A source that Spark reads, and whose position is Spark's."""
+
+    #: The type of the records, where it is known.
+    type_info: TypeInformation | None = None
+    #: The columns that name the lasting part of the source that a row is from.
+    partition_by: tuple[str, ...] = ()
+    #: What makes records of rows; without one a row is a record.
+    decoder: RowDecoder | None = None
+
+    @property
+    def ends(self) -> bool:
+        """Whether there is an end of what is read, also if it is not to be taken for a bounded source."""
+        return self.bounded
+
+    @property
+    def clock_of(self) -> ClockOf:
+        return ClockOf.PARTITION if self.partition_by else ClockOf.SOURCE
 
 
 @dataclass(frozen=True)
-class DataFrameSource(Source):
+class DataFrameSource(SparkSource):
     """Any Spark DataFrame, batch or streaming. Records are :class:`Row`, or tuples when the type says so.
 
     The columns ``partition_by`` name the lasting part of the source that a row is from, as those of Kafka's topic and
@@ -136,17 +172,13 @@ class DataFrameSource(Source):
     bounded: bool = True
     partition_by: tuple[str, ...] = ()
 
-    @property
-    def clock_of(self) -> ClockOf:
-        return ClockOf.PARTITION if self.partition_by else ClockOf.SOURCE
-
     def __reduce__(self) -> tuple[Any, ...]:
         # The DataFrame lives on the driver; a worker needs to know only how to shape records.
         return (DataFrameSource, (None, self.type_info, self.bounded, self.partition_by))
 
 
 @dataclass(frozen=True)
-class FormatSource(Source):
+class FormatSource(SparkSource):
     """Files (or any Spark format) read through Spark: ``spark.read.format(...)`` or, unbounded, ``readStream``."""
 
     format: str
@@ -157,9 +189,4 @@ class FormatSource(Source):
     bounded: bool = True
     #: More paths to read besides ``path`` (bounded sources only).
     more_paths: tuple[str, ...] = ()
-    #: The columns that name the lasting part of the source that a row is from.
     partition_by: tuple[str, ...] = ()
-
-    @property
-    def clock_of(self) -> ClockOf:
-        return ClockOf.PARTITION if self.partition_by else ClockOf.SOURCE

@@ -9,12 +9,13 @@ from typing import Any
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.common.job_execution_result import JobExecutionResult
+from tidemill.common.outer_configuration import outer_configuration
 from tidemill.common.upgrade_report import UpgradeReport
 from tidemill.datastream import execution
 from tidemill.datastream.closeable_iterator import CloseableIterator
 from tidemill.datastream.connectors.collect import CollectSink
 from tidemill.datastream.dead_letters import with_dead_letters
-from tidemill.datastream.environment_settings import EnvironmentSettings
+from tidemill.datastream.environment_settings import EnvironmentSettings, python_files
 from tidemill.datastream.environment_sources import EnvironmentSources
 from tidemill.datastream.sinks import Sink
 from tidemill.datastream.transformations import Transformation
@@ -42,8 +43,10 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
-        """A new environment with these settings."""
-        return StreamExecutionEnvironment(configuration)
+        """A new environment with these settings, over those that the program is started with: by ``tidemill run``, or
+        in the YAML file that the environment variable ``TIDEMILL_CONF`` names."""
+        merged = outer_configuration()
+        return StreamExecutionEnvironment(merged if configuration is None else merged.add_all(configuration))
 
     # --- running
 
@@ -128,7 +131,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
             with_dead_letters(self._transformations, self._dead_letter_sink, self._configuration),
             Configuration(self._configuration),
             execution.job_name(self._configuration, job_name),
-            tuple(self._python_files),
+            (*python_files(self._configuration), *self._python_files),
         )
 
     def _next_collect_uid(self) -> str:

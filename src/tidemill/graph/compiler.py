@@ -106,6 +106,8 @@ def _operator_plan(node: Transformation, layout: Layout, uid: str) -> OperatorPl
         user_line=node.user_line,
         side_outputs=tuple(sorted(node.side_outputs.items())),
         guarantee=node.spec.sink.guarantee if isinstance(node.spec, SinkSpec) else "",
+        for_reading=isinstance(node.spec, SinkSpec) and node.spec.sink.for_reading,
+        replayable=node.spec.source.replayable if isinstance(node.spec, SourceSpec) else True,
         operator_state=has_operator_state(node),
         checkpointed=takes_part_in_checkpoints(node),
         error_policy=node.error_policy,

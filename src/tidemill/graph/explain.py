@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from tidemill.datastream.error_policy import OnError
+from tidemill.graph.guarantees import Promise, promises
 from tidemill.graph.plan import ChainPlan, ExchangeEdge, JobPlan, OperatorPlan
 
 
@@ -16,7 +17,13 @@ def explain_plan(plan: JobPlan) -> str:
         lines.append(f"Level {number}")
         for chain in level:
             lines.extend("  " + line for line in _chain(plan, plan.chains[chain]))
+    lines += [_result(promise) for promise in promises(plan)]
     return "\n".join(lines)
+
+
+def _result(promise: Promise) -> str:
+    because = f" ({'; '.join(promise.because)})" if promise.because else ""
+    return f"Results in {promise.sink!r}: {promise.guarantee}{because}"
 
 
 def _chain(plan: JobPlan, chain: ChainPlan) -> Iterator[str]:
@@ -44,6 +51,8 @@ def _operator(operator: OperatorPlan, plan: JobPlan) -> str:
         notes.append(f"max parallelism {operator.max_parallelism}")
     if operator.guarantee:
         notes.append(operator.guarantee)
+    if operator.inputs == 0:
+        notes.append("replayable" if operator.replayable else "not replayable")
     if operator.error_policy.kind is not OnError.FAIL:
         notes.append(f"on error: {operator.error_policy}")
     if operator.output_type is not None and not operator.guarantee:

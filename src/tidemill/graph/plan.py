@@ -38,8 +38,12 @@ class OperatorPlan:
     user_line: str = ""
     #: Side outputs that the program reads, with their types.
     side_outputs: tuple[tuple[str, TypeInformation], ...] = ()
-    #: "exactly-once" or "at-least-once" for a sink, else empty.
+    #: That of a sink with sources that can be read again, else empty: see ``tidemill.datastream.sinks.Sink.guarantee``.
     guarantee: str = ""
+    #: Whether a sink's results are for people to read.
+    for_reading: bool = False
+    #: Whether a source gives the same records again from the same position.
+    replayable: bool = True
     #: Whether its function has operator state, or it keeps broadcast state.
     operator_state: bool = False
     #: Whether its function takes part in checkpoints: with operator state, or by listening to them.

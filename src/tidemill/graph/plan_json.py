@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from tidemill.graph.guarantees import promises, weakest
 from tidemill.graph.plan import JobPlan, OperatorPlan
 
 #: Flink's numbers for a parallelism that is the default one, and one that is not known.
@@ -15,7 +16,11 @@ _PACTS: Final = {"SourceSpec": "Data Source", "SinkSpec": "Data Sink"}
 
 
 def plan_to_json(plan: JobPlan) -> str:
-    """``{"nodes": [{"id", "type", "pact", "contents", "parallelism", "predecessors": [...]}, ...]}``."""
+    """``{"nodes": [{"id", "type", "pact", "contents", "parallelism", "predecessors": [...]}, ...]}``.
+
+    Beyond Flink's: sources say whether they are ``replayable``, sinks have their ``guarantee`` and what it comes to in
+    this program (``result``), and so has the whole.
+    """
     numbers: dict[tuple[int, int], int] = {}
     for chain in plan.chains:
         for position in range(len(chain.operators)):
@@ -28,12 +33,18 @@ def plan_to_json(plan: JobPlan) -> str:
     for edge in plan.edges:
         into = predecessors.setdefault(numbers[edge.target_chain, 0], [])
         into.append((numbers[edge.source_chain, edge.source_operator], edge.kind.value))
+    found = promises(plan)
+    results = iter(found)
     nodes = [
         _node(numbers[chain.id, position], operator, chain.parallelism, predecessors)
         for chain in plan.chains
         for position, operator in enumerate(chain.operators)
     ]
-    return json.dumps({"nodes": nodes}, indent=2)
+    for node in nodes:
+        if "guarantee" in node:
+            node["result"] = next(results).guarantee
+    lowest = weakest(found)
+    return json.dumps({"nodes": nodes, **({} if lowest is None else {"guarantee": lowest.guarantee})}, indent=2)
 
 
 def _node(
@@ -46,6 +57,10 @@ def _node(
         "contents": operator.description or operator.name,
         "parallelism": PARALLELISM_UNKNOWN if parallelism is None else parallelism or PARALLELISM_DEFAULT,
     }
+    if operator.inputs == 0:
+        node["replayable"] = operator.replayable
+    if operator.guarantee:
+        node["guarantee"] = operator.guarantee
     if number in predecessors:
         node["predecessors"] = [
             {"id": source, "ship_strategy": strategy, "side": "second" if index else "first"}

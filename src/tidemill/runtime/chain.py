@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from tidemill.checkpoint.storage import Storage
 from tidemill.datastream.sinks import WriterContext
 from tidemill.datastream.sources import ClockOf
 from tidemill.datastream.specs import SourceSpec
 from tidemill.datastream.transformations import Partitioning
 from tidemill.graph.plan import ChainPlan, ExchangeEdge, OperatorPlan
 from tidemill.runtime.exchange import EdgeSender
+from tidemill.runtime.log_place import PLACE, LogPlace, at
 from tidemill.runtime.metrics import OperatorMetrics
 from tidemill.runtime.operators.base import FunctionContext, Operator, OperatorContext
 from tidemill.runtime.operators.factory import build_operator, load_spec
@@ -25,6 +27,8 @@ from tidemill.runtime.operators.source import SourceOperator
 from tidemill.runtime.operators.timestamps import TimestampsOperator
 from tidemill.runtime.output import Output, Receiver
 from tidemill.runtime.records import MIN_TIME, Batch
+from tidemill.runtime.sink_log import StoredSinkLog
+from tidemill.runtime.strands import PartitionEnd, Strand
 from tidemill.state.backend import BackendPlace, KeyedStateBackend, StateVersion
 from tidemill.state.backends import BackendChoice
 from tidemill.state.key_groups import KeyGroupRange
@@ -64,6 +68,14 @@ class Port:
     def watermark_status(self, idle: bool) -> None:
         if self.sender is not None:
             self.sender.watermark_status(idle)
+
+    def progress(self, strand: Strand, watermark: int) -> None:
+        if self.sender is not None:
+            self.sender.progress(strand, watermark)
+
+    def partition_ends(self, ends: Sequence[PartitionEnd]) -> None:
+        if self.sender is not None:
+            self.sender.partition_ends(ends)
 
     def finish(self) -> None:
         if self.sender is not None:
@@ -105,12 +117,17 @@ class Chain:
         for link in plan.links:
             target = self.operators[link.target]
             self.operators[link.source].output.connect(
-                _into(target, link.input_index), target.watermark, link.side_output, target.watermark_status
+                _into(target, link.input_index), _time_into(target), link.side_output, target.watermark_status, target
             )
         for position, edges in out_edges.items():
             for edge, side_output in edges:
                 port = self.ports[edge] = Port()
-                self.operators[position].output.connect(port.send, port.watermark, side_output, port.watermark_status)
+                output = self.operators[position].output
+                output.connect(port.send, port.watermark, side_output, port.watermark_status, port)
+        if isinstance(self.head, SourceOperator):
+            for other in self.operators:
+                if isinstance(other, TimestampsOperator):
+                    self.head.feed(other)
 
     def partitioning(self, edge: ExchangeEdge) -> Partitioning:
         """The partitioner of an edge into or out of this chain, unpacked and opened once."""
@@ -131,12 +148,26 @@ class Chain:
         """All state of the chain, keyed and of its operators."""
         return [*self.backends, *self.operator_states]
 
+    def place_logs(self, job: str, epoch: int) -> None:
+        """From now on what is logged is of this epoch; the code that runs next is the head's."""
+        for operator in self.operators:
+            plan = operator.context.plan
+            operator.log_place = LogPlace(job, epoch, plan.name, plan.uid, self.subtask)
+        PLACE.set(self.head.log_place)
+
+    def _in_turn(self, *, backwards: bool = False) -> Iterator[Operator]:
+        """One operator after the other; what is logged meanwhile is of that one."""
+        for operator in reversed(self.operators) if backwards else self.operators:
+            PLACE.set(operator.log_place)
+            yield operator
+        PLACE.set(self.head.log_place)
+
     def open(self, restored: int | None = None) -> None:
         """Open all operators, last first, as Flink does: a consumer is ready before its producer.
 
         ``restored`` is the epoch the job goes on from, None for a new job.
         """
-        for operator in reversed(self.operators):
+        for operator in self._in_turn(backwards=True):
             operator.initialize_state(restored)
             operator.open()
             self._opened.append(operator)
@@ -159,7 +190,7 @@ class Chain:
                         if closer is not None:
                             closing.callback(closer)
                 for operator in opened:
-                    closing.callback(operator.close)
+                    closing.callback(_close, operator)
 
     def restore_watermarks(self, watermark: int, marks: Mapping[str, int]) -> None:
         """Set all clocks to the committed ones: the head's, and of operators that make watermarks by ``marks``."""
@@ -175,6 +206,12 @@ class Chain:
         """Makers of watermarks go on with what they kept, by uid. The clocks must be set."""
         for operator in self.operators:
             operator.restore_time(times.get(operator.context.plan.uid))
+
+    def know_partitions(self, times: Mapping[str, Sequence[Any]]) -> None:
+        """What makers of watermarks kept in all subtasks, by uid: any partition may come to any of them."""
+        for operator in self.operators:
+            if isinstance(operator, (SourceOperator, TimestampsOperator)):
+                operator.know_partitions(times.get(operator.context.plan.uid, ()))
 
     def times(self) -> dict[str, Any]:
         """What makers of watermarks must know in the next epoch, by uid."""
@@ -194,14 +231,16 @@ class Chain:
             if isinstance(operator, TimestampsOperator)
         }
 
-    def begin_epoch(self, clock: int, writer: dict[str, Any]) -> None:
+    def begin_epoch(self, clock: int, writer: dict[str, Any], storage: Storage | None = None) -> None:
         """Start an epoch: states, clocks and writers are made ready, and processing-time timers that are due fire.
+
+        ``writer`` is what sinks are told of the epoch; ``storage`` is where they may keep files until their commit.
 
         Before that functions are told that the epoch before is committed, if this chain ran it.
         """
         if self._to_announce is not None:
             committed, self._to_announce = self._to_announce, None
-            for operator in self.operators:
+            for operator in self._in_turn():
                 operator.checkpoint_complete(committed)
         self.set_processing_time(clock)
         for backend in self.states():
@@ -213,10 +252,11 @@ class Chain:
                         operator_uid=operator.context.plan.uid,
                         subtask=self.subtask,
                         parallelism=self.parallelism,
+                        log=None if storage is None else StoredSinkLog(storage, operator.context.plan.uid),
                         **writer,
                     )
                 )
-        for operator in self.operators:
+        for operator in self._in_turn():
             operator.begin_epoch(clock)
 
     def process_keys(self, batches: list[tuple[int, Batch]]) -> None:
@@ -229,12 +269,12 @@ class Chain:
 
     def end_input(self) -> None:
         """The input has ended for good."""
-        for operator in self.operators:
+        for operator in self._in_turn():
             operator.end_input()
 
     def end_epoch(self) -> None:
         """The barrier, operator by operator in the direction of the data."""
-        for operator in self.operators:
+        for operator in self._in_turn():
             operator.end_epoch()
 
     def snapshot_state(self, epoch: int, clock: int) -> None:
@@ -242,7 +282,7 @@ class Chain:
         if self._is_batch:
             return
         self._snapshotted = epoch
-        for operator in self.operators:
+        for operator in self._in_turn():
             operator.snapshot_state(epoch, clock)
 
     def aborted(self) -> None:
@@ -300,11 +340,11 @@ class Chain:
                 plan.output_type if plan.inputs else None,
                 plan.side_outputs,
             ),
-            metrics=OperatorMetrics(),
+            metrics=OperatorMetrics(f"operator {plan.name!r} (uid {plan.uid})"),
             job_parameters=settings.job_parameters,
             runtime_mode=settings.runtime_mode,
             periodic_watermarks=settings.periodic_watermarks,
-            time_by_epoch=self.plan.clock_of is not ClockOf.SUBTASK,
+            dealt=self.plan.clock_of is not ClockOf.SUBTASK,
         )
         if plan.keyed:
             groups = KeyGroupRange.for_subtask(plan.max_parallelism, self.parallelism, self.subtask)
@@ -331,10 +371,33 @@ class Chain:
         return build_operator(context)
 
 
+def _close(operator: Operator) -> None:
+    with at(operator.log_place):
+        operator.close()
+
+
+def _time_into(operator: Operator) -> Callable[[int], None]:
+    def watermark(watermark: int) -> None:
+        before = PLACE.get()
+        PLACE.set(operator.log_place)
+        try:
+            operator.watermark(watermark)
+        finally:
+            PLACE.set(before)
+
+    return watermark
+
+
 def _into(operator: Operator, input_index: int) -> Receiver:
     process = operator.process
 
     def receive(batch: Batch) -> None:
-        process(batch, input_index)
+        operator.records_in += len(batch)
+        before = PLACE.get()
+        PLACE.set(operator.log_place)
+        try:
+            process(batch, input_index)
+        finally:
+            PLACE.set(before)
 
     return receive

@@ -19,7 +19,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from socket import gethostname
 from typing import Any, Protocol, TypeVar
 
@@ -27,17 +27,25 @@ from tidemill.checkpoint.log import ManifestLog, has_committed
 from tidemill.checkpoint.model import Ack, Epoch, Manifest
 from tidemill.checkpoint.portable import is_input
 from tidemill.checkpoint.protocol import Publish, Verdict, build_manifest, judge
-from tidemill.datastream.sinks import Committed, Committer
+from tidemill.checkpoint.storage import NotFoundError
+from tidemill.datastream.sinks import Committer
 from tidemill.datastream.sources import ClockOf
-from tidemill.errors import CheckpointError, JobExecutionError, TidemillError
+from tidemill.datastream.specs import TimestampsSpec
+from tidemill.errors import CheckpointError, CorruptFileError, JobExecutionError, TidemillError
 from tidemill.faults import reach
+from tidemill.graph.plan import ChainPlan, OperatorPlan
 from tidemill.runtime.checkpointing import Checkpointing
+from tidemill.runtime.commits import SinkCommits
 from tidemill.runtime.epoch import EpochContext
+from tidemill.runtime.epoch_stats import EpochStats
 from tidemill.runtime.failures import Failure
+from tidemill.runtime.job_metrics import JobMetrics
+from tidemill.runtime.log_place import LogPlace, at
 from tidemill.runtime.records import MIN_TIME
 from tidemill.runtime.rescaling import JobParallelism
 from tidemill.runtime.savepoints import StartingPoint
 from tidemill.runtime.snapshots import Snapshots
+from tidemill.runtime.subtask_report import committed_counts, entries_of
 from tidemill.runtime.task import JobBundle, read_report
 from tidemill.runtime.time_states import deal_marks, deal_times
 from tidemill.runtime.upgrade import check_restorable, describe_operators, without_dropped
@@ -58,7 +66,8 @@ class EpochInput:
     reads (Spark's batch), with the number of its partitions per chain in ``partitions``. ``positions`` is where each
     source stands afterwards, by the uid of its operator; ``spark`` are Spark's own positions. ``ended`` are the chains
     whose sources have ended, while others may go on. ``read`` names, per source chain and subtask, the partitions
-    that its splits are from, where the source names them.
+    that its splits are from, where the source names them. ``pending`` is, by uid, how many records are left for later
+    epochs, where the source knows.
     """
 
     splits: Mapping[int, list[bytes]] = field(default_factory=dict)
@@ -69,6 +78,7 @@ class EpochInput:
     last: bool = False
     ended: Collection[int] = ()
     read: Mapping[int, Sequence[Collection[str]]] = field(default_factory=dict)
+    pending: Mapping[str, int] = field(default_factory=dict)
 
 
 class Engine(Protocol):
@@ -78,29 +88,17 @@ class Engine(Protocol):
         """Run all levels; returns the reports (acks and failures) that reached the driver."""
         ...
 
+    def run_commits(self, tasks: Sequence[tuple[str, int, bytes]]) -> list[bytes]:
+        """Run commits of sinks on workers: per task the sink's uid, its subtask, and what ``run_commit`` takes."""
+        ...
+
     def interrupt(self) -> None:
-        """Have the epoch that runs fail soon, if that is possible; called from another thread."""
+        """Have the epoch or the commits that run fail soon, if that is possible; called from another thread."""
         ...
 
     def close(self) -> None:
         """Let go of warm chains and whatever else the engine holds for the job."""
         ...
-
-
-@dataclass(frozen=True)
-class EpochStats:
-    """What one committed epoch cost and did, for progress displays and metrics."""
-
-    epoch: int
-    records_in: int
-    seconds: float
-    run_seconds: float
-    publish_seconds: float
-    commit_seconds: float
-    delta_bytes: int
-    state_entries: int
-    runs: int
-    metrics: Mapping[str, float]
 
 
 class Coordinator:
@@ -120,7 +118,10 @@ class Coordinator:
         on_epoch: Callable[[EpochStats], None] | None = None,
         checkpointing: Checkpointing | None = None,
         start_from: StartingPoint | None = None,
+        commit_timeout: float | None = None,
+        metrics: JobMetrics | None = None,
     ) -> None:
+        """``commit_timeout`` is how many seconds a sink may take to commit; without one it may take for ever."""
         # configuration
         self._bundle = bundle
         self._plan = bundle.plan
@@ -130,13 +131,15 @@ class Coordinator:
         self._allow_non_restored = allow_non_restored_state
         self._after = after
         self._on_epoch = on_epoch
+        self._metrics = metrics
         self._checkpointing = checkpointing or Checkpointing()
         self._start_from = start_from
         self._log = ManifestLog(bundle.storage, bundle.job_id)
         self._snapshots = snapshots
-        self._committers = committers
+        self._commits = SinkCommits(bundle, committers, engine.run_commits, engine.interrupt, commit_timeout)
         # transient
         self.lineage = ""
+        self._history = ""
         self._next_run = 0
 
     @property
@@ -156,6 +159,7 @@ class Coordinator:
         has not started. Returns the manifest the job goes on from, or None for a new job. Raises before anything runs
         if the program does not fit the state.
         """
+        self._commits.open()
         found = self._log.read_head()
         start_from = None if self._after or has_committed(found) else self._start_from
         if start_from is not None:
@@ -171,11 +175,12 @@ class Coordinator:
         if start_from is not None:
             start_from.claimed()
         self.lineage = lineage
+        self._history = self._find_history()
         log.info(
             "job %s is run by lineage %s: process %d on %s", self._bundle.job_id, lineage, os.getpid(), gethostname()
         )
         self._checkpointing.restored(restored, self._log.checkpoints)
-        self._discard_leftovers()
+        self._commits.discard(self.head, lineage)
         self._commit(self.head, again=True)
         if self._snapshots is not None:
             self._snapshots.start(self._log)
@@ -183,13 +188,18 @@ class Coordinator:
 
     def run_epoch(self, inputs: EpochInput) -> Manifest:
         """Run and commit one epoch. Raises what a user function raised; the head is then what it was."""
+        with at(LogPlace(self._bundle.job_id, self.head.epoch + 1)):
+            return self._run_and_commit(inputs)
+
+    def _run_and_commit(self, inputs: EpochInput) -> Manifest:
         started, triggered = time.perf_counter(), self._clock()
         self._next_run = 0
         reach("offsets.logged")
         try:
             context, verdict = self._tolerating(lambda: self._run(inputs))
             ran = time.perf_counter()
-            manifest = self._manifest(context, verdict, inputs)
+            counted = committed_counts(verdict.acks)
+            manifest = self._manifest(context, verdict, inputs, counted)
             self._tolerating(lambda: self._log.publish(manifest))  # 4
             published = time.perf_counter()
             self._checkpointing.completed(manifest, triggered, published - started)
@@ -203,7 +213,7 @@ class Coordinator:
         self._parallelism.committed()
         if self._snapshots is not None:
             self._snapshots.after_epoch(self._log)  # 6
-        self._tell(manifest, started, ran, published)
+        self._tell(manifest, verdict.acks, inputs, started, ran, published)
         return manifest
 
     def _tolerating(self, step: Callable[[], T]) -> T:
@@ -234,9 +244,18 @@ class Coordinator:
             log.warning("epoch %d is run again: %s", epoch, reason)
         raise JobExecutionError(f"epoch {epoch} did not fit together in {_MOST_RUNS} runs; last: {reason}")
 
+    def note_pending(self, pending: Mapping[str, int]) -> None:
+        """So many records wait to be read, by the uid of the source; for metrics."""
+        if self._metrics is not None:
+            self._metrics.note_pending(pending)
+
     def timer_due(self) -> bool:
         """Whether a processing-time timer, or an input that is idle by now, waits for an epoch."""
         return self.head.next_timer is not None and self.head.next_timer <= self._clock()
+
+    def abandon_commits(self) -> None:
+        """The job is to end: wait for no sink any longer. What it has not committed, the next driver does."""
+        self._commits.abandon()
 
     def close(self) -> None:
         """Stop background work, release the engine's hold on the job, remove what its sinks left, release committers.
@@ -246,12 +265,13 @@ class Coordinator:
         steps: list[Callable[[], None]] = [self._engine.close, self._sweep]
         if self._snapshots is not None:
             steps.insert(0, self._snapshots.stop)
-        steps += [committer.close for committer in self._committers.values()]
         for step in steps:
             try:
                 step()
             except Exception as error:
                 log.warning("job %s was not put away completely: %s", self._bundle.job_id, error)
+        for raised in self._commits.close():
+            log.warning("job %s was not put away completely: %s", self._bundle.job_id, raised)
 
     def _context(self, epoch: Epoch, run: int, inputs: EpochInput) -> EpochContext:
         head = self.head
@@ -265,20 +285,17 @@ class Coordinator:
             if chain.stateful and uid in head.attempts:
                 attempts[chain.id] = tuple(head.attempts[uid])
             for operator in chain.operators:
-                clock_of = chain.clock_of
-                if clock_of is ClockOf.PARTITION and operator is not chain.head:
-                    clock_of = ClockOf.SUBTASK  # behind the head nobody knows the partition of a record any more
                 marks = head.watermarks.get(operator.uid)
                 if marks and max(marks) > MIN_TIME:
                     lowest = min(marks) if lowest is None else min(lowest, *marks)
                     clocks.setdefault(chain.id, {})[operator.uid] = deal_marks(
-                        marks, head.times.get(operator.uid, ()), parallelism[chain.id], clock_of
+                        marks, head.times.get(operator.uid, ()), parallelism[chain.id], chain.clock_of
                     )
                 kept = deal_times(
                     head.times.get(operator.uid, ()),
                     parallelism[chain.id],
-                    inputs.read.get(chain.id, ()) if operator is chain.head else (),
-                    clock_of,
+                    inputs.read.get(chain.id, ()) if _may_keep_times(chain, operator) else (),
+                    chain.clock_of,
                     restarted=head.kind == "takeover",
                 )
                 if any(state is not None for state in kept):
@@ -286,6 +303,7 @@ class Coordinator:
         return EpochContext(
             job_id=self._bundle.job_id,
             lineage=self.lineage,
+            history=self._history,
             epoch=epoch,
             run=run,
             head=head.slot if head.runs else None,
@@ -311,7 +329,9 @@ class Coordinator:
         edges = {(chains[edge.source_chain].head.uid, chains[edge.target_chain].head.uid) for edge in self._plan.edges}
         return judge(expected, edges, acks, epoch=Epoch(context.epoch), run=context.run)
 
-    def _manifest(self, context: EpochContext, verdict: Publish, inputs: EpochInput) -> Manifest:
+    def _manifest(
+        self, context: EpochContext, verdict: Publish, inputs: EpochInput, counted: Mapping[str, float]
+    ) -> Manifest:
         head = self.head
         described = None
         if head.kind == "takeover":
@@ -330,6 +350,7 @@ class Coordinator:
             else {op.uid: op.max_parallelism for chain in self._plan.chains for op in chain.operators},
             operators=described,
             runs=None if self._snapshots is None else self._snapshots.runs_for(head),
+            metrics=counted,
             finished=inputs.last,
             checkpoint=self._checkpointing.due(last=inputs.last),
             retain=self._checkpointing.retain,
@@ -342,51 +363,56 @@ class Coordinator:
             return
         reach("sink.commit.before")
         self._log.check_next_slot()
-        for uid, by_subtask in manifest.committables.items():
-            committer = self._committers.get(uid)
-            if committer is None:
-                gone = all(operator.uid != uid for chain in self._plan.chains for operator in chain.operators)
-                if again and gone and self._allow_non_restored:
-                    continue  # the check before has told of it
-                raise CheckpointError(
-                    f"epoch {manifest.epoch} has results to commit for the sink with uid {uid!r}, "
-                    "which is not part of the program any more"
-                )
-            committer.commit(
-                [Committed(manifest.epoch, subtask, data, again) for subtask, data in sorted(by_subtask.items())]
-            )
+        self._commits.commit(manifest, again=again, may_be_gone=again and self._allow_non_restored)
         reach("sink.commit.after")
 
     def _sweep(self) -> None:
         """Remove what killed attempts of this driver left in the sinks; after a takeover it is the successor's."""
         if self.lineage and self._log.last_slot() == self.head.slot:
-            self._discard_leftovers()
+            self._commits.discard(self.head, self.lineage)
 
-    def _discard_leftovers(self) -> None:
-        head = self.head
-        for uid, committer in self._committers.items():
-            in_use = [data for entries in head.committables.get(uid, {}).values() for data in entries]
-            committer.discard(in_use, self.lineage)
+    def _find_history(self) -> str:
+        """What all lineages of this job directory share: the first of them. Takeover records stay for ever."""
+        try:
+            return self.lineage if self.head.slot == 1 else self._log.read(1).lineage
+        except (CorruptFileError, NotFoundError):
+            return self.lineage  # nobody else needs the record, so the job must not fail for it
 
-    def _tell(self, manifest: Manifest, started: float, ran: float, published: float) -> None:
-        if self._on_epoch is None:
-            return
+    def _tell(
+        self,
+        manifest: Manifest,
+        acks: Sequence[Ack],
+        inputs: EpochInput,
+        started: float,
+        ran: float,
+        published: float,
+    ) -> None:
         now = time.perf_counter()
         sources = [chain.head.uid for chain in self._plan.chains if chain.head.inputs == 0]
-        self._on_epoch(
-            EpochStats(
-                epoch=manifest.epoch,
-                records_in=int(sum(manifest.metrics.get(f"{uid}.numRecordsOut", 0) for uid in sources)),
-                seconds=now - started,
-                run_seconds=ran - started,
-                publish_seconds=published - ran,
-                commit_seconds=now - published,
-                delta_bytes=sum(piece.length for piece in manifest.pieces),
-                state_entries=int(manifest.metrics.get("stateEntries", 0)),
-                runs=manifest.run + 1,
-                metrics=manifest.metrics,
-            )
+        stats = EpochStats(
+            epoch=manifest.epoch,
+            records_in=int(sum(manifest.metrics.get(f"{uid}.numRecordsOut", 0) for uid in sources)),
+            seconds=now - started,
+            run_seconds=ran - started,
+            publish_seconds=published - ran,
+            commit_seconds=now - published,
+            delta_bytes=sum(piece.length for piece in manifest.pieces),
+            state_entries=entries_of(acks),
+            runs=manifest.run + 1,
+            metrics=manifest.metrics,
+            ended=time.time_ns() // 1_000_000,
         )
+        if self._metrics is not None:
+            stats = replace(stats, phases=self._metrics.take_epoch(stats, acks, inputs.pending))
+        if self._on_epoch is not None:
+            self._on_epoch(stats)
+
+
+def _may_keep_times(chain: ChainPlan, operator: OperatorPlan) -> bool:
+    """Whether an operator may make watermarks by the partitions of its chain's source."""
+    if operator is chain.head:
+        return True
+    return chain.clock_of is ClockOf.PARTITION and operator.spec_kind == TimestampsSpec.__name__
 
 
 def raise_failure(failures: Iterable[Failure]) -> None:

@@ -21,6 +21,7 @@ class EpochContext:
     fixed by the driver for the whole epoch. ``last`` marks the final epoch of a bounded job: time goes to its end. In
     the chains of ``ended`` sources it does so before, and they hold nobody back. ``checkpoint`` tells that the epoch
     before is a checkpoint, of which listeners hear.
+    ``history`` is the same for all lineages of one job directory.
     """
 
     job_id: str
@@ -37,6 +38,7 @@ class EpochContext:
     last: bool = False
     ended: tuple[int, ...] = ()
     checkpoint: bool = False
+    history: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))

@@ -7,6 +7,7 @@ Spark's to retry.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import traceback
 from dataclasses import dataclass, replace
@@ -97,6 +98,16 @@ def failure_of(
     site = error.site or FailureSite(exception=type(error).__name__)
     site = replace(site, uid=site.uid or chain, subtask=subtask, epoch=epoch)
     return Failure(type(error).__name__, str(error), chain, subtask, primary, site)
+
+
+def without_payload(error: Exception) -> str:
+    """What an error says, for logs: the record and its key, which are the user's data, only by their fingerprints."""
+    text, site = str(error), getattr(error, "site", None) or FailureSite()
+    for what, value in (("record", site.record), ("key", site.key)):
+        if value:
+            digest = hashlib.sha256(value.encode()).hexdigest()[:12]
+            text = text.replace(f"{what} {value}", f"{what} #{digest}")
+    return text
 
 
 def shown(value: Any) -> str:

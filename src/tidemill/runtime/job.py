@@ -17,10 +17,16 @@ from tidemill.common.job_client import JobClient
 from tidemill.common.job_execution_result import JobExecutionResult
 from tidemill.common.job_id import JobID
 from tidemill.common.job_status import JobStatus
+from tidemill.common.metric_value import MetricSnapshot
 from tidemill.errors import LASTING, FencedError, JobCancelledError, TidemillError
+from tidemill.metrics.registry import MetricRegistry
 from tidemill.runtime.checkpointing import Checkpointing
-from tidemill.runtime.coordinator import EpochStats
+from tidemill.runtime.epoch_stats import EpochStats
 from tidemill.runtime.exception_history import ExceptionHistory
+from tidemill.runtime.failures import without_payload
+from tidemill.runtime.job_metrics import JobMetrics
+from tidemill.runtime.job_outline import JobOutline
+from tidemill.runtime.log_place import PLACE, LogPlace
 from tidemill.runtime.rescaling import JobParallelism
 from tidemill.runtime.restarts import Restarts
 from tidemill.runtime.savepoints import Ending, Savepoints
@@ -28,9 +34,6 @@ from tidemill.runtime.savepoints import Ending, Savepoints
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-#: Metrics of an epoch that are a state of things, not an increment.
-GAUGES: Final = frozenset({"stateEntries"})
 
 #: Failures that are remembered, as in Flink.
 _HISTORY_SIZE: Final = 16
@@ -95,8 +98,11 @@ class RunningJob(JobClient):
         checkpointing: Checkpointing | None = None,
         exceptions: ExceptionHistory | None = None,
         savepoints: Savepoints | None = None,
+        metrics: JobMetrics | None = None,
+        outline: JobOutline | None = None,
     ) -> None:
         self.name = name
+        self.outline = outline
         self._job_id = JobID(job_id)
         self._attempt = attempt
         self._restarts = restarts
@@ -115,6 +121,12 @@ class RunningJob(JobClient):
         self.epochs: list[EpochStats] = []
         self.num_restarts = 0
         self._totals: dict[str, Any] = {}
+        self._registry = MetricRegistry(job_id, name) if metrics is None else metrics.registry
+        if metrics is not None:
+            metrics.job_gauge("uptime", lambda: self._since(JobStatus.RUNNING))
+            metrics.job_gauge("downtime", lambda: self._since(JobStatus.RESTARTING))
+            metrics.job_gauge("numRestarts", lambda: self.num_restarts)
+            metrics.job_gauge("lastCheckpointRestoreTimestamp", self._restored_at)
         self._thread = threading.Thread(target=self._main, name=f"tidemill-job-{job_id}", daemon=True)
 
     def start(self) -> RunningJob:
@@ -127,7 +139,7 @@ class RunningJob(JobClient):
         self.epochs.append(stats)
         del self.epochs[:-1000]
         for name, value in stats.metrics.items():
-            self._totals[name] = value if name in GAUGES else self._totals.get(name, 0) + value
+            self._totals[name] = self._totals.get(name, 0) + value
 
     def get_job_id(self) -> JobID:
         return self._job_id
@@ -166,6 +178,9 @@ class RunningJob(JobClient):
     def get_status_timestamps(self) -> dict[JobStatus, int]:
         return dict(self._entered)
 
+    def get_metrics(self) -> MetricSnapshot:
+        return self._registry.snapshot()
+
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         return CompletableFuture.completed(dict(self._totals))
 
@@ -173,6 +188,7 @@ class RunningJob(JobClient):
         return self._result
 
     def _main(self) -> None:
+        PLACE.set(LogPlace(str(self._job_id)))
         try:
             error = self._run_until_over()
         except BaseException as ended:  # what a committer or a source raised to end its thread has ended the job
@@ -198,7 +214,9 @@ class RunningJob(JobClient):
                 self.num_restarts += 1
                 self._enter(JobStatus.RESTARTING)
                 self._exceptions.followed_by(f"started again after {delay} ms")
-                log.warning("job %s failed and starts again in %d ms: %s", self.name, delay, self._told(error, entry))
+                told = without_payload(self._told(error, entry))
+                log.warning("job %s failed and starts again in %d ms: %s", self.name, delay, told)
+                log.debug("%s", error)
                 self._stop.wait(delay / 1000)
 
     def _delay_after(self, error: Exception) -> int | None:
@@ -214,6 +232,15 @@ class RunningJob(JobClient):
         )
         told.site = error.site
         return told
+
+    def _restored_at(self) -> int | None:
+        """When the job last began to run from a checkpoint, None if it began from nothing."""
+        from_nothing = not self.num_restarts and self._checkpointing.history().restored is None
+        return None if from_nothing else self._entered.get(JobStatus.RUNNING)
+
+    def _since(self, status: JobStatus) -> int:
+        """Milliseconds since the job entered the state it is in, 0 if that is another one."""
+        return _now() - self._entered[status] if self._status is status else 0
 
     def _enter(self, status: JobStatus) -> None:
         self._status = status

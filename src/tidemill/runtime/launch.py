@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,17 +16,20 @@ from tidemill.common.configuration import Configuration
 from tidemill.common.job_id import JobID
 from tidemill.config import CheckpointingOptions, ExecutionOptions, PipelineOptions, StateOptions
 from tidemill.datastream.execution import JobProgram
-from tidemill.datastream.sinks import Committer, CommitterContext
+from tidemill.datastream.sinks import Committer
 from tidemill.datastream.sources import Source, SplitSource
 from tidemill.datastream.specs import SinkSpec, SourceSpec
 from tidemill.datastream.transformations import Transformation
 from tidemill.errors import TidemillError
 from tidemill.graph.compiler import compile_job
+from tidemill.graph.guarantees import warning
 from tidemill.graph.plan import JobPlan
 from tidemill.graph.uids import operators_by_uid
 from tidemill.runtime.chain import ChainSettings
+from tidemill.runtime.checkpointing import Checkpointing
 from tidemill.runtime.coordinator import Coordinator
 from tidemill.runtime.job import StopSignal
+from tidemill.runtime.logs import LogSettings
 from tidemill.runtime.main_classes import main_script_classes
 from tidemill.runtime.pieces import PieceForm
 from tidemill.runtime.rescaling import JobParallelism, with_stored_max_parallelism
@@ -35,6 +37,7 @@ from tidemill.runtime.savepoints import Savepoints, StartingPoint, starting_poin
 from tidemill.runtime.scratch import scratch_directory
 from tidemill.runtime.split_input import SplitInput
 from tidemill.runtime.task import JobBundle
+from tidemill.runtime.trust import check_trusted
 from tidemill.runtime.upgrade import warn_of_derived_uids
 from tidemill.state.backends import BackendChoice, choose_backend
 
@@ -69,13 +72,18 @@ class Launch:
 
         It has the max parallelism that keyed operators have in that state.
         One that the program or its configuration sets stays, and is refused if it is another: see ``Coordinator.open``.
-        Raises :class:`~tidemill.errors.GraphError` for an operator that is to be wider than its state allows.
+        Raises :class:`~tidemill.errors.GraphError` for an operator that is to be wider than its state allows, and
+        :class:`~tidemill.errors.UntrustedStateError` for a savepoint that the job must not unpickle.
         """
         durable = (CheckpointingOptions.DIRECTORY, CheckpointingOptions.SAVEPOINT_DIRECTORY)
         if self.plan.runtime_mode != "BATCH" and any(map(self.configuration.contains, durable)):
             warn_of_derived_uids(self.plan)
+        if (weakness := warning(self.plan)) is not None:
+            log.warning("%s", weakness)
         head = ManifestLog(storage, self.job_id).read_head()
         start_from = starting_point(self.configuration, head, batch=self.plan.runtime_mode == "BATCH")
+        if start_from is not None:
+            check_trusted(start_from.path, start_from.state, self.configuration, self.unpickling_sinks())
         restored = head if start_from is None else start_from.state.manifest
         operators = [operator for chain in self.plan.chains for operator in chain.operators if operator.keyed]
         if restored is None or all(operator.explicit_max_parallelism for operator in operators):
@@ -94,25 +102,35 @@ class Launch:
         if self.start_from is not None and not has_committed(ManifestLog(storage, self.job_id).read_head()):
             self.start_from.state.copy_into(storage, wanted=is_input)
 
-    def savepoints(self, storage: Storage) -> Savepoints:
-        """The savepoints of the job, to be shared by all its attempts."""
-        directory = self.configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY)
-        options = store_options(self.configuration)
-        return Savepoints(self.job_id, storage, directory, options=options, batch=self.plan.runtime_mode == "BATCH")
+    def savepoints(self, storage: Storage, history: Checkpointing | None = None) -> Savepoints:
+        """The savepoints of the job, to be shared by all its attempts; ``history`` remembers them."""
+        return Savepoints(
+            self.job_id,
+            storage,
+            self.configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY),
+            options=store_options(self.configuration),
+            batch=self.plan.runtime_mode == "BATCH",
+            history=history,
+        )
 
     def committers(self) -> dict[str, Committer]:
-        """An open committer for each sink that has one, by operator uid; if one cannot be opened, none stays open."""
+        """A committer for each sink that has one, by operator uid; none is open yet."""
         committers = {}
-        with ExitStack() as undo:
-            for uid, operator in self.operators.items():
-                if isinstance(operator.spec, SinkSpec):
-                    committer = operator.spec.sink.create_committer()
-                    if committer is not None:
-                        undo.callback(committer.close)
-                        committer.open(CommitterContext(self.job_id, uid))
-                        committers[uid] = committer
-            undo.pop_all()
+        for uid, operator in self.operators.items():
+            if isinstance(operator.spec, SinkSpec):
+                committer = operator.spec.sink.create_committer()
+                if committer is not None:
+                    committers[uid] = committer
         return committers
+
+    def commit_timeout(self) -> float:
+        """How many seconds a sink may take to commit an epoch."""
+        return self.configuration.get(ExecutionOptions.SINK_COMMITTER_TIMEOUT).total_seconds()
+
+    def unpickling_sinks(self) -> set[str]:
+        """The uids of the sinks whose committers unpickle what they commit."""
+        specs = ((uid, operator.spec) for uid, operator in self.operators.items())
+        return {uid for uid, spec in specs if isinstance(spec, SinkSpec) and spec.sink.pickled_committables}
 
     def bundle(self, storage: Storage, schemas: dict[int, bytes] | None = None) -> JobBundle:
         """The part of the job that workers need."""
@@ -136,12 +154,14 @@ class Launch:
             sort_memory=get(ExecutionOptions.SORTED_INPUTS_MEMORY),
             cache_size=get(StateOptions.WORKER_CACHE_SIZE),
             main_classes=main_script_classes(),
+            logs=LogSettings.of(self.configuration),
         )
 
 
 def prepare(program: JobProgram, parallelism: int) -> Launch:
     """Compile a program; ``parallelism`` is used where neither the program nor its configuration says."""
     configuration = program.configuration
+    LogSettings.of(configuration).set_up_driver()
     job_id = configuration.get(ExecutionOptions.JOB_ID) or str(JobID.generate())
     plan = compile_job(program.transformations, configuration, program.name, default_parallelism=parallelism)
     return Launch(job_id, plan, configuration, operators_by_uid(program.transformations))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -10,6 +10,7 @@ from tidemill.common.typeinfo import TypeInformation
 from tidemill.datastream.output_tag import OutputTag
 from tidemill.errors import TypeMismatchError
 from tidemill.runtime.records import Batch
+from tidemill.runtime.strands import PartitionEnd, Strand, StrandListener
 
 Receiver = Callable[[Batch], None]
 
@@ -33,10 +34,13 @@ class Output:
         self._side: dict[str, list[Receiver]] = {}
         self._watermark: list[Callable[[int], None]] = []
         self._status: list[Callable[[bool], None]] = []
+        self._strands: list[StrandListener] = []
         #: Told of records of side outputs that nobody reads; they are dropped otherwise.
         self.on_unread: Callable[[str, Batch], None] | None = None
         # transient
         self.records = 0
+        #: The event time of the last record, if it had one.
+        self.last_timestamp: int | None = None
 
     def connect(
         self,
@@ -44,8 +48,12 @@ class Output:
         watermark: Callable[[int], None],
         side_output: str | None,
         status: Callable[[bool], None] | None = None,
+        strands: StrandListener | None = None,
     ) -> None:
-        """Add a consumer of the main output or of one side output; watermarks, and their status, go to all of them."""
+        """Add a consumer of the main output or of one side output.
+
+        Watermarks, their status, and what is told of strands go to all of them.
+        """
         if side_output is None:
             self._main.append(receiver)
         else:
@@ -53,6 +61,8 @@ class Output:
         self._watermark.append(watermark)
         if status is not None:
             self._status.append(status)
+        if strands is not None:
+            self._strands.append(strands)
 
     def emit(self, values: list[Any], timestamps: list[int] | None) -> None:
         """Hand on records of the main output."""
@@ -66,6 +76,8 @@ class Output:
         """Hand on a whole batch as it is; for sources, whose records have the type they were declared with."""
         if len(batch):
             self.records += len(batch)
+            if batch.timestamps:
+                self.last_timestamp = batch.timestamps[-1]
             for receive in self._main:
                 receive(batch)
 
@@ -90,8 +102,20 @@ class Output:
         for receive in self._status:
             receive(idle)
 
+    def progress(self, strand: Strand, watermark: int) -> None:
+        """Tell all consumers that what follows is of this strand, whose time is this."""
+        for listener in self._strands:
+            listener.progress(strand, watermark)
+
+    def partition_ends(self, ends: Sequence[PartitionEnd]) -> None:
+        """Tell all consumers what partitions have come to at the end of the epoch."""
+        for listener in self._strands:
+            listener.partition_ends(ends)
+
     def _deliver(self, values: list[Any], timestamps: list[int] | None) -> None:
         self.records += len(values)
+        if timestamps:
+            self.last_timestamp = timestamps[-1]
         batch = Batch(values, timestamps)
         for receive in self._main:
             receive(batch)

@@ -132,7 +132,7 @@ class Guard:
         # configuration
         self._context = context
         self._tag = None if policy.tag is None else policy.tag.tag_id
-        self._poisoned = context.metrics.group.counter(POISON_RECORDS)
+        self._poisoned = context.metrics.counter(POISON_RECORDS)
         self._undo = UndoLog()
         self._output = context.output = HeldOutput(context.output)
         if context.backend is not None:

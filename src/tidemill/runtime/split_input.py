@@ -76,6 +76,7 @@ class SplitInput:
             last=self.finished,
             ended=[chain for chain, enumerator in self._enumerators.items() if enumerator.finished],
             read={chain: partitions for chain, partitions in read.items() if any(partitions)},
+            pending=self._pending(),
         )
         if not self.whole:
             self._held.clear()
@@ -89,6 +90,10 @@ class SplitInput:
             last=True,
             ended=list(self._enumerators),
         )
+
+    def _pending(self) -> dict[str, int]:
+        waiting = {chain: enumerator.pending_records() for chain, enumerator in self._enumerators.items()}
+        return {self._plan.chains[chain].head.uid: count for chain, count in waiting.items() if count is not None}
 
     def close(self) -> None:
         """Release all enumerators."""

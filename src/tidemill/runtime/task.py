@@ -24,6 +24,7 @@ import pickle
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from time import perf_counter_ns
 from typing import Any
 
 import pyarrow as pa
@@ -41,12 +42,15 @@ from tidemill.runtime.epoch import EpochContext, Layout
 from tidemill.runtime.exchange import EdgeSender
 from tidemill.runtime.failures import Failure, failure_of
 from tidemill.runtime.inbox import Inbox, IncompleteInputError
+from tidemill.runtime.log_place import PLACE
+from tidemill.runtime.logs import LogSettings
 from tidemill.runtime.operators.source import SourceOperator
 from tidemill.runtime.parcels import HEADER_SIZE, Header, Kind, order_of
 from tidemill.runtime.pieces import PieceForm, store_sections
 from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.routes import key_extractor, route_for
 from tidemill.runtime.sorted_input import SortedInput
+from tidemill.runtime.subtask_report import SubtaskReport, SubtaskTimes
 from tidemill.runtime.warm import WarmChains
 from tidemill.state.canonical_key import canonical_keys
 from tidemill.state.state_file import Section
@@ -69,6 +73,7 @@ class JobBundle:
     sort_memory: int = 128 << 20
     cache_size: int = 1 << 30
     main_classes: tuple[bytes, ...] = ()
+    logs: LogSettings = field(default_factory=LogSettings)
 
     def chain_schema(self, chain: int) -> pa.Schema | None:
         """The Arrow schema of a chain that reads a Spark source."""
@@ -84,11 +89,14 @@ class Outbox:
         self._layout = layout
         self._next = level + 1
         self._partition = partition
+        #: Bytes that this subtask itself has sent.
+        self.bytes = 0
         self._ready: list[tuple[int, bytes]] = []
         self._passing: list[tuple[int, bytes]] = []
 
     def ship(self, header: Header, parcel: bytes) -> None:
         """Send a parcel of this subtask."""
+        self.bytes += len(parcel)
         self._ready.append(self._addressed(header, parcel))
 
     def pass_on(self, header: Header, parcel: bytes) -> None:
@@ -146,16 +154,21 @@ class EpochTask:
         self._outbox = Outbox(context, self._layout, level, partition)
         self._consumed: dict[SubtaskId, Attempt] = {}
         self._records_in = 0
+        self._bytes_in = 0
+        self._cold = False
 
     def run(self, inputs: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
         """Yield ``(sort key, parcel)`` pairs; on the last level the pairs are for the driver."""
         chain: Chain | None = None
         done = False
+        times = SubtaskTimes()
+        logged_at = PLACE.get()
         try:
             chain = self._obtain_chain()
-            for _ in self._process(chain, inputs):
-                yield from self._outbox.drain()
-            ack = self._barrier(chain)
+            times.loaded = perf_counter_ns() - times.started
+            for _ in self._process(chain, times.waiting(inputs), times):
+                yield from times.sending(self._outbox.drain())
+            ack = self._barrier(chain, times)
             reach("ack.before")
             self._outbox.report(ack)
             self._warm.keep(self._bundle.job_id, chain, self._context, str(self._attempt))
@@ -170,6 +183,7 @@ class EpochTask:
             if chain is not None and not done:
                 with contextlib.suppress(Exception):  # the first error is the one to report
                     chain.close()
+            PLACE.set(logged_at)
         if self._level:
             # What others sent through us must arrive even if we failed; what was meant for us is of no use any more.
             for _ in self._mine(inputs):
@@ -186,6 +200,7 @@ class EpochTask:
         context, subtask = self._context, self._subtask
         chain = self._warm.take(self._bundle.job_id, self._plan, subtask, context)
         if chain is None:
+            self._cold = True
             out_edges: dict[int, list[tuple[int, str | None]]] = {}
             for edge in self._edges_out:
                 out_edges.setdefault(edge.source_operator, []).append((edge.id, edge.side_output))
@@ -197,6 +212,7 @@ class EpochTask:
                 self._bundle.settings,
                 self._bundle.chain_schema(self._plan.id),
             )
+            chain.place_logs(context.job_id, context.epoch)
             try:
                 self._set_clocks(chain)
                 self._warm.load_state(self._bundle, chain, context)
@@ -214,12 +230,13 @@ class EpochTask:
         chain.set_processing_time(self._context.clock)
         times = self._context.times.get(self._plan.id, {})
         chain.restore_times({uid: states[self._subtask] for uid, states in times.items()})
-        if self._plan.clock_of is ClockOf.PARTITION and isinstance(chain.head, SourceOperator):
-            chain.head.know_partitions(times.get(self._plan.head.uid, ()))
+        if self._plan.clock_of is ClockOf.PARTITION:
+            chain.know_partitions(times)
 
     # 2. to 4.
-    def _process(self, chain: Chain, inputs: Iterator[bytes]) -> Iterator[None]:
+    def _process(self, chain: Chain, inputs: Iterator[bytes], times: SubtaskTimes) -> Iterator[None]:
         context = self._context
+        chain.place_logs(context.job_id, context.epoch)
         self._set_clocks(chain)
         self._attach_senders(chain)
         chain.begin_epoch(
@@ -227,13 +244,16 @@ class EpochTask:
             {
                 "job_id": context.job_id,
                 "lineage": context.lineage,
+                "history": context.history,
                 "epoch": context.epoch,
                 "attempt": self._attempt.hex,
                 "processing_time": context.clock,
             },
+            self._bundle.storage,
         )
         head = chain.head
         if isinstance(head, SourceOperator):
+            head.reading = times.reading
             counts = head.consume(inputs)
         else:
             counts = self._read_parcels(chain, inputs)
@@ -265,7 +285,7 @@ class EpochTask:
             lambda edge, batch: receivers[edge](batch),
             head.watermark if waiting is None else _ignored,
             head.watermark_status if waiting is None else _ignored,
-            [edge.id for edge in self._edges_in.values() if self._clock_of(edge) is ClockOf.SOURCE],
+            {edge.id for edge in self._edges_in.values() if self._is_dealt(edge)},
             {edge.id: edge.input_index for edge in self._edges_in.values()},
         )
         if waiting is None:
@@ -276,8 +296,9 @@ class EpochTask:
             sender = self._bundle.plan.chains[self._edges_in[channel.edge].source_chain].head.uid
             self._consumed[SubtaskId(sender, channel.sender)] = Attempt(str(uuid.UUID(bytes=attempt)))
 
-    def _clock_of(self, edge: ExchangeEdge) -> ClockOf:
-        return self._bundle.plan.chains[edge.source_chain].clock_of
+    def _is_dealt(self, edge: ExchangeEdge) -> bool:
+        """Whether what the senders of an edge read is dealt out to them anew in each epoch."""
+        return self._bundle.plan.chains[edge.source_chain].clock_of is not ClockOf.SUBTASK
 
     def _sorted_input(self, chain: Chain) -> SortedInput | None:
         """What holds back and sorts the input of a keyed chain in BATCH mode."""
@@ -318,6 +339,7 @@ class EpochTask:
         for parcel in inputs:
             header = Header.unpack(parcel)
             if header.level == self._level:
+                self._bytes_in += len(parcel)
                 yield parcel
             else:
                 self._outbox.pass_on(header, parcel)
@@ -356,16 +378,19 @@ class EpochTask:
             level=target.level,
             partitions=partitions,
             parcel_size=self._bundle.parcel_size,
+            dealt=self._is_dealt(edge),
         )
 
     # 5. and 6.
-    def _barrier(self, chain: Chain) -> Ack:
+    def _barrier(self, chain: Chain, times: SubtaskTimes) -> Ack:
         chain.end_epoch()
         for edge in self._edges_out:
             chain.ports[edge.id].finish()
         chain.snapshot_state(self._context.epoch, self._context.clock)
         reach("delta.before")
+        before = perf_counter_ns()
         pieces = self._write_delta(chain.export_delta())
+        times.wrote = perf_counter_ns() - before
         reach("delta.after")
         context = self._context
         return Ack(
@@ -380,7 +405,15 @@ class EpochTask:
             times=chain.times(),
             next_timer=chain.next_timer(),
             committables=chain.committables(),
-            metrics=self._metrics(chain),
+            report=SubtaskReport.of(
+                chain,
+                times,
+                leaving={edge.source_operator for edge in self._edges_out if edge.side_output is None},
+                records_in=self._records_in,
+                bytes_in=self._bytes_in,
+                bytes_out=self._outbox.bytes,
+                cold=self._cold,
+            ),
         )
 
     def _write_delta(self, sections: list[Section]) -> tuple[Piece, ...]:
@@ -394,17 +427,6 @@ class EpochTask:
             form=self._bundle.form,
         )
         return () if piece is None else (piece,)
-
-    def _metrics(self, chain: Chain) -> dict[str, float]:
-        metrics: dict[str, float] = {"numRecordsIn": self._records_in}
-        for operator in chain.operators:
-            name = operator.context.plan.uid
-            metrics[f"{name}.numRecordsOut"] = operator.output.take_count()
-            for metric, value in operator.context.metrics.increments().items():
-                metrics[f"{name}.{metric}"] = value
-        if chain.states():
-            metrics["stateEntries"] = sum(states.entries() for states in chain.states())
-        return metrics
 
 
 def _ignored(watermark: int) -> None:

@@ -7,7 +7,7 @@ into the manifest, and from there into the next epoch's context.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tidemill.datastream.sources import ClockOf
@@ -67,7 +67,8 @@ def deal_times(
 
     ``read`` are the partitions that each of them reads in that epoch, where that is known beforehand.
 
-    1. A partition goes to the subtask that reads it; new ones are known from the start, so that no other runs ahead.
+    1. A partition goes to the subtask that reads it; new ones are known from the start, so that no other runs ahead. So
+       does one that rows of a split have named: whoever reads the last of the split lets go of it.
     2. One that nobody reads stays where it is. If the parallelism changes, these are dealt out by their names.
     3. Where no partitions are named, each subtask goes on with its own state. If the parallelism changes nobody knows
        whose it was: all go on with that of the slowest, or of the slowest that was not idle. Where the source has one
@@ -84,7 +85,8 @@ def deal_times(
     for number, partition in enumerate(sorted(named.keys() | readers.keys())):
         before, of_partition = named.get(partition, (0, PartitionState(partition)))
         stays = before if same else number % parallelism
-        dealt[readers.get(partition, stays)].append(of_partition)  # 1, 2
+        reader = _reader(partition, readers) if clock_of is ClockOf.PARTITION else readers.get(partition)
+        dealt[stays if reader is None else reader].append(of_partition)  # 1, 2
     unnamed = [next((entry for entry in of if entry.partition is None), None) for of in known]
     if clock_of is ClockOf.SOURCE:
         unnamed = [furthest(unnamed)] * parallelism
@@ -101,6 +103,13 @@ def deal_times(
         else None
         for entries in dealt
     )
+
+
+def _reader(partition: str, readers: Mapping[str, int]) -> int | None:
+    """Who reads a partition, or the split whose rows have named it: split/partition."""
+    while partition and partition not in readers:
+        partition = partition.rpartition("/")[0]
+    return readers.get(partition)
 
 
 def _by_partition(states: Sequence[TimeState]) -> dict[str, tuple[int, PartitionState]]:

@@ -18,15 +18,19 @@ from tidemill.runtime.time_states import PartitionState, TimeState, furthest
 class PartitionTime(WatermarkOutput):
     """Event time in one partition: its generator, and what that has emitted. A watermark ends idleness."""
 
-    def __init__(self, strategy: WatermarkStrategy, clock: Clock, state: PartitionState) -> None:
+    def __init__(
+        self, strategy: WatermarkStrategy, clock: Clock, state: PartitionState, *, never_idle: bool = False
+    ) -> None:
         self.generator = strategy.create_watermark_generator(clock)
+        if never_idle and isinstance(self.generator, WatermarksWithIdleness):
+            self.generator = self.generator.generator
         #: Whether a watermark may fall between any two records; of a generator that does not say, it may.
         self.emits_on_event = getattr(self.generator, "emits_on_event", True)
         self._idleness = self.generator if isinstance(self.generator, WatermarksWithIdleness) else None
         self._fields = GeneratorFields(self.generator if self._idleness is None else self._idleness.generator)
         self._partition = state.partition
         self.watermark = state.watermark
-        self.idle = state.idle
+        self.idle = state.idle and not never_idle
         #: Whether something was emitted that the clock over all partitions does not know yet.
         self.changed = False
         if self._idleness is not None:
@@ -70,6 +74,8 @@ class Timekeeper:
         # configuration
         self._clock = clock
         self._strategy = strategy
+        #: Whether a partition without records is still waited for, whatever the strategy says of idleness.
+        self.never_idle = False
         made = strategy.create_watermark_generator(clock)
         inner = made.generator if isinstance(made, WatermarksWithIdleness) else made
         # A generator, or what its supplier holds on to, may change in an epoch that is then run again.
@@ -195,4 +201,4 @@ class Timekeeper:
         return self._committed.get(name) or self._elsewhere.get(name) or PartitionState(name)
 
     def _time(self, state: PartitionState) -> PartitionTime:
-        return PartitionTime(self._strategy, self._clock, state)
+        return PartitionTime(self._strategy, self._clock, state, never_idle=self.never_idle)

@@ -3,6 +3,8 @@
 :class:`KeyedHarness` and :class:`OperatorHarness` run one function or a few chained ones: push records and time, look
 at output, state and timers, snapshot, restore, rescale. :class:`JobHarness` runs a whole program epoch by epoch, with
 chosen input, faults, cold workers and restarts. All of them run the engine's own code.
+
+``tidemill.testing.sink_contract`` and ``source_contract`` put sinks and sources of your own to the test.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ moves and cold starts can be provoked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from tidemill.runtime.commits import OpenCommitters, run_commit
 from tidemill.runtime.coordinator import EpochInput
 from tidemill.runtime.epoch import EpochContext, Layout
 from tidemill.runtime.task import JobBundle, execute_subtask
@@ -24,6 +25,7 @@ class LocalEngine:
     def __init__(self, bundle: JobBundle, workers: int = 1, placement: Placement | None = None) -> None:
         self._bundle = bundle
         self._workers = [WarmChains(bundle.cache_size) for _ in range(workers)]
+        self._committers = OpenCommitters()
         self._placement = placement or (lambda epoch, level, partition: partition % workers)
 
     @property
@@ -62,6 +64,10 @@ class LocalEngine:
     ) -> Iterator[tuple[int, bytes]]:
         return execute_subtask(self._bundle, context, level, partition, worker, parcels)
 
+    def run_commits(self, tasks: Sequence[tuple[str, int, bytes]]) -> list[bytes]:
+        """Commit subtask by subtask, each with a committer of its own."""
+        return [run_commit(self._bundle, self._committers, task) for _, _, task in tasks]
+
     def interrupt(self) -> None:
         """Nothing: subtasks run in the thread of whoever called, which has no place to stop."""
 
@@ -69,3 +75,4 @@ class LocalEngine:
         """Close all warm chains."""
         for worker in self._workers:
             worker.drop(self._bundle.job_id)
+        self._committers.drop(self._bundle.job_id)

@@ -12,6 +12,7 @@ from tidemill.checkpoint.model import Manifest
 from tidemill.checkpoint.storage import MemoryStorage, Storage
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.common.configuration import Configuration
+from tidemill.common.metric_value import MetricSnapshot
 from tidemill.common.upgrade_report import UpgradeReport
 from tidemill.config import ExecutionOptions, PipelineOptions, StateRecoveryOptions
 from tidemill.datastream.data_stream import DataStream
@@ -20,8 +21,10 @@ from tidemill.datastream.time_domain import TimeDomain
 from tidemill.errors import StateError
 from tidemill.faults import Fault, InjectedFaultError, injected
 from tidemill.graph.plan import OperatorPlan
+from tidemill.metrics.registry import MetricRegistry
 from tidemill.runtime.coordinator import Coordinator
 from tidemill.runtime.dry_run import report_upgrade
+from tidemill.runtime.job_metrics import JobMetrics
 from tidemill.runtime.launch import Launch, prepare
 from tidemill.runtime.savepoints import Ending
 from tidemill.runtime.snapshots import Snapshots
@@ -96,6 +99,7 @@ class JobHarness:
         self.inputs = dict(inputs) if isinstance(inputs, Mapping) else {name: Script() for name in inputs}
         self._recordings: dict[str, Recording] = {}
         self._clock = processing_time
+        self._metrics: MetricRegistry | None = None
         # transient
         self._coordinator: Coordinator | None = None
         self._start()
@@ -114,7 +118,7 @@ class JobHarness:
 
     def run(self) -> None:
         """Run epochs until there is no input left; a program of bounded sources runs to its end."""
-        while not self._finished and self._sources.available():
+        while self.has_input:
             self._run_epoch()
 
     def end(self) -> None:
@@ -223,6 +227,17 @@ class JobHarness:
         """The last committed manifest."""
         return self._running().head
 
+    def metrics(self) -> MetricSnapshot:
+        """The metrics of the job, with all that was counted in committed epochs since the harness was made."""
+        if self._metrics is None:
+            raise RuntimeError("the job was never started")
+        return self._metrics.snapshot()
+
+    @property
+    def has_input(self) -> bool:
+        """Whether an epoch would have input now."""
+        return not self._finished and self._sources.available()
+
     @property
     def cold_starts(self) -> int:
         """How often a chain was built since the (re)start, over all workers."""
@@ -256,6 +271,8 @@ class JobHarness:
         self._engine = LocalEngine(bundle, self._workers, self._placement)
         self._live = launch.parallelism(self._parallelism)
         self._savepoints = launch.savepoints(self.storage)
+        metrics = JobMetrics.of(launch.job_id, launch.plan, launch.configuration, registry=self._metrics)
+        self._metrics = metrics.registry
         coordinator = Coordinator(
             bundle,
             self._engine,
@@ -265,6 +282,7 @@ class JobHarness:
             snapshots=Snapshots(self.storage, background=False, fan_in=self._merge_after),
             start_from=launch.start_from,
             allow_non_restored_state=launch.configuration.get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE),
+            metrics=metrics,
         )
         restored = coordinator.open()
         self._finished = restored is not None and restored.finished

@@ -9,11 +9,16 @@ from tidemill.config import ExecutionOptions, RestartStrategyOptions, StateRecov
 from tidemill.datastream.execution import JobProgram
 from tidemill.datastream.sources import SplitSource
 from tidemill.errors import GraphError
+from tidemill.metrics.reporter import start_reporters
 from tidemill.runtime.checkpointing import Checkpointing, CheckpointSettings
-from tidemill.runtime.coordinator import Coordinator, EpochStats
+from tidemill.runtime.coordinator import Coordinator
+from tidemill.runtime.epoch_stats import EpochStats
 from tidemill.runtime.exception_history import ExceptionHistory
 from tidemill.runtime.job import RunningJob, StopSignal
+from tidemill.runtime.job_metrics import JobMetrics
+from tidemill.runtime.job_outline import JobOutline
 from tidemill.runtime.launch import let_go, open_storage, prepare, run_split_job, start_over
+from tidemill.runtime.queryable_service import start_queryable_state
 from tidemill.runtime.restarts import restarts_for
 from tidemill.runtime.snapshots import Snapshots
 from tidemill.testing.engine import LocalEngine
@@ -34,10 +39,10 @@ class LocalExecutor:
         for chain, source in launch.sources().items():
             if not isinstance(source, SplitSource):
                 raise GraphError(
-                    f"source {launch.plan.chains[chain].head.name!r} is read by Spark and cannot run with "
-                    "execution.target: local"
+                    f"source {launch.plan.chains[chain].head.name!r} is read by Spark, which "
+                    "execution.target: local does without: leave the option out"
                 )
-        storage, _, release = open_storage(self._configuration, launch.job_id)
+        storage, directory, release = open_storage(self._configuration, launch.job_id)
         try:
             start_over(self._configuration, storage, launch.job_id)
             launch = launch.restoring(storage)
@@ -47,7 +52,14 @@ class LocalExecutor:
         bundle = launch.bundle(storage)
         parallelism = launch.parallelism(DEFAULT_PARALLELISM)
         checkpointing = Checkpointing(CheckpointSettings.of(self._configuration))
-        savepoints = launch.savepoints(storage)
+        savepoints = launch.savepoints(storage, checkpointing)
+        metrics = JobMetrics.of(launch.job_id, launch.plan, self._configuration, checkpointing)
+        try:
+            reporters = start_reporters(self._configuration, metrics.registry)
+            end_queries = start_queryable_state(self._configuration, launch.job_id, directory)
+        except BaseException:
+            release()
+            raise
         job: RunningJob
         lineage = ""
         signal: StopSignal | None = None
@@ -57,6 +69,8 @@ class LocalExecutor:
                 if signal is not None and signal.is_set():
                     let_go(self._configuration, storage, launch.job_id, lineage)
             finally:
+                reporters.close()
+                end_queries()
                 release()
 
         def attempt(stop: StopSignal) -> None:
@@ -83,9 +97,12 @@ class LocalExecutor:
                 on_epoch=note,
                 checkpointing=checkpointing,
                 start_from=launch.start_from,
+                commit_timeout=launch.commit_timeout(),
+                metrics=metrics,
             )
             try:
-                run_split_job(launch, coordinator, parallelism, savepoints, stop)
+                with stop.interrupting(coordinator.abandon_commits):
+                    run_split_job(launch, coordinator, parallelism, savepoints, stop)
             finally:
                 lineage = coordinator.lineage or lineage
                 coordinator.close()
@@ -93,6 +110,16 @@ class LocalExecutor:
         restarts = restarts_for(RestartStrategies.from_configuration(self._configuration))
         exceptions = ExceptionHistory(self._configuration.get(RestartStrategyOptions.EXCEPTION_HISTORY_SIZE))
         job = RunningJob(
-            launch.job_id, program.name, attempt, restarts, clean_up, parallelism, checkpointing, exceptions, savepoints
+            launch.job_id,
+            program.name,
+            attempt,
+            restarts,
+            clean_up,
+            parallelism,
+            checkpointing,
+            exceptions,
+            savepoints,
+            metrics,
+            JobOutline(launch.plan, self._configuration, storage, parallelism),
         )
         return job.start()

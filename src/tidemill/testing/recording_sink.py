@@ -44,6 +44,7 @@ class RecordingSink(Sink):
     """Writes into a :class:`Recording`, exactly once."""
 
     guarantee = "exactly-once"
+    pickled_committables = True
 
     def __init__(self, recording: Recording | None) -> None:
         self._recording = recording

@@ -67,3 +67,6 @@ class _ScriptEnumerator(SplitEnumerator):
 
     def available(self) -> bool:
         return self._next < len(self._script.epochs)
+
+    def pending_records(self) -> int:
+        return sum(map(len, self._script.epochs[self._next :]))

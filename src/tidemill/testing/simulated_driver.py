@@ -19,7 +19,7 @@ from tidemill.runtime.warm import WarmChains
 from tidemill.testing.engine import Placement
 from tidemill.testing.simulated_cluster import SimulatedCluster
 from tidemill.testing.simulated_jobs import SHAPES, WATERMARKS, Input, InputSource, Second
-from tidemill.testing.simulated_output import SystemSink
+from tidemill.testing.simulated_output import LoggedSink, SystemSink
 from tidemill.testing.simulated_world import World
 from tidemill.testing.trouble import EPOCH
 
@@ -44,6 +44,7 @@ class Settings:
     budget: int
     drops: bool
     collects: bool
+    logs: bool
 
 
 class RestartError(Exception):
@@ -79,6 +80,8 @@ def compile_program(world: World, shape: str, inputs: dict[str, Input], settings
     }
     for name, stream in SHAPES[shape].build(streams).items():
         stream.sink_to(SystemSink(world.output.name)).uid(f"sink-{name}")
+        if settings.logs and name == "main":
+            stream.sink_to(LoggedSink(world.output.name, settings.inline_limit)).uid("sink-logged")
         if settings.collects and name == "main":
             stream.sink_to(world.collected).uid("collected")
     return prepare(env._program("simulation"), parallelism)

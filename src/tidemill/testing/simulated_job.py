@@ -11,6 +11,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 
+from tidemill.checkpoint.names import SINKS
 from tidemill.errors import CheckpointOwnershipError, CorruptFileError, FencedError, TidemillError
 from tidemill.testing.simulated_checks import check_swept
 from tidemill.testing.simulated_driver import Driver, RestartError, Settings
@@ -103,7 +104,7 @@ class SimulatedJob:
             if driver.snapshots._cleaner is not None:
                 driver.snapshots._cleaner.collect()
             yield from check_swept(self._world.disk, () if done is None else (done[1].snapshot or "",))
-        if left := self._world.output.left():
+        if left := [*self._world.output.left(), *self._world.disk.list(SINKS)]:
             yield f"output was left over: {left}"
 
     def _run(self, epochs: int | None) -> Driver:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidemill.datastream.sinks import Committed, Committer, CommitterContext, Sink, SinkWriter, WriterContext
+from tidemill.datastream.write_ahead_log import Delivery, Destination, LogWriter, Mark, WriteAheadLogSink
 
 #: The systems there are, by name: a sink is sent to workers, the system is not.
 _SYSTEMS: Final[dict[str, OutputSystem]] = {}
@@ -22,6 +24,7 @@ class OutputSystem:
         self._published = published
         self._staged: dict[str, list[Any]] = {}
         self._committed: dict[tuple[str, int, int], tuple[Sequence[bytes], list[Any]]] = {}
+        self._marks: dict[tuple[str, int], Mark] = {}
         self.violations: list[str] = []
         _SYSTEMS[name] = self
 
@@ -55,6 +58,22 @@ class OutputSystem:
             if name.split("/")[1] <= lineage:
                 del self._staged[name]
 
+    def deliver(self, delivery: Delivery) -> None:
+        """Take what comes from a write-ahead log, by its marks."""
+        sink, place = delivery.operator_uid, (delivery.operator_uid, delivery.subtask)
+        if delivery.covered_by(self._marks.get(place)):
+            return
+        records = [record for batch in delivery.batches() for record in pickle.loads(batch)]
+        if delivery.covered_by(self._marks.get(place)):  # reading takes time; from here on nobody gets in between
+            return
+        if self._published(delivery.epoch, sink, delivery.subtask) is None:
+            self.violations.append(f"{place} was delivered in epoch {delivery.epoch}, of which there is no manifest")
+        where = (sink, delivery.epoch, delivery.subtask)
+        if where in self._committed:
+            self.violations.append(f"{where} was delivered twice")
+        self._committed[where] = ((), records)
+        self._marks[place] = delivery.mark
+
     def left(self) -> list[str]:
         """The names that are staged and not committed."""
         return sorted(self._staged)
@@ -83,6 +102,28 @@ class SystemSink(Sink):
     def create_committer(self) -> Committer:
         """A committer that makes them visible."""
         return _SystemCommitter(_SYSTEMS[self._system])
+
+
+class LoggedSink(WriteAheadLogSink):
+    """Writes into an :class:`OutputSystem` through a write-ahead log; files hold a few records each."""
+
+    def __init__(self, system: str, inline: int) -> None:
+        self._system = system
+        self._inline = inline
+
+    def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
+        return LogWriter(self.encode, inline=self._inline, part=300)
+
+    def create_destination(self) -> Destination:
+        return _SystemDestination(_SYSTEMS[self._system])
+
+
+class _SystemDestination(Destination):
+    def __init__(self, system: OutputSystem) -> None:
+        self._system = system
+
+    def deliver(self, delivery: Delivery) -> None:
+        self._system.deliver(delivery)
 
 
 class _SystemWriter(SinkWriter):

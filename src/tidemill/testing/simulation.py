@@ -24,7 +24,7 @@ from unittest import mock
 from tidemill.checkpoint import compaction, restore
 from tidemill.errors import TidemillError
 from tidemill.faults import traced
-from tidemill.runtime import snapshots
+from tidemill.runtime import commits, snapshots
 from tidemill.testing.simulated_checks import (
     Outcome,
     check_files,
@@ -85,6 +85,7 @@ def draw(seed: int) -> Plan:
         budget=dice.choice((0, 1 << 30, 1 << 30)),
         drops=dice.random() < 0.5,
         collects=dice.random() < 0.5,
+        logs=seed % 3 == 0 and not SHAPES[shape].random,
     )
     plan = Plan(seed, shape, inputs, settings)
     rescale = SHAPES[shape].robust and ends
@@ -194,6 +195,7 @@ def _deterministic(plan: Plan) -> Iterator[None]:
         mock.patch.object(snapshots, "_SLICE_BYTES", settings.slice_bytes),
         mock.patch.object(snapshots, "_HERE_BYTES", settings.slice_bytes),
         mock.patch.object(restore, "_READ_WHOLE", settings.slice_bytes),
+        mock.patch.object(commits, "_ON_DRIVER", settings.slice_bytes),
     ):
         level = logging.getLogger("tidemill").level
         logging.getLogger("tidemill").setLevel(logging.ERROR)

@@ -647,12 +647,14 @@ class TestText:
             "      Out",
             "  Chain 4 (parallelism 2)",
             "    J",
+            "Results in 'Out': at-least-once ('Out' is at-least-once)",
         ]
 
     def test_notes(self, env: StreamExecutionEnvironment) -> None:
         self.program(env)
         text = explain_plan(compiled(env))
         assert "P (uid p, test_compiler.py:" in text
+        assert "(derived), replayable, " in text
         assert "(derived), keyed, test_compiler.py:" in text
         assert "at-least-once" in text
         assert "max parallelism 8" in text
@@ -668,8 +670,10 @@ class TestText:
             "pact": "Data Source",
             "contents": "S",
             "parallelism": 1,
+            "replayable": True,
         }
         assert by_name["Out"]["pact"] == "Data Sink"
+        assert (by_name["Out"]["guarantee"], by_name["Out"]["result"]) == ("at-least-once", "at-least-once")
         assert by_name["J"]["predecessors"] == [
             {"id": by_name["P"]["id"], "ship_strategy": "FORWARD", "side": "first"},
             {"id": 2, "ship_strategy": "REBALANCE", "side": "second"},

@@ -15,8 +15,9 @@ from tidemill.checkpoint.storage import MemoryStorage
 from tidemill.datastream.sinks import Committed, Committer
 from tidemill.errors import CheckpointError, FencedError, GraphError, JobExecutionError, StateError, UserCodeError
 from tidemill.faults import Fault, InjectedFaultError, injected
-from tidemill.runtime.coordinator import Coordinator, EpochInput, EpochStats
+from tidemill.runtime.coordinator import Coordinator, EpochInput
 from tidemill.runtime.epoch import EpochContext, Layout
+from tidemill.runtime.epoch_stats import EpochStats
 from tidemill.runtime.failures import Failure
 from tidemill.runtime.launch import Launch
 from tidemill.runtime.split_input import SplitInput
@@ -243,7 +244,7 @@ def test_another_max_parallelism_is_refused_with_both_numbers() -> None:
 
 def test_committables_without_their_sink_are_refused() -> None:
     job = Job()
-    job.coordinator._committers = {}
+    job.coordinator._commits._committers = {}
     with pytest.raises(CheckpointError, match=r"results to commit for the sink with uid 'sink'"):
         job.epoch()
 
@@ -263,7 +264,7 @@ class Stubborn(Committer):
 def test_closing_never_raises() -> None:
     job = Job()
     stubborn = Stubborn()
-    job.coordinator._committers = {"sink": stubborn}
+    job.coordinator._commits._opened = {"sink": stubborn}
     job.coordinator.close()
     assert stubborn.closed
     assert job.engine.closed

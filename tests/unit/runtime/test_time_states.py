@@ -65,6 +65,13 @@ def test_a_partition_goes_to_who_reads_it() -> None:
     assert deal(states, 2, set(), {"p"}) == [[entry("q", 6)], [entry("p", 5), entry("r", 7)]]
 
 
+def test_a_partition_that_rows_of_a_split_have_named_goes_to_who_reads_the_split() -> None:
+    states = ([entry("f/p", 5), entry("g/p", 6)], [])
+    dealt = deal(states, 2, {"g"}, {"f"}, clock_of=ClockOf.PARTITION)
+    assert dealt == [[entry("g"), entry("g/p", 6)], [entry("f"), entry("f/p", 5)]]
+    assert deal(states, 2, {"g"}, {"f"})[0][-2:] == [entry("g"), entry("g/p", 6)], "but here a name is only a name"
+
+
 def test_a_new_partition_is_known_to_who_reads_it() -> None:
     assert deal((), 2, {"q", "p"}, {"r"}) == [[entry("p"), entry("q")], [entry("r")]]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,10 +23,12 @@ from tidemill.errors import FailureSite, StateError, TidemillError
 from tidemill.graph.plan import OperatorPlan
 from tidemill.metrics import MetricGroup
 from tidemill.runtime.failures import user_error
+from tidemill.runtime.log_place import LogPlace
 from tidemill.runtime.metrics import OperatorMetrics
 from tidemill.runtime.operators.checkpointed import initialize, listens, snapshot
 from tidemill.runtime.output import Output
 from tidemill.runtime.records import MIN_TIME, Batch
+from tidemill.runtime.strands import PartitionEnd, Strand
 from tidemill.state.backend import KeyedStateBackend
 from tidemill.state.operator_state import OperatorStateBackend
 
@@ -46,8 +48,9 @@ class OperatorContext:
     job_parameters: dict[str, str] = field(default_factory=dict)
     runtime_mode: str = "STREAMING"
     periodic_watermarks: bool = True
-    #: Whether watermarks made here wait until the input of the epoch has been read (:class:`ClockOf`).
-    time_by_epoch: bool = False
+    #: Whether the input of the chain's source is dealt out anew in each epoch (:class:`ClockOf`), so that time goes on
+    #: by strands, and is that of the source only when the epoch's input has been read.
+    dealt: bool = False
 
     @property
     def where(self) -> str:
@@ -69,6 +72,10 @@ class Operator:
         self.output = context.output
         self.current_watermark = MIN_TIME
         self.processing_time = 0
+        #: Records that came in since the last report.
+        self.records_in = 0
+        #: What log records of this instance say of where they come from.
+        self.log_place: LogPlace | None = None
 
     @property
     def record_timestamp(self) -> int | None:
@@ -147,6 +154,14 @@ class Operator:
         """All inputs are idle, or one is active again: tell the consumers. The clock stays as it is."""
         self.output.watermark_status(idle)
 
+    def progress(self, strand: Strand, watermark: int) -> None:
+        """What follows is of this strand, whose time is this: tell the consumers. The clock stays as it is."""
+        self.output.progress(strand, watermark)
+
+    def partition_ends(self, ends: Sequence[PartitionEnd]) -> None:
+        """The input of the epoch has been read: tell the consumers what the partitions of the source have come to."""
+        self.output.partition_ends(ends)
+
     def restore_time(self, state: Any) -> None:
         """Before an epoch: go on with what :meth:`time_state` gave after the last committed one, None if nothing."""
 
@@ -155,7 +170,7 @@ class Operator:
         return None
 
     def idle_from(self) -> int | None:
-        """The processing time at which an input will be idle if no record comes."""
+        """The processing time at which something is due if no record comes: an input will be idle, a sink has work."""
         return None
 
     def end_keys(self) -> None:

@@ -56,7 +56,7 @@ class IntervalJoinOperator(Operator):
         self._late = spec.late
         #: By input: where its records find partners, relative to their own timestamp.
         self._ranges = ((spec.lower, spec.upper), (-spec.upper, -spec.lower))
-        self._dropped = context.metrics.group.counter("numLateRecordsDropped")
+        self._dropped = context.metrics.counter("numLateRecordsDropped")
         # transient
         self._pair = _PairContext()
         self._timestamp: int | None = None

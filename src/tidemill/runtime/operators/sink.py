@@ -82,6 +82,9 @@ class SinkOperator(Operator):
         super().watermark(watermark)
         self._writer.write_watermark(watermark)
 
+    def idle_from(self) -> int | None:
+        return self._writer.due()
+
     def end_epoch(self) -> None:
         reach("sink.precommit.before")
         try:

@@ -39,13 +39,20 @@ class SourceOperator(Operator):
         self._shape = Shape.of(getattr(spec.source, "type_info", None))
         self._decoder: RowDecoder | None = getattr(spec.source, "decoder", None)
         self._partition_by: Sequence[str] = getattr(spec.source, "partition_by", ())
+        self._tells_ends: bool = getattr(spec.source, "tells_ends", False)
+        self._has_maker = False
         self._timestamps = None
         if spec.watermarks is not None and not does_nothing(spec.watermarks):
             self._timestamps = TimestampsOperator(TimestampsSpec(spec.watermarks), context)
-        #: Whether an operator behind this one makes watermarks.
-        self.has_maker_behind = False
+            self.feed(self._timestamps)
         # transient
         self._numbers = StrandNumbers()
+
+    def feed(self, maker: TimestampsOperator) -> None:
+        """An operator of this chain makes watermarks of what is read."""
+        self._has_maker = True
+        if self._tells_ends:
+            maker.wait_for_ends()
 
     def restore_time(self, state: TimeState) -> None:
         if self._timestamps is not None:
@@ -103,7 +110,7 @@ class SourceOperator(Operator):
 
     @property
     def _tells_strands(self) -> bool:
-        return self.context.dealt and (self._timestamps is not None or self.has_maker_behind)
+        return self.context.dealt and self._has_maker
 
     def _read_strands(self, item: bytes | pa.RecordBatch, split: Split | None) -> Iterator[int]:
         partition, last = (None, False) if split is None else (split.partition, split.last)

@@ -43,6 +43,10 @@ class TimestampsOperator(Operator):
         self._strand = Strand(0)
         self._ended: set[str] = set()
 
+    def wait_for_ends(self) -> None:
+        """The source tells when a partition has ended: until then none is idle."""
+        self._time.never_idle = True
+
     def restore_time(self, state: TimeState) -> None:
         try:
             self._time.restore(state, self.current_watermark)
@@ -95,6 +99,7 @@ class TimestampsOperator(Operator):
         self._strand = strand
         if strand.last and strand.split is not None:
             self._ended.add(strand.split)
+            self.output.progress(Strand(0, None, strand.split, last=True), MIN_TIME)  # also if no record follows
 
     def partition_ends(self, ends: Sequence[PartitionEnd]) -> None:
         """Of no meaning here."""

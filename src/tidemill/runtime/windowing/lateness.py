@@ -6,7 +6,7 @@ import logging
 from typing import Any, Final
 
 from tidemill.datastream.output_tag import OutputTag
-from tidemill.metrics import MetricGroup
+from tidemill.runtime.metrics import OperatorMetrics
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +16,7 @@ LATE_RECORDS_DROPPED: Final = "numLateRecordsDropped"
 class LateRecords:
     """Hands late records to a side output, or drops and counts them; the first drop is logged."""
 
-    def __init__(self, tag: OutputTag | None, metrics: MetricGroup, where: str) -> None:
+    def __init__(self, tag: OutputTag | None, metrics: OperatorMetrics, where: str) -> None:
         # configuration
         self._tag = tag
         self._dropped = metrics.counter(LATE_RECORDS_DROPPED)

@@ -36,7 +36,7 @@ class WindowOperator(KeyedOperator):
         self._trigger = spec.trigger
         self._event_time: bool = spec.assigner.is_event_time()
         self._lateness = spec.allowed_lateness
-        self._late = LateRecords(spec.late_tag, context.metrics.group, context.where)
+        self._late = LateRecords(spec.late_tag, context.metrics, context.where)
         self._states = WindowStates(self.backend)
         self._trigger_context = WindowTriggerContext(self, self.backend, self._states)
         runtime_context = FunctionContext(context)
