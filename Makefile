@@ -61,7 +61,7 @@ lock: $(STAMP) ## Resolve the dependencies again and rewrite requirements.lock
 	    --custom-compile-command "make lock" --quiet --output-file requirements.lock
 
 clean: ## Remove caches and everything generated, but not .venv
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log
+	rm -rf .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log
 	find src tests bench chaos examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A usable .venv is kept and brought up to date; a missing or broken one, or one of an old Python, is made anew.

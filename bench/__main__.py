@@ -23,8 +23,10 @@ from bench.checkpoints import measure_checkpoint_time
 from bench.handwritten import Handwritten
 from bench.inputs import write_input
 from bench.jobs import JOBS, measure_job
+from bench.kafka import measure_kafka
 from bench.measure import Measurement
 from bench.memory import PeakMemory
+from bench.queryable import measure_queries
 from bench.snapshot_load import measure_snapshot_load
 from bench.state_access import measure_large_entries, measure_state_access
 from bench.state_size import measure_state_size
@@ -76,7 +78,11 @@ class Benchmark:
             ),
             "rocksdb": self._backends,
             "windows": self._windows,
+            "kafka": lambda: self._note(
+                *measure_kafka(self.session, self.scratch, self.per_epoch // 4, 2 * self.epochs, self.cores)
+            ),
             "checkpoints": lambda: self._note(*measure_checkpoint_time((20_000, 1_000_000))),
+            "queryable": lambda: self._note(*measure_queries(*((2, 3.0) if self.quick else (6, 5.0)))),
         }
         for name, measure in groups.items():
             if only is None or only in name:
@@ -176,6 +182,9 @@ class Benchmark:
 def shown(details: dict[str, Any]) -> str:
     """The details worth a place in the table: what an epoch writes, and the memory of all Python workers together."""
     parts = [f"{details[name]:,} bytes/epoch" for name in ("bytes written", "delta_bytes") if name in details]
+    core = "reads per second of a core, server"
+    if core in details:
+        parts.append(f"{details['reads per second']:,.0f} reads/s; server {details[core]:,.0f}/s of a core")
     if "peak memory, MB" in details:
         parts.append(f"workers {details['peak memory, MB']['python workers']:,} MB")
     return ", ".join(parts)

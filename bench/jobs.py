@@ -13,7 +13,7 @@ from tidemill.datastream.functions import KeyedProcessFunction
 from tidemill.datastream.sinks import Sink, SinkWriter
 from tidemill.datastream.sources import Source
 from tidemill.datastream.state import ValueState, ValueStateDescriptor
-from tidemill.runtime.coordinator import EpochStats
+from tidemill.runtime.epoch_stats import EpochStats
 
 
 class DiscardingWriter(SinkWriter):
@@ -28,6 +28,8 @@ class DiscardingWriter(SinkWriter):
 
 class DiscardingSink(Sink):
     """Takes records and does nothing with them."""
+
+    guarantee = "exactly-once"
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
         return DiscardingWriter()

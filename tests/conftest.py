@@ -14,7 +14,9 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.ids import changes
 from tests.java import QUICK_JAVA
+from tests.kafka_broker import KafkaBroker, shared_broker, shared_pids
 
 # Of tests that run side by side, those of one group run one after the other, in one process: there is one shared Spark
 # session, and beside it one program that starts a session of its own, or two when the shared one has no work left.
@@ -26,6 +28,7 @@ FOLDERS = {"tests/spark/": SESSION, "tests/integration/": PAGES, "tests/docs/": 
 EXCEPTIONS = {
     "tests/docs/test_docstrings.py": SESSION,  # examples use the session they find
     "tests/spark/test_cluster.py": PROGRAMS,
+    "tests/spark/test_command_line.py": PROGRAMS,
     "tests/spark/test_driver_kills.py": PROGRAMS,
     "tests/spark/test_high_availability.py": PROGRAMS,
     "tests/spark/test_main_script.py": PROGRAMS,
@@ -63,6 +66,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupSc
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Where tests run side by side, the long groups come first, and the fast modules fill up what is left."""
     for item in items:
+        if changes(item.name):
+            raise pytest.UsageError(f"{item.nodeid} has a set or an address in its name: name it by tests.ids.id_of")
         if "spark" in getattr(item, "fixturenames", ()) and group_of(item.nodeid) != SESSION:
             raise pytest.UsageError(f"{item.nodeid} uses the shared Spark session: put its module into that group")
     if hasattr(config, "workerinput"):
@@ -75,11 +80,12 @@ def live_threads() -> set[threading.Thread]:
 
 
 def live_processes(mark: str) -> set[psutil.Process]:
-    """Every process that descends from this one, except the JVM of a Spark session of this process and what it runs."""
+    """Every process that descends from this one, except a shared Spark session's JVM and what it runs, and brokers."""
     mine = psutil.Process()
     marked = {process for process in psutil.process_iter() if has_mark(process, mark)}
     found = marked.union(mine.children(recursive=True)) - {mine} - processes_of_spark()
-    return {process for process in found if process.is_running() and not is_zombie(process)}
+    shared = shared_pids()
+    return {each for each in found if each.pid not in shared and each.is_running() and not is_zombie(each)}
 
 
 def has_mark(process: psutil.Process, mark: str) -> bool:
@@ -130,6 +136,13 @@ def cheap_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.delenv("PYTHONDONTWRITEBYTECODE")
             patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("compiled")))
         yield
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A Kafka broker for all tests of this process: they use topics of their own, and leave it running."""
+    with shared_broker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from examples.support.view import Progress, View, open_view
 from examples.support.workers import Worker, kill_when_busy, workers_of_this_process
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.errors import TidemillError
-from tidemill.runtime.coordinator import EpochStats
+from tidemill.runtime.epoch_stats import EpochStats
 from tidemill.runtime.job import RunningJob
 
 #: With a stream of 30 seconds the demo promises to take less than 90; what takes longer has failed.

@@ -75,6 +75,10 @@ class UserCodeError(TidemillError):
     """A user function raised. The user's own traceback is the first thing in the message."""
 
 
+class ConnectorError(TidemillError):
+    """A system outside, a database or broker, refused something or did not answer; the message has its address."""
+
+
 class CheckpointError(TidemillError):
     """Checkpoint data cannot be written or read."""
 
@@ -83,12 +87,20 @@ class CorruptFileError(CheckpointError):
     """A durable file does not match its checksum or its format; the message names file and offset."""
 
 
+class UntrustedStateError(CheckpointError):
+    """State from elsewhere is pickled, and the job may not unpickle it; nothing of it was read."""
+
+
 class LocalStateError(CheckpointError):
     """State on a worker's local disk is damaged or cannot be written. What is committed is safe: it is loaded again."""
 
 
 class CheckpointOwnershipError(CheckpointError):
     """The checkpoint directory belongs to another job."""
+
+
+class LostInputError(TidemillError):
+    """Input that a job has still to read is not there any more; the message says what is missing."""
 
 
 class FencedError(TidemillError):
@@ -110,4 +122,6 @@ LASTING: Final = (
     StateMigrationError,
     CheckpointOwnershipError,
     CorruptFileError,
+    UntrustedStateError,
+    LostInputError,
 )

@@ -51,6 +51,13 @@ SAVEPOINT_POINTS: Final[dict[str, str]] = {
     "restore.copied": "a new job has the files of the savepoint it starts from, and no lineage",
 }
 
+#: Those of an external system's own transaction, in sinks that deliver results after the manifest.
+DELIVERY_POINTS: Final[dict[str, str]] = {
+    "delivery.before": "an epoch's results are not delivered yet, and their transaction is about to begin",
+    "delivery.written": "the results are handed over, their transaction is not committed",
+    "delivery.after": "the transaction is committed, and nobody else knows",
+}
+
 
 class InjectedFaultError(RuntimeError):
     """Raised at a point by a plan with the action ``raise``."""
@@ -69,8 +76,9 @@ class Fault:
     hits: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        if self.point not in POINTS and self.point not in SAVEPOINT_POINTS:
-            known = ", ".join((*POINTS, *SAVEPOINT_POINTS))
+        points = (*POINTS, *SAVEPOINT_POINTS, *DELIVERY_POINTS)
+        if self.point not in points:
+            known = ", ".join(points)
             raise ValueError(f"no fault point is called {self.point!r}; known points: {known}")
 
     def reach(self) -> None:

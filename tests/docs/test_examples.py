@@ -152,6 +152,12 @@ bob: 1 clicks, the last at 30000
 3 subtasks: subtask 0 has read partition 3 up to 7
 3 subtasks: subtask 1 has read partition 4 up to 7
 """,
+    "queryable_state": """
+roof was at 23.5 degrees last
+cellar was at 12.0 degrees last
+roof: 3 alerts
+nothing is known of the attic
+""",
     "state/broadcast_state": """
 10 USD: 9.20 EUR
 100 CHF: 105.00 EUR

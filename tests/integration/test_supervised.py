@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.spark.processes import PROGRAMS, ROOT, child_environment, fault
-from tests.spark.recovery import Run
+from tests.spark.recovery import WITHOUT_SPARK, Run
 from tidemill.common import ExitCode
-
-LOCAL = {"execution.target": "local"}
 
 
 def supervise(*command: str, **variables: str) -> tuple[int, str]:
@@ -32,8 +30,8 @@ def supervise(*command: str, **variables: str) -> tuple[int, str]:
 
 @pytest.mark.timeout(150)
 def test_a_killed_driver_is_started_again_until_its_job_has_ended(tmp_path: Path) -> None:
-    expected = Run(tmp_path / "expected", options=LOCAL).finish_here()
-    job = Run(tmp_path / "job", options=LOCAL)
+    expected = Run(tmp_path / "expected", options=WITHOUT_SPARK).finish_here()
+    job = Run(tmp_path / "job", options=WITHOUT_SPARK)
     kills = [
         fault("manifest.after", token=tmp_path / "first", skip=4),
         fault("sink.precommit.after", token=tmp_path / "second", skip=30),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.recovery import Run
+from tests.spark.recovery import WITHOUT_SPARK, Run, visible
 from tests.spark.zombies import zombies
 from tidemill.common import ExitCode
 
@@ -21,19 +21,12 @@ POINTS = [
     ("sink.commit.before", 1),  # the epoch counts, its files are not visible
     ("epoch.done", 0),
 ]
-LOCAL = {"execution.target": "local"}
-
-
-def visible(folder: Path) -> dict[str, str]:
-    """The files that a reader sees."""
-    files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
-    return {str(path.relative_to(folder)): path.read_text() for path in sorted(files)}
 
 
 @pytest.mark.timeout(300)
 def test_drivers_that_come_back_after_a_takeover_commit_nothing_and_say_who_has_the_job(tmp_path: Path) -> None:
-    expected = Run(tmp_path / "expected", options=LOCAL).finish_here()
-    job = Run(tmp_path / "job", options=LOCAL)
+    expected = Run(tmp_path / "expected", options=WITHOUT_SPARK).finish_here()
+    job = Run(tmp_path / "job", options=WITHOUT_SPARK)
     with zombies("keyed_job.py", job.arguments, POINTS, tmp_path) as stopped:
         finished = job.finish_here()
         assert finished.files == expected.files

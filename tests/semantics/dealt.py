@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 from tidemill.common import Types
 from tidemill.datastream.sources import ClockOf, Position, Split, SplitEnumerator, SplitSource
 from tidemill.errors import GraphError
+from tidemill.runtime.columns import FILE_COLUMN
 from tidemill.testing import JobHarness
 
 #: (name, event time, partition)
@@ -39,14 +41,18 @@ class Dealt:
 
 
 class DealtSource(SplitSource):
-    """Reads :class:`Dealt` as columns, a record batch for every two rows; rows name their partition if asked to."""
+    """Reads :class:`Dealt` as columns, a record batch for every two rows; rows name their partition if asked to.
+
+    With ``files`` that is a file: rows of one task tell which, but nothing of it lasts.
+    """
 
     bounded = True
     type_info = Types.TUPLE([Types.STRING(), Types.LONG(), Types.STRING(), Types.STRING()])
 
-    def __init__(self, dealt: Dealt | None, partition_by: tuple[str, ...] = ()) -> None:
+    def __init__(self, dealt: Dealt | None, partition_by: tuple[str, ...] = (), files: bool = False) -> None:
         self._dealt = dealt
         self.partition_by = partition_by
+        self._files = files
 
     @property
     def clock_of(self) -> ClockOf:
@@ -64,10 +70,14 @@ class DealtSource(SplitSource):
                 pa.array(column, field.type)
                 for column, field in zip(zip(*rows[start : start + 2], strict=True), SCHEMA, strict=True)
             ]
-            yield pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+            batch = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+            if self._files:
+                numbers = [zlib.crc32(row[3].encode()) for row in rows[start : start + 2]]
+                batch = batch.append_column(FILE_COLUMN, pa.array(numbers, pa.int64()))
+            yield batch
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (DealtSource, (None, self.partition_by))
+        return (DealtSource, (None, self.partition_by, self._files))
 
 
 class _Tasks(SplitEnumerator):

@@ -21,6 +21,8 @@ class Log:
         self.partitions = sorted(partitions)
         self.epochs: list[Mapping[str, Sequence[Any]]] = []
         self.closed: set[str] = set()
+        #: What is known of the time of partitions before they are read.
+        self.known: dict[str, int] = {}
         self.ended = False
 
     def add(self, **records: Sequence[Any]) -> None:
@@ -64,7 +66,8 @@ class _LogEnumerator(SplitEnumerator):
         for number, partition in enumerate(self._log.partitions):
             if partition in records:
                 given = records[partition]
-                split = Split(given, len(given), partition, partition in self._log.closed)
+                known = self._log.known.get(partition)
+                split = Split(given, len(given), partition, partition in self._log.closed, known)
                 dealt[number % parallelism].append(split)
         return dealt
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,9 +11,12 @@ import pytest
 from tidemill.checkpoint import restore
 from tidemill.checkpoint.model import Manifest
 from tidemill.checkpoint.protocol import Publish, build_manifest
+from tidemill.datastream.sinks import Committed
+from tidemill.datastream.write_ahead_log import LogCommitter, Mark, take_apart
 from tidemill.runtime import coordinator, parcels, snapshots, warm
 from tidemill.runtime.chain import Chain
 from tidemill.runtime.records import MIN_TIME
+from tidemill.runtime.sink_log import StoredSinkLog
 from tidemill.runtime.snapshots import Snapshots
 from tidemill.runtime.task import EpochTask
 from tidemill.runtime.warm import WarmChains
@@ -164,6 +167,35 @@ def leave_failed_merges_behind(patch: Patch) -> None:
     patch.setattr(Snapshots, "_give_up", lambda self, snapshot: None)
 
 
+def deliver_whatever_the_mark_says(patch: Patch) -> None:
+    patch.setattr(Mark, "covers", lambda self, other: False)
+
+
+def take_marks_of_one_lineage_only(patch: Patch) -> None:
+    patch.setattr(Mark, "covers", lambda self, other: self.lineage == other.lineage and self.epoch >= other.epoch)
+
+
+def clear_the_log_before_it_is_delivered(patch: Patch) -> None:
+    commit = LogCommitter.commit
+
+    def hasty(self: LogCommitter, committed: Sequence[Committed]) -> None:
+        files = [
+            file["name"] for part in committed for data in part.committables for file in take_apart(data)[0]["parts"]
+        ]
+        known = {name: self._files().read(name) for name in files if self._files().exists(name)}
+        self._delete(files)
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(StoredSinkLog, "read", lambda log, name: known[name])
+            commit(self, committed)
+
+    patch.setattr(LogCommitter, "commit", hasty)
+
+
+def clear_a_log_that_is_in_use(patch: Patch) -> None:
+    leftovers = StoredSinkLog.leftovers
+    patch.setattr(StoredSinkLog, "leftovers", lambda self, in_use, lineage: leftovers(self, (), lineage))
+
+
 BUGS: dict[str, Bug] = {
     bug.__name__: bug
     for bug in (
@@ -183,5 +215,9 @@ BUGS: dict[str, Bug] = {
         read_parcels_as_they_come,
         keep_no_order_of_maps_in_merges,
         leave_failed_merges_behind,
+        deliver_whatever_the_mark_says,
+        take_marks_of_one_lineage_only,
+        clear_the_log_before_it_is_delivered,
+        clear_a_log_that_is_in_use,
     )
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 from tests.simulation.protocol_storage import SharedStorage
@@ -53,6 +54,10 @@ class Tasks:
         # transient
         self._acks: list[Ack] = []
         self._memory: tuple[StateVersion, list[Line]] | None = None
+
+    def run_commits(self, tasks: Sequence[tuple[str, int, bytes]]) -> list[bytes]:
+        """The job's sink commits on the driver."""
+        raise NotImplementedError
 
     def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[Any]:
         """Run the source's subtasks, then the keyed ones; returns their acks (nobody has to unpack them)."""

@@ -20,6 +20,10 @@ LIKELY = {
     "go_on_from_any_attempt": 28,
     "keep_no_order_of_maps_in_merges": 162,
     "leave_failed_merges_behind": 57,
+    "deliver_whatever_the_mark_says": 21,
+    "take_marks_of_one_lineage_only": 66,
+    "clear_the_log_before_it_is_delivered": 33,
+    "clear_a_log_that_is_in_use": 33,
 }
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from tests.spark.jobs import durable, environment, eventually
+from tests.spark.jobs import collected, durable, environment, eventually
 from tests.unit.datastream.connectors.test_spark_types import atoms, schemas
 from tidemill.common import Row, Types
 from tidemill.datastream.connectors.spark.schema_types import StructOf
@@ -121,7 +121,7 @@ def test_an_unbounded_stream_is_a_streaming_dataframe(spark: SparkSession, tmp_p
 def test_columns_that_no_record_can_hold_are_refused_by_name(spark: SparkSession, value: str) -> None:
     frame = spark.sql(f"SELECT 1 AS id, {value} AS odd")
     with pytest.raises(GraphError, match=r"column 'odd'.*Cast the column"):
-        environment().from_dataframe(frame).execute_and_collect()
+        collected(environment().from_dataframe(frame))
 
 
 def test_a_stream_of_unknown_type_needs_a_schema() -> None:

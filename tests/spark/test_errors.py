@@ -231,7 +231,7 @@ def test_an_attempt_that_fails_before_it_runs_leaves_nothing_open(monkeypatch: p
     numbers = env.from_sequence(1, 3)
     numbers.sink_to(Remote("first"))
     numbers.sink_to(Remote("second", fails=True))
-    with pytest.raises(OSError, match="second cannot be reached"):
+    with pytest.raises(UserCodeError, match="second cannot be reached"):
         env.execute("unreachable")
     assert Remote.log == ["first open", "second closed", "first closed"]
     (engine,) = engines

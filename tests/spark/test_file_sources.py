@@ -102,12 +102,11 @@ def test_what_cannot_be_read_is_shown(name: str, content: str, told: str, tmp_pa
     assert told in str(raised.value)
 
 
-@pytest.mark.parametrize("charset", ["UTF-8", "ISO-8859-1", "US-ASCII"])
-def test_text_is_read_in_its_character_set(charset: str, tmp_path: Path) -> None:
-    text = "plain" if charset == "US-ASCII" else "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n"
-    (tmp_path / "lines.txt").write_bytes(f"{text}\n\n{text} again\n".encode(charset))
-    lines = FileSource.for_record_stream_format(StreamFormat.text_line_format(charset), tmp_path / "lines.txt")
-    assert sorted(read(lines.build())) == ["", text, f"{text} again"]
+def test_text_is_read_in_its_character_set(tmp_path: Path) -> None:
+    green = "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n"
+    (tmp_path / "lines.txt").write_bytes(f"{green}\n\n{green} again\n".encode("latin-1"))
+    lines = FileSource.for_record_stream_format(StreamFormat.text_line_format("latin-1"), tmp_path / "lines.txt")
+    assert sorted(read(lines.build())) == ["", green, f"{green} again"]
 
 
 def test_what_is_no_text_is_marked_as_in_flink(tmp_path: Path) -> None:
@@ -116,7 +115,7 @@ def test_what_is_no_text_is_marked_as_in_flink(tmp_path: Path) -> None:
 
 
 def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TidemillError, match="nowhere"):
+    with pytest.raises(TidemillError, match=r"could not read the source with uid '\w+'.*nowhere"):
         read(FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(tmp_path / "nowhere")).build())
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.jobs import environment
 from tidemill.datastream.connectors.spark import SparkSink
-from tidemill.errors import GraphError
+from tidemill.errors import GraphError, JobExecutionError
 from tidemill.testing.sink_contract import SINK_CASES, SinkCase, check_sink
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -95,3 +95,18 @@ def test_wrong_settings() -> None:
     secret: Any = SparkSink.for_format("jdbc", "id LONG").option("password", "open sesame").save()
     assert secret.guarantee == "at-least-once"
     assert "sesame" not in repr(secret.target)
+
+
+def test_a_format_that_spark_does_not_know_is_refused_before_anything_is_committed(tmp_path: Path) -> None:
+    env = environment()
+    env.from_sequence(1, 3).sink_to(SparkSink.for_format("parqet", "id LONG").save(str(tmp_path)))
+    with pytest.raises(GraphError, match=r"knows no format 'parqet'.*spark\.jars\.packages"):
+        env.execute("misspelt")
+
+
+def test_a_write_that_spark_refuses_names_the_sink_and_the_epoch(tmp_path: Path) -> None:
+    env = environment()
+    sink = SparkSink.for_format("parquet", "id LONG").option("compression", "zip").save(str(tmp_path / "out"))
+    env.from_sequence(1, 3).sink_to(sink).uid("numbers")
+    with pytest.raises(JobExecutionError, match=r"could not write epoch 1 of sink 'numbers' to .*out: .*codec zip"):
+        env.execute("zipped")

@@ -158,3 +158,20 @@ def test_partitions_are_columns(spark: SparkSession) -> None:
     env.from_dataframe(spark.createDataFrame([(1, "p")], SCHEMA), ROW, in_order(), partition_by=["topic"]).print()
     with pytest.raises(GraphError, match="partitioned by topic, but its columns are at, part"):
         env.execute("no such column")
+
+
+def test_files_are_not_mixed_up_where_python_reads_ahead(tmp_path: Path, spark: SparkSession) -> None:
+    """Two files of the same hours, each of more than one batch: Spark tells the wrong file behind Python."""
+    folder, output = tmp_path / "in", tmp_path / "out"
+    for number in range(2):
+        write(folder, f"{number}", *((at + number, "p") for at in range(0, 120_000, 10)))
+    frame = spark.readStream.schema(SCHEMA).json(str(folder)).coalesce(1).mapInPandas(lambda parts: parts, SCHEMA)
+    env = environment(durable(tmp_path / "checkpoints"))
+    stream = env.from_dataframe(frame, ROW, in_order())
+    told = stream.key_by(lambda row: "all", Types.STRING()).process(Seen()).set_parallelism(1).uid("seen")
+    told.map(lambda pair: f"{pair[0]} {pair[1]}", Types.STRING()).sink_to(files(output)).uid("sink")
+    client = env.execute_async("read ahead")
+    eventually(lambda: len(written(output)) == 24_000, seconds=120)
+    client.cancel().result(60)
+    seen = [tuple(map(int, line.split())) for line in written(output)]
+    assert all(mark < at or mark == 0 for at, mark in seen), "none is late"

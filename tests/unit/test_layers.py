@@ -22,6 +22,7 @@ LAYERS = (
     "config",
     "common",
     "metrics",
+    "table",
     "datastream",
     "graph",
     "state",
@@ -31,6 +32,7 @@ LAYERS = (
     "state_processor",
     "testing",
     "ops",
+    "__main__",
 )
 ONLY_IN_SPARK = ("pyspark", "py4j")
 LONGEST_MODULE = 600

@@ -12,6 +12,7 @@ from tidemill.common.exception_history import ExceptionEntry
 from tidemill.common.job_execution_result import JobExecutionResult
 from tidemill.common.job_id import JobID
 from tidemill.common.job_status import JobStatus
+from tidemill.common.metric_value import MetricSnapshot
 
 __all__ = ["JobClient"]
 
@@ -91,8 +92,12 @@ class JobClient(ABC):
         """When the job last entered each of the states it was in, in milliseconds since 1970."""
 
     @abstractmethod
+    def get_metrics(self) -> MetricSnapshot:
+        """All metrics of the job now, its own and those of user functions; counts are of committed epochs."""
+
+    @abstractmethod
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
-        """The accumulators as of the last committed epoch."""
+        """What functions and operators have counted in committed epochs, by uid and name of the metric."""
 
     @abstractmethod
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:

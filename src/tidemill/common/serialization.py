@@ -59,6 +59,11 @@ class SimpleStringSchema(SerializationSchema[str], DeserializationSchema[str]):
         "".encode(charset)  # an unknown character set is refused here
         self._charset = charset
 
+    @property
+    def charset(self) -> str:
+        """The character set."""
+        return self._charset
+
     def serialize(self, element: str) -> bytes:
         return element.encode(self._charset)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from tidemill.config.accepted import ACCEPTED, FAMILIES
+from tidemill.config.logging_options import LoggingOptions
 from tidemill.config.option import REDACTED, ConfigOption, KeyFamily, Registry, option
 from tidemill.config.options import (
     CheckpointingOptions,
@@ -24,6 +25,7 @@ from tidemill.config.options import (
     StateRecoveryOptions,
     TaskOptions,
 )
+from tidemill.config.queryable_options import QueryableStateOptions
 from tidemill.config.restart_options import RestartStrategyOptions
 from tidemill.config.rocksdb_options import RocksDBOptions
 
@@ -34,8 +36,10 @@ __all__ = [
     "ConfigOption",
     "ExecutionOptions",
     "KeyFamily",
+    "LoggingOptions",
     "MetricOptions",
     "PipelineOptions",
+    "QueryableStateOptions",
     "Registry",
     "RestOptions",
     "RestartStrategyOptions",
@@ -58,7 +62,9 @@ _GROUPS: tuple[type, ...] = (
     RestartStrategyOptions,
     SparkOptions,
     MetricOptions,
+    LoggingOptions,
     RestOptions,
+    QueryableStateOptions,
 )
 
 

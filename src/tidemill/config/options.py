@@ -44,6 +44,9 @@ class PipelineOptions:
     GLOBAL_JOB_PARAMETERS = option(
         "pipeline.global-job-parameters", MapOf(), None, "The user's own parameters, readable in every function."
     )
+    PYTHON_FILES = option(
+        "python.files", Text(), None, "Python files, zips and eggs that workers can import, with commas between them."
+    )
     OBJECT_REUSE = option("pipeline.object-reuse", Bool(), False, "Hand objects on without copies.")
     AUTO_GENERATE_UIDS = option(
         "pipeline.auto-generate-uids", Bool(), True, "If false, every operator needs a uid set by the user."
@@ -90,6 +93,12 @@ class ExecutionOptions:
         Text(),
         None,
         "Tidemill's own: where records go, as JSON lines, that operators with ErrorPolicy.dead_letter() failed at.",
+    )
+    SINK_COMMITTER_TIMEOUT = option(
+        "sink.committer.timeout",
+        Duration(_MS),
+        timedelta(minutes=10),
+        "Tidemill's own: a sink that has not committed an epoch after so long fails the job.",
     )
     EXCHANGE_PARCEL_SIZE = option(
         "execution.exchange.parcel-size", MemorySize(), MB, "Tidemill's own: target size of one packet of records."
@@ -210,6 +219,12 @@ class StateRecoveryOptions:
         "Who owns the files started from.",
         deprecated=["execution.savepoint-restore-mode"],
     )
+    ALLOW_PICKLE = option(
+        "execution.state-recovery.allow-pickle",
+        Bool(),
+        False,
+        "Tidemill's own: unpickle state also from elsewhere than the job's own directories; it can run any code.",
+    )
     DRY_RUN = option(
         "execution.state-recovery.dry-run",
         Bool(),
@@ -250,13 +265,48 @@ class MetricOptions:
     FETCHER_UPDATE_INTERVAL = option(
         "metrics.fetcher.update-interval", Duration(), timedelta(seconds=10), "How often the page gets new values."
     )
+    MAX_SUBTASKS = option(
+        "metrics.max-subtasks",
+        Int(1),
+        256,
+        "Tidemill's own: subtasks of an operator that are told apart; the counts of others are added up.",
+    )
 
 
 class RestOptions:
     """The REST server and page."""
 
+    ENABLED = option(
+        "rest.enabled", Bool(), False, "Tidemill's own: serve REST from the driver, while its process lives."
+    )
     ADDRESS = option("rest.address", Text(), None, "Host that clients use.")
-    BIND_ADDRESS = option("rest.bind-address", Text(), None, "Address the server listens on.")
+    BIND_ADDRESS = option("rest.bind-address", Text(), None, "Address the server listens on; not set: 127.0.0.1.")
     PORT = option("rest.port", Int(0, 65535), 8081, "Port that clients use, and the server if no bind port is set.")
     BIND_PORT = option("rest.bind-port", Text(), "8081", "Port or range of ports ('8081-8090') the server listens on.")
     CONNECTION_TIMEOUT = option("rest.connection-timeout", Duration(_MS), timedelta(seconds=15), "For clients.")
+    OPERATE_TOKEN = option(
+        "rest.operate-token",
+        Text(),
+        None,
+        "Tidemill's own: where the token is ('env:NAME', 'file:PATH') with which a client may do everything.",
+    )
+    READ_TOKEN = option(
+        "rest.read-token",
+        Text(),
+        None,
+        "Tidemill's own: where the token is with which a client may look at all but state and records.",
+    )
+    SAVEPOINT_DIRECTORIES = option(
+        "rest.savepoint-dirs",
+        ListOf(),
+        None,
+        "Tidemill's own: where clients may have savepoints written, beside execution.checkpointing.savepoint-dir.",
+    )
+    MAX_REQUESTS = option(
+        "rest.max-requests-per-second", Int(1), 100, "Tidemill's own: most requests of one client's address."
+    )
+    CERTIFICATE = option(
+        "rest.ssl.certificate", Text(), None, "Tidemill's own: certificate chain (PEM); with it, HTTPS."
+    )
+    CERTIFICATE_KEY = option("rest.ssl.certificate-key", Text(), None, "Tidemill's own: file of its private key (PEM).")
+    JOBS_KEPT = option("rest.ended-jobs", Int(0), 50, "Tidemill's own: ended jobs that the server remembers.")

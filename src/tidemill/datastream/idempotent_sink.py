@@ -20,10 +20,11 @@ __all__ = ["IdempotentSink", "KeyedStore", "RecordPosition"]
 
 @dataclass(frozen=True, order=True)
 class RecordPosition:
-    """Where a record stands in a job's output: the same again when its epoch is run again.
+    """Where a record stands in a job's output: the same again when its epoch is run again with the same input.
 
-    ``seq`` counts the records of a subtask in an epoch. Only a change of parallelism between a crash and the epoch that
-    is then run again deals records out anew, under other positions.
+    ``seq`` counts the records of a subtask in an epoch. After a crash of the driver the epoch may have other input, if
+    the source has more to hand out by then, or another parallelism: records are then dealt out anew, under other
+    positions, and what the crashed run wrote beyond these stays.
     """
 
     job_id: str
@@ -73,10 +74,12 @@ class IdempotentSink(Sink):
     {'a': ('a', 2), 'b': ('b', 1)}
     """
 
-    guarantee = "effectively-once"
-
     def __init__(self, key: Callable[[Any], Any] | None = None) -> None:
         self.key = key
+        if key is not None:
+            # By position it is less: after a crash the same epoch may be of other input, with fewer records, and what
+            # was written at positions beyond them stays.
+            self.guarantee = "effectively-once"
 
     @abc.abstractmethod
     def create_store(self) -> KeyedStore:

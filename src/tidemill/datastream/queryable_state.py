@@ -61,7 +61,7 @@ def published_state(
     name: str, descriptor: StateDescriptor | None, type_info: TypeInformation | None
 ) -> ValueStateDescriptor | ReducingStateDescriptor:
     """The state that a stream of these records is to be in: the one described, or the last record of each key."""
-    if not isinstance(name, str) or not name:
+    if not name:
         raise ValueError(f"the name that a state is queried by cannot be {name!r}")
     found = ValueStateDescriptor(name, type_info) if descriptor is None else descriptor
     if not isinstance(found, (ValueStateDescriptor, ReducingStateDescriptor)):

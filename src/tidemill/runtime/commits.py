@@ -115,7 +115,10 @@ class SinkCommits:
             self._deadline.run(act)
         except DeadlineExceededError as error:
             raise self._too_late(f"{_named(uid, operator)} did not return from {method}()", epoch) from error
-        except (TidemillError, InjectedFaultError):  # what says itself where it is from, or stands for a crash
+        except InjectedFaultError:  # stands for a crash
+            raise
+        except TidemillError as error:
+            error.add_note(f"raised by {method}() of the committer of {_named(uid, operator)}")
             raise
         except Exception as error:
             raise committer_failed(uid, operator, method, error, epoch) from error
@@ -139,6 +142,7 @@ class SinkCommits:
             "to reachable? After a restart the epoch is committed again"
         )
         error.site = FailureSite(exception="DeadlineExceededError", epoch=epoch)
+        self._deadline.abandon()  # the attempt is over: what hangs once must not hold up the restart again and again
         return error
 
 

@@ -226,7 +226,7 @@ class EdgeSender:
         for target, partition in enumerate(self.partitions):
             index = 0 if self._broadcast else target
             strands = [strand.sent(index) for strand in self._strands.values()]
-            if self._ends is not None and (self._ends or len(strands) > 1):
+            if self._ends is not None and (self._ends or len(strands) > 1 or strands[0].parcels):
                 opening = self._header(Kind.OPEN, partition, 0, self._strands[0].start)
                 self._ship(opening, opening.pack() + Opening(strands, self._ends).pack())
             end = self._header(Kind.END, partition, sum(strand.parcels for strand in strands), self._watermark)

@@ -53,16 +53,18 @@ class StopSignal:
         """Ask the job to end."""
         self._event.set()
         for hook in list(self._hooks):
-            try:
-                hook()
-            except Exception as error:
-                log.warning("a job that is to end could not be interrupted: %s", error)
+            _interrupt(hook)
 
     @contextmanager
     def interrupting(self, hook: Callable[[], object]) -> Iterator[None]:
-        """While the block runs: call ``hook`` when the job is asked to end, to interrupt what it waits for."""
+        """While the block runs: call ``hook`` when the job is asked to end, to interrupt what it waits for.
+
+        If the job was asked before, it is called at once; it may be called twice.
+        """
         self._hooks.append(hook)
         try:
+            if self._event.is_set():
+                _interrupt(hook)
             yield
         finally:
             self._hooks.remove(hook)
@@ -262,6 +264,13 @@ class RunningJob(JobClient):
             self._result._future.set_exception(error)
         self._savepoints.end(error)
         self._ended._future.set_result(None)
+
+
+def _interrupt(hook: Callable[[], object]) -> None:
+    try:
+        hook()
+    except Exception as error:
+        log.warning("a job that is to end could not be interrupted: %s", error)
 
 
 def _end_of(error: BaseException) -> JobStatus:

@@ -100,7 +100,7 @@ def start_queryable_state(configuration: Configuration, job_id: str, directory: 
     configured = configuration.get(CheckpointingOptions.DIRECTORY)
     location = f"{str(configured).rstrip('/')}/{job_id}" if directory is None else str(directory)
     stay = configuration.get(QueryableStateOptions.KEEP_RUNNING)
-    settings = {
+    settings = {  # as tidemill.ops.queryable.service.Service reads it
         "directory": location,
         "job": job_id,
         "configuration": configuration.to_dict(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
@@ -28,10 +29,12 @@ def with_files(frame: DataFrame) -> DataFrame:
     """The frame with a column that tells the files of rows apart: null where a row is not from a file, or not any more.
 
     Each file that a task reads has event time of its own. After a shuffle nobody knows of files. Of a frame that reads
-    several sources Spark refuses to tell.
+    several sources Spark refuses to tell; where Python computes columns or rows (a UDF, mapInPandas), Spark reads ahead
+    and tells of the file it is at by then, which may be the wrong one.
     """
-    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
-    if leaves.size() != 1:
+    plan = frame._jdf.queryExecution().analyzed()
+    pattern: Any = frame.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # type: ignore[union-attr]
+    if plan.collectLeaves().size() != 1 or plan.containsPattern(pattern.PYTHON_UDF()):
         return frame
     name = F.input_file_name()
     return frame.withColumn(FILE_COLUMN, F.when(name != "", F.xxhash64(name)))

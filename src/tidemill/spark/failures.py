@@ -22,8 +22,8 @@ _LOST = re.compile(r"(ExecutorLostFailure[^\n]*|Python worker exited unexpectedl
 
 
 @contextlib.contextmanager
-def translated() -> Iterator[None]:
-    """Turn exceptions of Spark into :class:`JobExecutionError` with the part that matters.
+def translated(task: str = "run the epoch") -> Iterator[None]:
+    """Turn exceptions of Spark into :class:`JobExecutionError` with the task and the part that matters.
 
     Checkpoint storage that failed in a worker, more often than Spark retries, stays a :class:`CheckpointError`: the
     job's settings say whether it is tolerated.
@@ -33,11 +33,11 @@ def translated() -> Iterator[None]:
     except TidemillError:
         raise
     except (PySparkException, Py4JError) as error:
-        text = summary(error)
+        text = summary(error, task)
         raise (CheckpointError if _STORAGE.search(text) else JobExecutionError)(text) from error
 
 
-def summary(error: BaseException) -> str:
+def summary(error: BaseException, task: str = "run the epoch") -> str:
     """The Python traceback of the failed task if there is one, else the first lines of Spark's message."""
     text = str(error)
     if isinstance(error, Py4JJavaError) and error.java_exception is not None:
@@ -49,7 +49,7 @@ def summary(error: BaseException) -> str:
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     if lost is not None:
         return f"Spark lost a worker more often than it retries: {lost.group(1)}\n{' '.join(lines[:3])}"
-    return "Spark could not run the epoch: " + "\n".join(lines[:_MOST_LINES])
+    return f"Spark could not {task}: " + "\n".join(lines[:_MOST_LINES])
 
 
 def _causes(exception: Any) -> Iterator[str]:

@@ -142,7 +142,7 @@ def materialise(dataframe: Callable[[], DataFrame], storage: Storage, root: Path
     token = uuid.uuid4().hex
     directory = root / input_prefix(uid) / token
     rows = Observation()
-    with translated():
+    with translated(f"read the source with uid {uid!r}"):
         writer = dataframe().observe(rows, functions.count(functions.lit(1)).alias("rows")).write
         writer = writer.option("parquet.block.size", str(_ROW_GROUP_BYTES)).option("compression", "lz4_raw")
         writer.parquet(str(directory))

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 from pyspark.sql.types import StructType
 
 from tidemill.datastream.connectors.file_system.writer import sink_id
+from tidemill.datastream.connectors.jdbc.url import hide_password
 from tidemill.datastream.connectors.spark.records import RecordColumns
 from tidemill.datastream.connectors.spark.sink import FILE_FORMATS, SparkSink, SparkTarget
 from tidemill.datastream.sinks import Committed, CommitterContext
@@ -43,6 +44,7 @@ class SparkCommitter(LogCommitter):
         self._session: SparkSession | None = None
         self._id = ""
         self._app = ""
+        self._uid = ""
 
     def open(self, context: CommitterContext) -> None:
         super().open(context)
@@ -55,6 +57,7 @@ class SparkCommitter(LogCommitter):
         _check_format(self._session, self._target.format)
         self._session.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
         self._id = sink_id(context.job_id, context.operator_uid)
+        self._uid = context.operator_uid
         self._app = f"{context.job_id}/{context.operator_uid}"
 
     def commit(self, committed: Sequence[Committed]) -> None:
@@ -80,8 +83,10 @@ class SparkCommitter(LogCommitter):
         # Files are deleted only when all of the epoch is written: one that is gone tells that it was.
         written = any(part.again for part in parts) and not all(map(self._files().exists, names))
         if deliveries and not written:
-            with translated():
-                self._write(self._frame(deliveries), deliveries[0].mark)
+            mark, target = deliveries[0].mark, self._target
+            place = hide_password(target.path or target.table or target.format or "the function")
+            with translated(f"write epoch {mark.epoch} of sink {self._uid!r} to {place}"):
+                self._write(self._frame(deliveries), mark)
         self._delete(names)
 
     def _frame(self, deliveries: Sequence[Delivery]) -> DataFrame:

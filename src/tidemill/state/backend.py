@@ -49,6 +49,8 @@ from tidemill.state.undo import UndoLog
 
 EVENT_TIMERS = "__timers_event"
 PROCESSING_TIMERS = "__timers_processing"
+#: Kinds of states of whose entries a row holds a part.
+_IN_PARTS = ("list", "map")
 
 S = TypeVar("S")
 
@@ -110,6 +112,8 @@ class KeyedStateBackend(ABC):
         #: Whether a state's time to live goes by event time.
         self.event_time_ttl = False
         self._undo: UndoLog | None = None
+        #: By state, what an entry takes as stored, where a row is a whole entry: about as of late.
+        self._entry_bytes: dict[str, float] = {}
         # checkpointed
         self._tables: dict[str, Table] = {}
         self._shapes: dict[str, StateShape] = {}
@@ -261,6 +265,24 @@ class KeyedStateBackend(ABC):
         """Number of committed entries, over all states and timers."""
         return sum(table.entries() for table in self._all_tables())
 
+    def sizes(self) -> dict[str, tuple[int, int | None]]:
+        """By state, and for timers: the committed entries, and about how many bytes they take, where that is known.
+
+        Under an empty name it is all of them together, where no more is known.
+        """
+        tables: dict[str, Any] = {
+            **self._tables,
+            EVENT_TIMERS: self.event_timers,
+            PROCESSING_TIMERS: self.processing_timers,
+        }
+        entries = {name: table.entries() for name, table in tables.items()}
+        sizes = self._entry_bytes
+        return {
+            name: (count, int(count * sizes[name]) if name in sizes else None)
+            for name, count in entries.items()
+            if count or name in self._tables
+        }
+
     def declared(self) -> dict[str, StateShape]:
         """The registered states by name: how the program declares them."""
         return dict(self._shapes)
@@ -279,6 +301,7 @@ class KeyedStateBackend(ABC):
             self._check_same(known[0], descriptor)
             found: S = known[1]
             return found
+        self._check_queryable(descriptor)
         if expires(descriptor):
             # Registers what stores the values, then stands before it under the same name.
             expiring: S = expiring_state(self, descriptor, self._unclaimed.get(descriptor.name, ()))
@@ -321,6 +344,7 @@ class KeyedStateBackend(ABC):
             self._migrating[name] = last + 1
 
     def _load(self, table: Any, section: Section, shape: StateShape | None) -> None:
+        self._note_size(section)
         for part in self._slices(section):
             table.load(read_rows(part, shape))
 
@@ -330,6 +354,14 @@ class KeyedStateBackend(ABC):
                 f"{self._where}: state {descriptor.name!r} was registered twice with different types: "
                 f"first {known!r}, now {descriptor!r}"
             )
+
+    def _check_queryable(self, descriptor: StateDescriptor) -> None:
+        for known, _ in self._states.values():
+            if known.queryable_name is not None and known.queryable_name == descriptor.queryable_name:
+                raise StateError(
+                    f"{self._where}: states {known.name!r} and {descriptor.name!r} are both to be queried as "
+                    f"{known.queryable_name!r}; give one of them another name"
+                )
 
     def _all_tables(self) -> list[Any]:
         return [*self._tables.values(), self.event_timers, self.processing_timers]
@@ -342,6 +374,7 @@ class KeyedStateBackend(ABC):
                 section = write_rows(self.operator, name, self._shapes[name], rows, self._group_of, self._where)
                 if name in self._replacing:
                     section = replace(section, schema={**section.schema, **replacing_groups(self._replacing[name])})
+                self._note_size(section)
                 sections.append(section)
         timers = ((EVENT_TIMERS, self.event_timers), (PROCESSING_TIMERS, self.processing_timers))
         for name, queue in timers:
@@ -349,7 +382,15 @@ class KeyedStateBackend(ABC):
             if rows is not None:
                 shape = TIMER_SHAPE.with_key(self._key_type)
                 sections.append(write_rows(self.operator, name, shape, rows, self._group_of, self._where))
+                self._note_size(sections[-1])
         return sections
+
+    def _note_size(self, section: Section) -> None:
+        """See what entries take: of a list or a map a row is but a part, and tells nothing of the rest."""
+        rows = section.table.num_rows
+        if rows and section.kind not in _IN_PARTS:
+            size = section.table.nbytes / rows
+            self._entry_bytes[section.state] = (3 * self._entry_bytes.get(section.state, size) + size) / 4
 
 
 def _entry_type(descriptor: StateDescriptor) -> TypeInformation:

@@ -100,7 +100,7 @@ def _merged(
         return Section(operator, state, kind, parts[-1].schema, columnar) if columnar.num_rows else None
     alike = [part for part in parts if part.kind == kind]
     types = parts[-1].schema.get("types")
-    rows = _merge(kind, [_rows_of(part, types, ttl) for part in alike], keep_deletes)
+    rows = merge_rows(kind, [_rows_of(part, types, ttl) for part in alike], keep_deletes)
     if rows is not None and horizon is not None:
         rows = drop_expired_rows(kind, rows, horizon, keep_deletes=keep_deletes)
     if rows is None:
@@ -148,7 +148,8 @@ def _rows_of(part: Section, types: dict[str, Any] | None, ttl: Mapping[str, Any]
     return rows
 
 
-def _merge(kind: str, parts: list[Rows], keep_deletes: bool) -> Rows | None:
+def merge_rows(kind: str, parts: list[Rows], keep_deletes: bool) -> Rows | None:
+    """The rows of one state, oldest first, as one: see :func:`merge_sections`. None if nothing is left."""
     if kind == "timer":
         return merge_timer_rows(parts, keep_deletes)
     table: Any = _TABLES[kind]()

@@ -209,6 +209,13 @@ class OperatorStateBackend(OperatorStateStore):
         """Number of elements and entries held, over all states."""
         return sum(registered.state.entries() for registered in self._states.values())
 
+    def sizes(self) -> dict[str, tuple[int, int | None]]:
+        """By state, its elements or entries; how many bytes they take is not known."""
+        return {
+            name.removeprefix(_PREFIXES[registered.mode]): (registered.state.entries(), None)
+            for name, registered in self._states.items()
+        }
+
     def memory(self) -> int:
         """About how many bytes of the worker's memory the state takes."""
         return self.entries() * ENTRY_BYTES

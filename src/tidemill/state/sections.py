@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.datastream.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from tidemill.errors import SerializationError, StateError, StateMigrationError, TypeMismatchError
 from tidemill.state.canonical_key import canonical_keys
+from tidemill.state.class_names import Loading
 from tidemill.state.codec_ttl import Stamped, StampedTypeInfo, plain_type
 from tidemill.state.column_codecs import ColumnCodec, ListCodec, codec_for, decode_column, encode_column
 from tidemill.state.key_groups import GroupCache
@@ -25,6 +26,9 @@ from tidemill.state.ttl_rows import fit_times
 
 #: A program's own migrations of a state, by the text of the type that they take values of.
 Migrations = Mapping[str, Callable[[Any], Any]]
+
+#: Where a section's schema holds the name that a state is queried by, and whether its expired entries are shown.
+QUERYABLE: Final = "queryable"
 
 _KINDS = {"value": "value", "reducing": "value", "aggregating": "value", "list": "list", "map": "map"}
 
@@ -51,6 +55,10 @@ class StateShape:
     def of(cls, descriptor: StateDescriptor, key_type: TypeInformation | None) -> StateShape:
         """The shape a descriptor asks for."""
         shape = cls._of(descriptor, key_type)
+        if descriptor.queryable_name is not None:
+            shown_expired = shape.ttl is not None and shape.ttl.return_expired
+            described = {"name": descriptor.queryable_name, "expired": shown_expired}
+            shape = replace(shape, schema={**shape.schema, QUERYABLE: described})
         return replace(shape, migrations=_migrations(descriptor, shape)) if descriptor.migrations else shape
 
     @classmethod
@@ -152,8 +160,13 @@ def refusal(column: str, stored: str, declared: str, reason: str) -> str:
     )
 
 
-def read_rows(section: Section, shape: StateShape | None = None, as_types: dict[str, Any] | None = None) -> Rows:
-    """The rows of a section.
+def read_rows(
+    section: Section,
+    shape: StateShape | None = None,
+    as_types: dict[str, Any] | None = None,
+    loading: Loading | None = None,
+) -> Rows:
+    """The rows of a section. ``loading`` says what reading may do; without it the section is trusted.
 
     A shape lends the classes of its declared types, where the file names some, and values stored with other types are
     converted to those of the shape, or of the snapshot ``as_types``. Raises :class:`StateError` where they cannot be.
@@ -170,7 +183,7 @@ def read_rows(section: Section, shape: StateShape | None = None, as_types: dict[
             # The class that a migration takes values of may be gone, or be another by now.
             plain = plain_loading(allow_pickle=True) if name in changes and changes[name].migration else None
             columns[name] = decode_column(
-                table.schema.field(index), table.column(index), declared=declared.get(name), loading=plain
+                table.schema.field(index), table.column(index), declared=declared.get(name), loading=plain or loading
             )
     for name, change in changes.items():
         declared_type = None if shape is None or shape.types is None else shape.types.of(name)

@@ -53,6 +53,7 @@ __all__ = [
     "SectionIndexEntry",
     "decode_sections",
     "encode_sections",
+    "read_block",
     "read_index",
 ]
 
@@ -196,21 +197,21 @@ def _read_rows(reader: RangeReader, name: str, section: IndexedSection, first: i
         start = end
     offset = wanted[0].offset
     data = memoryview(reader.read(offset, wanted[-1].offset + wanted[-1].length - offset))
-    tables = []
-    for block in wanted:
-        part = data[block.offset - offset : block.offset - offset + block.length]
-        if len(part) != block.length:
-            raise CorruptFileError(f"{name}: {block.length} bytes expected at offset {block.offset}, got {len(part)}")
-        if zlib.crc32(part) != block.crc:
-            raise CorruptFileError(f"{name}: the block at offset {block.offset} does not match its checksum")
-        tables.append(_read_block(part, name, block))
+    fetched = RangeReader(lambda at, length: data[at - offset : at - offset + length], reader.size)
+    tables = [read_block(fetched, name, block) for block in wanted]
     table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
     if first == skipped and last - first == table.num_rows:
         return table
     return table.slice(first - skipped, last - first)
 
 
-def _read_block(data: memoryview, name: str, block: Block) -> Any:
+def read_block(reader: RangeReader, name: str, block: Block) -> Any:
+    """The rows of one block as a table. Raises :class:`CorruptFileError` if a byte of it is damaged or missing."""
+    data = memoryview(reader.read(block.offset, block.length))
+    if len(data) != block.length:
+        raise CorruptFileError(f"{name}: {block.length} bytes expected at offset {block.offset}, got {len(data)}")
+    if zlib.crc32(data) != block.crc:
+        raise CorruptFileError(f"{name}: the block at offset {block.offset} does not match its checksum")
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
             table = stream.read_all()

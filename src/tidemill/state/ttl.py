@@ -112,6 +112,7 @@ def _decorated(backend: KeyedStateBackend, descriptor: StateDescriptor, ttl: Dec
 
 
 def _like(descriptor: StateDescriptor, stored: D) -> D:
-    """What stores the values of a state, with the migrations of the state."""
+    """What stores the values of a state, with the migrations of the state and the name it is queried by."""
     stored.migrations = descriptor.migrations
+    stored.queryable_name = descriptor.queryable_name
     return stored

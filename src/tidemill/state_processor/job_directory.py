@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from tidemill.checkpoint.log import ManifestLog
@@ -15,7 +15,7 @@ from tidemill.checkpoint.storage import LocalStorage, Storage, storage_for
 from tidemill.checkpoint.storage_api import NotFoundError
 from tidemill.errors import CheckpointError
 
-__all__ = ["EpochInfo", "JobDirectory"]
+__all__ = ["EpochInfo", "JobDirectory", "described"]
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,7 @@ class JobDirectory:
         for manifest in self._readable():  # newest first: the last word on an epoch that was committed twice
             if retained is None:
                 retained = frozenset(manifest.checkpoints)
-            size = sum(run.bytes for run in manifest.runs)
-            info = EpochInfo(
-                manifest.epoch, manifest.slot, manifest.clock, manifest.slot in retained, manifest.finished, size
-            )
-            found.setdefault(manifest.epoch, info)
+            found.setdefault(manifest.epoch, described(manifest, retained))
         return [found[epoch] for epoch in sorted(found)]
 
     def is_readable(self, manifest: Manifest) -> bool:
@@ -111,6 +107,12 @@ class JobDirectory:
                 continue
             if self.is_readable(manifest):
                 yield manifest
+
+
+def described(manifest: Manifest, retained: Collection[int]) -> EpochInfo:
+    """What a manifest says of its epoch; ``retained`` are the slots of the job's checkpoints."""
+    size = sum(run.bytes for run in manifest.runs)
+    return EpochInfo(manifest.epoch, manifest.slot, manifest.clock, manifest.slot in retained, manifest.finished, size)
 
 
 def _jobs_in(storage: Storage) -> list[str]:

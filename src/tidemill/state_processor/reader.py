@@ -22,7 +22,7 @@ from tidemill.state.key_groups import key_group_of
 from tidemill.state.plain_values import as_plain
 from tidemill.state_processor.catalog import Catalog, OperatorInfo, StoredState
 from tidemill.state_processor.csv_file import CsvWriter
-from tidemill.state_processor.job_directory import EpochInfo, JobDirectory
+from tidemill.state_processor.job_directory import EpochInfo, JobDirectory, described
 from tidemill.state_processor.merged import Entry, StateSchema, merged_entries, merged_table
 from tidemill.state_processor.operator_tables import operator_table
 
@@ -101,6 +101,12 @@ class SavepointReader:
     def epoch(self) -> int:
         """The epoch whose state this is."""
         return self._catalog.manifest.epoch
+
+    @property
+    def epoch_info(self) -> EpochInfo:
+        """What is known of that epoch, without a look at any other."""
+        manifest = self._catalog.manifest
+        return described(manifest, manifest.checkpoints)
 
     def epochs(self) -> list[EpochInfo]:
         """The epochs of the job that can be read now, oldest first: the last ones, and retained checkpoints."""

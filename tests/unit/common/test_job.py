@@ -74,6 +74,7 @@ def test_a_job_client_has_all_of_pyflinks_methods_and_rescales() -> None:
         "get_job_execution_result",
         "get_job_id",
         "get_job_status",
+        "get_metrics",
         "get_status_timestamps",
         "rescale",
         "stop_with_savepoint",

@@ -319,12 +319,13 @@ class TestExecution:
         self, env: StreamExecutionEnvironment, executor: type[FakeExecutor]
     ) -> None:
         executor.client.result = CompletableFuture.completed("done")
+        env.get_configuration().set_string("python.files", "/a.zip,/b.py")
         env.add_python_file("lib.py")
         env.from_collection([1]).map(str)
         assert env.execute("job") == "done"  # type: ignore[comparison-overlap]
         program = executor.programs[0]
         assert (program.name, [one.name for one in program.transformations]) == ("job", ["Map"])
-        assert program.python_files == ("lib.py",)
+        assert program.python_files == ("/a.zip", "/b.py", "lib.py")
         env.execute_async()
         assert executor.programs[1].transformations == ()
         assert executor.programs[1].name == execution.DEFAULT_JOB_NAME

@@ -179,6 +179,20 @@ class TestDeadline:
         Calls.hang.set()
         coordinator.close()
 
+    def test_a_sink_that_hangs_does_not_hold_up_the_restart_once_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What did not return from commit() will not return from discard() or close(), either."""
+        monkeypatch.setattr("tidemill.runtime.deadline._PATIENCE", 0.02)
+        running, coordinator = self.coordinator(0.5)
+        Calls.hang = never = threading.Event()
+        monkeypatch.setattr(BytesCommitter, "discard", lambda *arguments: _wait(never))
+        monkeypatch.setattr(BytesCommitter, "close", lambda *arguments: _wait(never))
+        with pytest.raises(JobExecutionError, match=r"within 0\.5 s"):
+            running.epoch(records=LITTLE)
+        began = time.monotonic()
+        coordinator.close()
+        assert time.monotonic() - began < 0.8, "else it is twice the timeout"
+        never.set()
+
     def test_commits_of_a_job_come_from_one_thread(self) -> None:
         running, coordinator = self.coordinator(10)
         Calls.threads = set()

@@ -342,6 +342,17 @@ def test_the_shared_strand_has_no_time_of_its_own() -> None:
     assert Opening.unpack(data).strands[0] == SentStrand(0, None, 1, 5)
 
 
+def test_records_of_an_unknown_file_are_told_of_also_when_all_partitions_have_ended() -> None:
+    sent = Sent()
+    sender = make_sender(sent, PartitionKind.GLOBAL, 2, dealt=True)
+    sender.send(Batch(["a"], [10]))
+    sender.partition_ends([])
+    sender.finish()
+    [(_, data)] = sent.of(10, Kind.OPEN)
+    assert Opening.unpack(data).strands == [SentStrand(0, None, 1, 5)], "or other senders' time would make them late"
+    assert not sent.of(11, Kind.OPEN), "there is nothing to tell"
+
+
 def test_who_has_no_event_time_tells_nothing_of_strands() -> None:
     sent = Sent()
     sender = make_sender(sent, PartitionKind.GLOBAL, 1, dealt=True)

@@ -59,6 +59,14 @@ def test_a_job_is_interrupted_only_while_it_waits_and_by_all_who_can() -> None:
     assert called == ["during"]
 
 
+def test_a_job_that_was_cancelled_while_it_started_does_not_wait_either() -> None:
+    called = []
+    stop = StopSignal()
+    stop.set()
+    with stop.interrupting(lambda: called.append("at once")):
+        assert called == ["at once"]
+
+
 def at_record(record: int) -> TidemillError:
     """An error as a user function causes it."""
     return user_error("operator 'parse'", ValueError("bad"), record=record)

@@ -66,7 +66,7 @@ def test_a_partition_goes_to_who_reads_it() -> None:
 
 
 def test_a_partition_that_rows_of_a_split_have_named_goes_to_who_reads_the_split() -> None:
-    states = ([entry("f/p", 5), entry("g/p", 6)], [])
+    states: Any = ([entry("f/p", 5), entry("g/p", 6)], [])
     dealt = deal(states, 2, {"g"}, {"f"}, clock_of=ClockOf.PARTITION)
     assert dealt == [[entry("g"), entry("g/p", 6)], [entry("f"), entry("f/p", 5)]]
     assert deal(states, 2, {"g"}, {"f"})[0][-2:] == [entry("g"), entry("g/p", 6)], "but here a name is only a name"

@@ -38,5 +38,10 @@ def test_a_strategy_is_asked(strategy: WatermarkStrategy | None, expected: Begin
     assert FirstRows(strategy).beginning(Batch([("a", 100)], [7])) == expected
 
 
+def test_a_record_is_not_late_for_its_own_watermark() -> None:
+    strategy = Strategy.for_generator(OnMarker).with_timestamp_assigner(SecondField())
+    assert FirstRows(strategy).beginning(Batch([("mark", 100)])) == Beginning(100, 99)
+
+
 def test_nothing_is_known_without_a_record() -> None:
     assert FirstRows(Strategy.for_monotonous_timestamps()).beginning(Batch([])) == Beginning()

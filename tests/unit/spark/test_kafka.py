@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tidemill.common.serialization import SimpleStringSchema
-from tidemill.datastream.connectors.kafka_offsets import KafkaTopicPartition
-from tidemill.datastream.connectors.kafka_source import KafkaSource, KafkaSourceBuilder
+from tidemill.datastream.connectors.kafka.offsets import KafkaTopicPartition
+from tidemill.datastream.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
 from tidemill.errors import ConnectorError, JobExecutionError, LostInputError
 from tidemill.spark import kafka
 from tidemill.spark.kafka import KafkaPositions, reader_options

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from tidemill.datastream.connectors.kafka_offsets import (
+from tidemill.datastream.connectors.kafka.offsets import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
     KafkaTopicPartition,
 )
-from tidemill.datastream.connectors.kafka_source import Subscription
+from tidemill.datastream.connectors.kafka.source import Subscription
 from tidemill.errors import ConfigurationError, LostInputError
 from tidemill.spark.kafka_jars import wanted_modules
 from tidemill.spark.kafka_positions import (

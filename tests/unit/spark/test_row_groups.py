@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.semantics.cases_state import SecondField
-from tests.semantics.partitions import told
+from tests.semantics.partitions import OnMarker, told
 from tidemill.common import Types, WatermarkStrategy
 from tidemill.datastream import DataStream, KeyedProcessFunction, StreamExecutionEnvironment
 from tidemill.datastream.sources import ClockOf, Split
@@ -99,6 +100,23 @@ def test_nobody_looks_into_files_that_are_read_at_once() -> None:
     assert groups.finished
 
 
+def test_ten_thousand_files_are_dealt_out_in_one_go() -> None:
+    """Each file is looked at once, and asked for its turn as often as it has one."""
+    looked: list[RowGroup] = []
+
+    def beginning(group: RowGroup) -> Beginning:
+        looked.append(group)
+        return Beginning(int(group.file))
+
+    many = [[RowGroup(f"{name:05}", index, 1) for index in range(2)] for name in range(10_000)]
+    groups = RowGroups(many, None, beginning)
+    began = time.process_time()
+    taken = read(groups.next_splits(4, 10_000))
+    assert taken == [(f"{name:05}", index) for name in range(5_000) for index in range(2)]
+    assert len(looked) == len(set(looked)), "none is looked into twice"
+    assert time.process_time() - began < 5, "with a walk over all files for each it is half a minute"
+
+
 # --- what becomes of event time
 
 
@@ -128,14 +146,22 @@ def write(folder: Path, contents: Iterable[Iterable[tuple[str, int, str]]], grou
     return folder
 
 
-def program(folder: Path, *, partition_by: tuple[str, ...] = (), at_source: bool = True) -> Any:
-    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(SecondField())
+MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(SecondField())
 
+
+def program(
+    folder: Path,
+    *,
+    partition_by: tuple[str, ...] = (),
+    at_source: bool = True,
+    behind: bool = False,
+    strategy: WatermarkStrategy = MONOTONOUS,
+) -> Any:
     def build(env: StreamExecutionEnvironment) -> DataStream:
         source = Read(str(folder), ROW, partition_by, has_time=True, strategy=strategy if at_source else None)
         rows = env.from_source(source, strategy if at_source else None, "rows").uid("rows")
-        timed = rows if at_source else rows.map(lambda row: row, ROW).assign_timestamps_and_watermarks(strategy)
-        return timed.key_by(lambda row: "all").process(Seen()).set_parallelism(1)
+        timed = rows.map(lambda row: row, ROW).assign_timestamps_and_watermarks(strategy) if behind else rows
+        return timed.key_by(lambda row: "all").process(Seen()).uid("seen").set_parallelism(1)
 
     return build
 
@@ -155,9 +181,10 @@ def test_files_in_order_of_time_do_not_wait_for_each_other(tmp_path: Path) -> No
     assert order.index(("alarm", 150)) < order.index(("2", 200))
 
 
-def test_files_of_the_same_time_are_read_side_by_side(tmp_path: Path) -> None:
+@pytest.mark.parametrize("behind", [False, True], ids=["at the source", "and behind it again"])
+def test_files_of_the_same_time_are_read_side_by_side(tmp_path: Path, behind: bool) -> None:
     hours = [[(f"{file}", at + file, "p") for at in range(0, 400, 10)] for file in range(3)]
-    with JobHarness(program(write(tmp_path, hours, 4)), parallelism=1, max_records=16) as job:
+    with JobHarness(program(write(tmp_path, hours, 4), behind=behind), parallelism=1, max_records=16) as job:
         job.rescale({"rows": 2})
         job.run()
         output = job.output()
@@ -170,11 +197,51 @@ def test_files_of_the_same_time_are_read_side_by_side(tmp_path: Path) -> None:
 def test_a_partition_in_a_file_of_its_own_is_known_before_it_is_read(tmp_path: Path, at_source: bool) -> None:
     """As of a topic that is read as a batch: one partition would else be at its end before another begins."""
     logs = [[(part, at, part) for at in range(start, start + 100, 10)] for part, start in (("p", 50), ("q", 0))]
-    build = program(write(tmp_path, logs, 5), partition_by=("part",) if at_source else (), at_source=at_source)
+    by = ("part",) if at_source else ()
+    build = program(write(tmp_path, logs, 5), partition_by=by, at_source=at_source, behind=not at_source)
     with JobHarness(build, parallelism=1, max_records=5) as job:
         job.run()
         assert all(mark == "min" or mark < at for _, at, mark in records(job.output())), "none is late"
         assert len(records(job.output())) == 20
+
+
+@pytest.mark.parametrize("at_source", [True, False], ids=["at the source", "behind it"])
+def test_a_file_that_waits_for_its_turn_is_not_idle(tmp_path: Path, at_source: bool) -> None:
+    """Each epoch takes longer than the idle timeout, and reads one of two files of the same hours."""
+    hours = [[(f"{file}", at + file, "p") for at in range(0, 1000, 10)] for file in range(2)]
+    build = program(
+        write(tmp_path, hours, 50), at_source=at_source, behind=not at_source, strategy=MONOTONOUS.with_idleness(1000)
+    )
+    with JobHarness(build, parallelism=1, max_records=50) as job:
+        for epoch in range(1, 5):
+            job.set_processing_time(5000 * epoch)
+            job.epoch()
+        assert job.head.finished
+        assert all(mark == "min" or mark < at for _, at, mark in records(job.output())), "none is late"
+
+
+def test_a_partition_of_a_file_that_has_ended_elsewhere_holds_nobody_back(tmp_path: Path) -> None:
+    """The second file is begun by the second task, and read to its end by the first."""
+    starts = {"a": (0, 50), "b": (0, 100), "c": (55, 255)}
+    contents = [[(name, at, "p") for at in range(start, end, 10)] for name, (start, end) in starts.items()]
+    build = program(write(tmp_path, contents, 5), partition_by=("part",))
+    with JobHarness(build, parallelism=1, max_records=10) as job:
+        job.rescale({"rows": 2})
+        times: list[int] = []
+        for _ in range(3):
+            job.epoch()
+            times += job.head.watermarks["seen"]
+        assert times == [39, 94, 194], "the third file alone tells the time when the second has ended"
+        assert [entry[0] for state in job.head.times["rows"] for entry in state] == ["part-00002.parquet/p"] * 2
+
+
+def test_a_record_that_is_its_own_watermark_is_not_late(tmp_path: Path) -> None:
+    """What is known of a file before it is read must leave room for its first record."""
+    contents = [[("mark", at, "p") for at in range(start, start + 50, 10)] for start in (0, 100)]
+    strategy = WatermarkStrategy.for_generator(OnMarker).with_timestamp_assigner(SecondField())
+    with JobHarness(program(write(tmp_path, contents, 5), strategy=strategy), parallelism=1, max_records=5) as job:
+        job.run()
+        assert all(mark == "min" or mark < at for _, at, mark in records(job.output()))
 
 
 @settings(

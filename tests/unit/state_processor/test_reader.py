@@ -367,8 +367,8 @@ def test_an_export_is_read_by_others(tmp_path: Path, state: SavepointReader) -> 
     with pa.ipc.open_file(tmp_path / "map.arrow") as file:
         assert file.read_all().equals(state.keyed_state("remember", "map"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map.arrow", "places.parquet"]
-    with pytest.raises(ConfigurationError, match="cannot export as 'csv'; formats are arrow, parquet"):
-        state.export(tmp_path / "x", "remember", "place", format="csv")
+    with pytest.raises(ConfigurationError, match="cannot export as 'orc'; formats are arrow, csv, parquet"):
+        state.export(tmp_path / "x", "remember", "place", format="orc")
 
 
 def test_a_single_key_reads_its_group_only(tmp_path: Path) -> None:

@@ -86,12 +86,9 @@ class DataGeneratorSource(SplitSource):
             raise TypeError(f"a GeneratorFunction is needed, not {type(generator_function).__name__}")
         if count is not None and count < 0:
             raise ValueError(f"a source cannot have {count} records")
-        if not isinstance(rate_limiter_strategy, RateLimiterStrategy | None):
-            given = type(rate_limiter_strategy).__name__
-            raise TypeError(f"rate_limiter_strategy is a RateLimiterStrategy, not {given}; a type goes into type_info=")
         self.function = generator_function
         self.count = count
-        self.rate = rate_limiter_strategy or RateLimiterStrategy.no_op()
+        self.rate = _rate_of(rate_limiter_strategy)
         self.bounded = count is not None
         self.type_info: TypeInformation | None = None if type_info is None else resolve_type(type_info)
 
@@ -114,6 +111,17 @@ class DataGeneratorSource(SplitSource):
         finally:
             if isinstance(function, GeneratorFunction):
                 function.close()
+
+
+def _rate_of(given: Any) -> RateLimiterStrategy:
+    """No limit, if none is given. Flink's source takes a type in the same place, which is told."""
+    if given is None:
+        return RateLimiterStrategy.no_op()
+    if not isinstance(given, RateLimiterStrategy):
+        raise TypeError(
+            f"a RateLimiterStrategy is needed, not {type(given).__name__}; a type is given as type_info=..."
+        )
+    return given
 
 
 class _GeneratedEnumerator(SplitEnumerator):

@@ -175,13 +175,20 @@ def _reader(schema: Any, names: Mapping[str, Any]) -> Callable[[Any], Any]:
             return template(*[each(value[name]) for name, each in zip(fields, readers, strict=True)])
 
         return read
+    return _by_parts(kind, found, lambda part: _reader(part, names), _plain)
+
+
+def _by_parts(
+    kind: str, found: Any, convert: Callable[[Any], Callable[[Any], Any]], otherwise: Callable[[Any], Any]
+) -> Callable[[Any], Any]:
+    """What converts each part of an array or a map as ``convert`` does, and any other value as ``otherwise``."""
     if kind == "array":
-        element = _reader(found["items"], names)
+        element = convert(found["items"])
         return lambda value: None if value is None else [element(each) for each in value]
     if kind == "map":
-        item = _reader(found["values"], names)
+        item = convert(found["values"])
         return lambda value: None if value is None else {key: item(each) for key, each in value.items()}
-    return _plain
+    return otherwise
 
 
 def _plain(value: Any) -> Any:
@@ -203,13 +210,7 @@ def _writer(schema: Any, names: Mapping[str, Any]) -> Callable[[Any], Any]:
             return {name: each(part) for name, each, part in zip(fields, writers, value, strict=True)}
 
         return write
-    if kind == "array":
-        element = _writer(found["items"], names)
-        return lambda value: None if value is None else [element(each) for each in value]
-    if kind == "map":
-        item = _writer(found["values"], names)
-        return lambda value: None if value is None else {key: item(each) for key, each in value.items()}
-    return _in_utc
+    return _by_parts(kind, found, lambda part: _writer(part, names), _in_utc)
 
 
 def _in_utc(value: Any) -> Any:

@@ -89,6 +89,10 @@ class RocksDBBackend(KeyedStateBackend):
         rows = self._store.estimated_rows()
         return super().entries() if rows <= _COUNTED else rows
 
+    def sizes(self) -> dict[str, tuple[int, int | None]]:
+        # To count the rows of one state would be to read them.
+        return {"": (self.entries(), self._store.estimated_bytes())}
+
     def memory(self) -> int:
         return sum(table.cached() for table in self._tables.values()) * ENTRY_BYTES
 

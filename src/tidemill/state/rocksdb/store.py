@@ -130,6 +130,14 @@ class Store:
         except Exception as error:
             raise self._failed(error) from error
 
+    def estimated_bytes(self) -> int:
+        """About how many bytes the rows take: those on disk that are still in use, and those not yet there."""
+        try:
+            names = ("rocksdb.estimate-live-data-size", "rocksdb.cur-size-all-mem-tables")
+            return sum(self._open_db().property_int_value(name) or 0 for name in names)
+        except Exception as error:
+            raise self._failed(error) from error
+
     # --- writing
 
     @contextmanager

@@ -180,6 +180,15 @@ class TestFiles:
             run_epoch(self.sink(tmp_path / "in", buckets=ByFirstLetter(before)), 1, ["ab"])
         assert not list(tmp_path.rglob("*"))
 
+    @pytest.mark.parametrize("before", [".", "_", "x/.y/"])
+    def test_a_bucket_that_readers_would_not_see_is_refused(self, tmp_path: Path, before: str) -> None:
+        with pytest.raises(GraphError, match="hidden from readers"):
+            run_epoch(self.sink(tmp_path / "in", buckets=ByFirstLetter(before)), 1, ["ab"])
+        assert not list(tmp_path.rglob("*"))
+        sink = self.sink(tmp_path, buckets=ByFirstLetter("_day="))
+        sink.create_committer().commit(run_epoch(sink, 1, ["ab"]))
+        assert list(visible(tmp_path).values()) == ["ab\n"]
+
     def test_a_bucket_cannot_leave_the_directory_by_a_link(self, tmp_path: Path) -> None:
         (tmp_path / "in").mkdir()
         (tmp_path / "elsewhere").mkdir()

@@ -148,6 +148,14 @@ class TestRecords:
         assert found.column(0).to_pylist() == [1, 2, 3, 4, None, 6]
         assert found.column(1).to_pylist() == ["a", "b", "c", "d", "e", "f"]
 
+    def test_rows_of_a_type_without_names_go_by_position(self) -> None:
+        """``Types.ROW([...])`` calls its fields f0, f1 and so on."""
+        row = Row(f0=1, f1="a")
+        assert RecordColumns(parse_schema("id LONG, note STRING")).batch([row]).to_pylist() == [{"id": 1, "note": "a"}]
+        assert RecordColumns(parse_schema("f1 STRING, f0 LONG")).batch([row]).to_pylist() == [{"f1": "a", "f0": 1}]
+        with pytest.raises(TypeMismatchError, match="no column for f1"):
+            RecordColumns(parse_schema("f0 LONG, note STRING")).batch([row])
+
     def test_values_of_a_single_column(self) -> None:
         assert RecordColumns(parse_schema("n INT")).batch([1, None, (3,)]).to_pylist() == [
             {"n": 1},

@@ -16,6 +16,7 @@ from tidemill.datastream.connectors.spark.records import RecordColumns
 from tidemill.datastream.connectors.spark.schema_types import Atom, Field, StructOf
 from tidemill.datastream.connectors.spark.type_mapping import schema_of
 from tidemill.errors import GraphError, TypeMismatchError
+from tidemill.table.types import DataType
 
 __all__ = ["CsvBulkWriters", "CsvReaderFormat", "CsvSchema", "CsvSchemaBuilder"]
 
@@ -73,15 +74,15 @@ class CsvSchemaBuilder:
         """A column of true and false."""
         return self.add_column(name, Types.BOOLEAN())
 
-    def add_number_column(self, name: str, number_type: TypeInformation | None = None) -> CsvSchemaBuilder:
-        """A column of numbers; by default ``Types.LONG()``."""
+    def add_number_column(self, name: str, number_type: TypeInformation | DataType | None = None) -> CsvSchemaBuilder:
+        """A column of numbers, by default ``Types.LONG()``; ``DataTypes.INT()`` and the like are known too."""
         return self.add_column(name, number_type or Types.LONG())
 
     def add_string_column(self, name: str) -> CsvSchemaBuilder:
         """A column of text."""
         return self.add_column(name, Types.STRING())
 
-    def add_column(self, name: str, column_type: TypeInformation | str) -> CsvSchemaBuilder:
+    def add_column(self, name: str, column_type: TypeInformation | DataType | str) -> CsvSchemaBuilder:
         """Beyond PyFlink: a column of any type that is not nested, also as Spark writes it: ``"DECIMAL(10, 2)"``."""
         ddl = f"value {column_type}" if isinstance(column_type, str) else column_type
         (field,) = schema_of(ddl).fields

@@ -228,6 +228,8 @@ class FileWriter(StatefulSinkWriter):
                 f"a bucket lies below the sink's directory {self._base}, which {bucket!r} does not: it leads to "
                 f"{directory.resolve()}"
             )
+        if any(map(_is_hidden, Path(bucket).parts)):
+            raise GraphError(f"files in the bucket {bucket!r} would be hidden from readers: begin it with a letter")
         directory.mkdir(parents=True, exist_ok=True)
         return directory
 
@@ -244,3 +246,8 @@ class FileWriter(StatefulSinkWriter):
         for path in self._hidden:
             path.unlink(missing_ok=True)
         self._hidden, self._ready = [], []
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether Spark and others leave out a directory of this name; ``_day=7`` is a partition to them."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)

@@ -226,7 +226,7 @@ def built(options: Any, kind: type[_Options], call: str) -> _Options:
     return options
 
 
-def _at_least(least: int, value: int, what: str) -> int:
+def _at_least(least: int, value: Any, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise ConfigurationError(f"{what} is a whole number, not {type(value).__name__} {value!r}")
     if value < least:

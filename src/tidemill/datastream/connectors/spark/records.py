@@ -29,7 +29,7 @@ class RecordColumns:
     """Turns batches of records into Arrow batches of one schema.
 
     A record is a row, a tuple, a dict, a dataclass or, where the schema has one column only, that column's value. Rows
-    with names, dicts and dataclasses are read by name, everything else by position.
+    with names of their own, dicts and dataclasses are read by name, everything else by position.
 
     >>> from tidemill.datastream.connectors.spark.schema_types import parse_schema
     >>> columns = RecordColumns(parse_schema("id LONG, name STRING"))
@@ -41,6 +41,9 @@ class RecordColumns:
         self.arrow_schema = arrow_schema_of(schema)
         self._schema = schema
         self._names = schema.names
+        # The names of rows that have none, unless the schema has one of them itself: then they mean it.
+        given = tuple(f"f{index}" for index in range(len(schema.names)))
+        self._unnamed = None if set(given) & set(schema.names) else given
         self._converters = [_converter(field.type) for field in schema.fields]
 
     def batch(self, records: Sequence[Any]) -> pa.RecordBatch:
@@ -79,7 +82,7 @@ class RecordColumns:
     def _fields_of(self, record: Any) -> Sequence[Any]:
         names = self._names
         if isinstance(record, Row):
-            if record._fields is None or record._fields == names:
+            if record._fields is None or record._fields == names or record._fields == self._unnamed:
                 values: Sequence[Any] = record._values
             else:
                 values = _by_name(record.as_dict(), names, record)

@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -96,7 +97,7 @@ _TYPES: Final = {
 
 
 def schema_of(described: Any) -> StructOf:
-    """A schema from Spark's DDL, from a ``StructType``, or from the type of a stream.
+    """A schema from Spark's DDL, from a ``StructType``, from ``DataTypes.ROW``, or from the type of a stream.
 
     A type that is not a row, tuple, dataclass or named tuple becomes the only column, ``value``; fields of a tuple are
     called ``f0``, ``f1`` and so on.
@@ -115,11 +116,14 @@ def schema_of(described: Any) -> StructOf:
     if isinstance(described, TypeInformation):
         found = _from_type_info(described, "value")
         return found if isinstance(found, StructOf) else StructOf((Field("value", found),))
-    if hasattr(described, "jsonValue"):  # Spark's own, which this layer does not know
-        return schema_from_json(described.jsonValue())
+    if hasattr(described, "jsonValue"):  # Spark's own, which this layer does not know, and DataTypes
+        json = described.jsonValue()
+        if isinstance(json, Mapping) and json["type"] == "struct":
+            return schema_from_json(json)
+        return schema_from_json({"type": "struct", "fields": [{"name": "value", "type": json, "nullable": True}]})
     raise TypeError(
-        "a schema is given in Spark's DDL form ('id LONG, name STRING'), as a StructType or as Types.ROW_NAMED(...), "
-        f"not as {type(described).__name__}"
+        "a schema is given in Spark's DDL form ('id LONG, name STRING'), as a StructType, as Types.ROW_NAMED(...) "
+        f"or as DataTypes.ROW(...), not as {type(described).__name__}"
     )
 
 

@@ -1,0 +1,63 @@
+"""The command line: which verbs there are."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Final
+
+import typer
+
+from tidemill.ops.cli.doctor import doctor
+from tidemill.ops.cli.failures import Verbs
+from tidemill.ops.cli.jobs import checkpoints, list_jobs, logs
+from tidemill.ops.cli.running import info, run
+from tidemill.ops.cli.state import state_commands
+from tidemill.ops.cli.steering import cancel, rescale, savepoint, stop
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    cls=Verbs,
+    name="tidemill",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+#: Everything behind the program is the program's.
+_PROGRAM: Final = {"allow_interspersed_args": False}
+
+app.command(context_settings=_PROGRAM)(run)
+app.command(context_settings=_PROGRAM)(info)
+app.command("list")(list_jobs)
+app.command()(cancel)
+app.command()(stop)
+app.command()(savepoint)
+app.command()(rescale)
+app.command()(checkpoints)
+app.add_typer(state_commands, name="state")
+app.command()(logs)
+app.command()(doctor)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        try:
+            typer.echo(version("tidemill"))
+        except PackageNotFoundError:
+            typer.echo("not installed: run from its source")
+        raise typer.Exit
+
+
+@app.callback()
+def tidemill(
+    version_wanted: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Stateful streams in Python, on Spark: run programs, look after their jobs.
+
+    Exit codes: 0 done; 1 the job failed, or what was asked could not be done; 2 the command was not understood;
+    3 another driver runs the job; 4 the program, its configuration or its storage must be mended; 5 not found.
+    """

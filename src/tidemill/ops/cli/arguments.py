@@ -1,0 +1,106 @@
+"""Arguments and options that several commands have, and what they mean together."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from tidemill.common.configuration import Configuration
+from tidemill.common.outer_configuration import CONFIGURATION_FILE
+from tidemill.config import CheckpointingOptions
+from tidemill.ops.cli.drivers import driver_of, drivers
+from tidemill.ops.cli.failures import NotThereError, finding
+from tidemill.state_processor import SavepointReader, read
+
+__all__ = [
+    "AllowPickle",
+    "AsJson",
+    "ConfigFile",
+    "Defined",
+    "Epoch",
+    "JobArgument",
+    "RunningJob",
+    "configured",
+    "location_of",
+    "open_state",
+]
+
+_CHECKPOINT: Final = re.compile(r"(.+)/chk-(\d+)/?")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Defined = Annotated[
+    list[str] | None,
+    typer.Option("-D", metavar="KEY=VALUE", help="Set a configuration option; may be given several times."),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", envvar=CONFIGURATION_FILE, help="A YAML file of configuration options."),
+]
+Epoch = Annotated[int | None, typer.Option("--epoch", "-e", min=0, help="A committed epoch; by default the last one.")]
+AllowPickle = Annotated[
+    bool,
+    typer.Option("--allow-pickle", help="Unpickle what is stored as pickles: only for files that you trust."),
+]
+JobArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB",
+        help="A job's id (below execution.checkpointing.dir, or of a driver of this machine), or the directory or URI "
+        "of a job, of one of its checkpoints (…/chk-7), or of a savepoint.",
+    ),
+]
+
+
+def _known_jobs() -> list[str]:
+    """For the shell: the jobs of drivers that live."""
+    return [job.id for driver in drivers() if driver.alive for job in driver.jobs]
+
+
+RunningJob = Annotated[
+    str, typer.Argument(metavar="JOB", help="A job's id, or the beginning of it.", autocompletion=_known_jobs)
+]
+
+
+def configured(config: Path | None, defined: list[str] | None) -> Configuration:
+    """What the options ``--config`` and ``-D`` say; the latter have precedence."""
+    configuration = Configuration() if config is None else Configuration.load_yaml(config)
+    for pair in defined or ():
+        key, separator, value = pair.partition("=")
+        if not separator:
+            raise typer.BadParameter(f"{pair!r} is not of the form KEY=VALUE", param_hint="'-D'")
+        configuration.set_string(key.strip(), value.strip())
+    return configuration
+
+
+def location_of(job: str, configuration: Configuration) -> str:
+    """Where a job, or a savepoint, is: as given, below ``execution.checkpointing.dir``, or as its driver has noted."""
+    if "/" in job or Path(job).exists():
+        return job
+    directory = configuration.get(CheckpointingOptions.DIRECTORY)
+    if directory is not None:
+        return f"{directory.rstrip('/')}/{job}"
+    with contextlib.suppress(NotThereError):
+        noted = driver_of(job)[1].directory
+        if noted is not None:
+            return noted
+    raise NotThereError(
+        f"there is no directory {job!r} here, and no driver of this machine has noted where a job {job!r} keeps its "
+        "checkpoints: say it with -D execution.checkpointing.dir=…"
+    )
+
+
+def open_state(
+    job: str, epoch: int | None, configuration: Configuration, *, allow_pickle: bool = False
+) -> SavepointReader:
+    """The committed state that a command is about. Raises :class:`NotThereError` if it is not there."""
+    location = location_of(job, configuration)
+    if (checkpoint := _CHECKPOINT.fullmatch(location)) is not None:
+        location, epoch = checkpoint[1], int(checkpoint[2]) if epoch is None else epoch
+    if ":" not in location.partition("/")[0] and not Path(location).is_dir():
+        raise NotThereError(f"{location} is not there: neither a job nor a savepoint")
+    with finding():
+        return read(location, epoch, allow_pickle=allow_pickle, configuration=configuration)

@@ -1,0 +1,233 @@
+"""``tidemill list``, ``checkpoints``, ``savepoint`` and ``logs``: which jobs there are, and what they left."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections import deque
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from tidemill.checkpoint.names import MANIFESTS
+from tidemill.checkpoint.savepoint import dispose_savepoint
+from tidemill.checkpoint.storage import LocalStorage, Storage, storage_for, store_options
+from tidemill.common.configuration import Configuration
+from tidemill.common.job_status import JobStatus
+from tidemill.config import CheckpointingOptions
+from tidemill.errors import CheckpointError, TidemillError
+from tidemill.ops.cli.arguments import (
+    AsJson,
+    ConfigFile,
+    Defined,
+    JobArgument,
+    RunningJob,
+    configured,
+    location_of,
+    open_state,
+)
+from tidemill.ops.cli.drivers import Driver, DriverJob, driver_of, drivers
+from tidemill.ops.cli.failures import NotThereError, finding
+from tidemill.ops.cli.output import moment, print_json, print_table, size
+from tidemill.ops.cli.rest_client import JobAddress
+from tidemill.state_processor import read
+
+__all__ = ["checkpoints", "dispose", "list_jobs", "logs"]
+
+#: How long a driver may take to say how its job does, in a list of many.
+_PATIENCE_SECONDS: Final = 2.0
+_CHECKPOINT: Final = re.compile(r"/chk-\d+$")
+
+
+@dataclass(frozen=True)
+class _JobLine:
+    """What is known of a job. ``status`` is what its driver says, or has left it in; ENDED if that was killed; FINISHED
+    or UNKNOWN if only its files are known; or DAMAGED."""
+
+    id: str
+    name: str | None = None
+    status: str = "UNKNOWN"
+    epoch: int | None = None
+    committed: int | None = None
+    bytes: int | None = None
+    directory: str | None = None
+    pid: int | None = None
+    detail: str | None = None
+
+
+def list_jobs(
+    directory: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DIRECTORY]", help="A directory of checkpoints; by default execution.checkpointing.dir."
+        ),
+    ] = None,
+    defined: Defined = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, running or not.
+
+    These are the ones that 'tidemill run' has started here, and those whose checkpoints are in a directory.
+    """
+    settings = configured(config, defined)
+    where = directory or settings.get(CheckpointingOptions.DIRECTORY)
+    lines = _from_drivers(settings)
+    if where is not None:
+        for line in _from_directory(where, settings):
+            if all(line.id != known.id for known in lines):
+                lines.append(line)
+    if as_json:
+        print_json([asdict(line) for line in lines])
+        return
+    rows = [
+        (
+            line.id,
+            line.name,
+            line.status,
+            line.epoch,
+            None if line.committed is None else moment(line.committed),
+            None if line.bytes is None else size(line.bytes),
+            line.pid,
+            line.directory or line.detail,
+        )
+        for line in lines
+    ]
+    hint = "" if where else ", and no directory of checkpoints was given"
+    columns = ("job", "name", "status", "epoch", "committed", "state", "process", "directory")
+    print_table(columns, rows, empty=f"no jobs are known{hint}")
+
+
+def _from_drivers(settings: Configuration) -> list[_JobLine]:
+    lines: dict[str, _JobLine] = {}
+    for driver in drivers():
+        for job in reversed(driver.jobs):
+            status = _status(job, driver)
+            pid = driver.pid if driver.alive else None
+            line = _JobLine(job.id, job.name, status, directory=job.directory, pid=pid)
+            known = lines.get(job.id)
+            if known is None or (known.pid is None and pid is not None):
+                lines[job.id] = _with_files(line, settings)
+    return list(lines.values())
+
+
+def _status(job: DriverJob, driver: Driver) -> str:
+    """What a job is doing, as its driver says, or has left it."""
+    if not driver.alive:
+        return job.status or "ENDED"
+    if driver.rest is not None:
+        with contextlib.suppress(TidemillError):
+            return str(JobAddress(job.id, driver.rest).ask("GET", seconds=_PATIENCE_SECONDS)["state"])
+    return JobStatus.RUNNING.name
+
+
+def _with_files(line: _JobLine, settings: Configuration) -> _JobLine:
+    """The line with what the job's files say, if there are any (yet)."""
+    if line.directory is None:
+        return line
+    try:
+        found = _from_files(line.id, line.directory, settings)
+    except CheckpointError:
+        return line
+    return replace(line, epoch=found.epoch, committed=found.committed, bytes=found.bytes)
+
+
+def _from_directory(directory: str, settings: Configuration) -> list[_JobLine]:
+    storage = storage_for(directory, durable=False, options=store_options(settings))
+    lines = []
+    place = directory.rstrip("/")
+    if storage.list(MANIFESTS):  # it is a job's own
+        found = {place.rpartition("/")[2]: place}
+    else:
+        found = {job: f"{place}/{job}" for job in _jobs_in(storage, directory)}
+    for job, path in found.items():
+        try:
+            lines.append(_from_files(job, path, settings))
+        except CheckpointError as error:
+            lines.append(_JobLine(job, status="DAMAGED", directory=path, detail=str(error)))
+    return lines
+
+
+def _jobs_in(storage: Storage, directory: str) -> list[str]:
+    """The names of the job directories in a directory."""
+    if isinstance(storage, LocalStorage):
+        if not storage.root.is_dir():
+            raise NotThereError(f"{directory} is not there")
+        return sorted(child.name for child in storage.root.iterdir() if (child / MANIFESTS).is_dir())
+    names = (name.partition("/") for name in storage.list())
+    return sorted({job for job, _, rest in names if rest.startswith(MANIFESTS)})
+
+
+def _from_files(job: str, path: str, settings: Configuration) -> _JobLine:
+    newest = read(path, configuration=settings).epoch_info
+    status = "FINISHED" if newest.finished else "UNKNOWN"
+    return _JobLine(job, None, status, newest.epoch, newest.clock or None, newest.bytes, path)
+
+
+def checkpoints(job: JobArgument, defined: Defined = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
+    """List the committed epochs of a job that can be read.
+
+    A job can start from each of them (-s PATH), and 'tidemill state' shows its state. Retained checkpoints stay; other
+    epochs go as the job goes on.
+    """
+    settings = configured(config, defined)
+    state = open_state(job, None, settings)
+    with finding():
+        epochs = state.epochs()
+    place = _directory_of(job, state.job_id, settings)
+    found: list[dict[str, Any]] = [
+        {
+            "epoch": epoch.epoch,
+            "committed": epoch.clock,
+            "kind": "checkpoint" if epoch.retained else "epoch",
+            "finished": epoch.finished,
+            "bytes": epoch.bytes,
+            "path": f"{place}/chk-{epoch.epoch}",
+        }
+        for epoch in epochs
+        if epoch.epoch  # epoch 0 is before the first one
+    ]
+    if as_json:
+        print_json({"job": state.job_id, "checkpoints": found})
+        return
+    rows = [(one["epoch"], moment(one["committed"]), one["kind"], size(one["bytes"]), one["path"]) for one in found]
+    print_table(("epoch", "committed", "kind", "state", "path"), rows, empty="no epoch can be read")
+
+
+def _directory_of(job: str, job_id: str, settings: Configuration) -> str:
+    """The directory of a job, given as that, as one of its checkpoints, or as a directory that holds no other job."""
+    location = _CHECKPOINT.sub("", location_of(job, settings).rstrip("/"))
+    storage = storage_for(location, durable=False, options=store_options(settings))
+    return location if storage.list(MANIFESTS) else f"{location}/{job_id}"
+
+
+def dispose(path: str, settings: Configuration) -> None:
+    """Delete a savepoint. Raises :class:`NotThereError`, having deleted nothing, if it is none."""
+    with finding():
+        dispose_savepoint(path, store_options(settings))
+    typer.echo(f"Savepoint {path} is deleted.")
+
+
+def logs(
+    job: RunningJob,
+    lines: Annotated[int, typer.Option("-l", "--lines", min=0, help="How many of the last lines.")] = 100,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the driver ends.")] = False,
+) -> None:
+    """Show the log of a program that runs detached.
+
+    It has all that a program that was started with 'tidemill run -d' has printed.
+    """
+    driver, _ = driver_of(job)
+    if driver.log is None or not Path(driver.log).is_file():
+        raise NotThereError(f"job {job} has no log: its program was not started with 'tidemill run -d'")
+    with Path(driver.log).open(encoding="utf-8", errors="replace") as file:
+        typer.echo("".join(deque(file, maxlen=lines)), nl=False)
+        while follow:
+            alive = driver_of(job)[0].alive
+            typer.echo(file.read(), nl=False)
+            if not alive:
+                break
+            time.sleep(0.2)

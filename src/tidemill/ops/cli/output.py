@@ -1,0 +1,89 @@
+"""What commands print: tables for people, one JSON document for programs, progress on a terminal only."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["moment", "print_json", "print_table", "progress", "size", "waiting"]
+
+#: Piped, nothing is cut or wrapped: whoever reads it has columns of their own.
+_PIPED_WIDTH: Final = 10_000
+_UNITS: Final = ("KB", "MB", "GB", "TB")
+
+
+def print_json(value: Any) -> None:
+    """One JSON document."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str = "nothing") -> None:
+    """A table with a line for each row; numbers stand to the right. Without rows, ``empty`` is said."""
+    if not rows:
+        typer.echo(empty)
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for index, column in enumerate(columns):
+        numbers = all(isinstance(row[index], int | float | None) for row in rows)
+        table.add_column(Text(column), justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+    console = _console()
+    with console.capture() as printed:
+        console.print(table)
+    # Cells of the last column are filled up to its width, which only hurts in a pipe.
+    typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
+
+
+@contextmanager
+def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar on the standard error while something long goes on, if that is a terminal; call with what was done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda done: bar.advance(task, done)
+
+
+def waiting(label: str) -> AbstractContextManager[object]:
+    """Shows on a terminal, on the standard error, that something goes on of which nobody knows how long it takes."""
+    console = Console(stderr=True)
+    return console.status(label) if console.is_terminal else nullcontext()
+
+
+def size(count: int) -> str:
+    """A number of bytes for people to read.
+
+    >>> size(999), size(1024), size(3 << 30)
+    ('999 B', '1.0 KB', '3.0 GB')
+    """
+    if count < 1024:
+        return f"{count} B"
+    power = min(len(_UNITS), (count.bit_length() - 1) // 10)
+    return f"{count / (1 << 10 * power):.1f} {_UNITS[power - 1]}"
+
+
+def moment(milliseconds: int) -> str:
+    """A time, given in milliseconds since 1970, in UTC.
+
+    >>> moment(1_700_000_000_000)
+    '2023-11-14 22:13:20Z'
+    """
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _console() -> Console:
+    # Made anew each time: the standard output may have been replaced since.
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(highlight=False, width=_PIPED_WIDTH)

@@ -1,0 +1,193 @@
+"""``tidemill state``: the committed state of a job, running or not, or of a savepoint. Nothing is changed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tidemill.ops.cli.arguments import (
+    AllowPickle,
+    AsJson,
+    ConfigFile,
+    Defined,
+    Epoch,
+    JobArgument,
+    configured,
+    open_state,
+)
+from tidemill.ops.cli.failures import NotThereError, Verbs, finding
+from tidemill.ops.cli.output import print_json, print_table, progress, size
+from tidemill.ops.cli.state_rows import Row, difference, rows_of, rows_of_key, shown
+from tidemill.state_processor import SavepointReader
+
+__all__ = ["state_commands"]
+
+state_commands = typer.Typer(
+    cls=Verbs, no_args_is_help=True, help="Look at the committed state of a job, running or not."
+)
+
+Uid = Annotated[str, typer.Argument(metavar="UID", help="The uid of an operator.")]
+State = Annotated[str, typer.Argument(metavar="STATE", help="The name of a state.")]
+Limit = Annotated[int, typer.Option("--limit", "-l", min=1, help="Most entries to show.")]
+
+
+@state_commands.command("ls")
+def list_states(
+    job: JobArgument,
+    epoch: Epoch = None,
+    defined: Defined = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List operators and their states.
+
+    Entries and bytes are those in storage: what changed in several epochs since the last merge counts several times.
+    """
+    reader = open_state(job, epoch, configured(config, defined))
+    with finding():
+        operators = reader.operators()
+    if as_json:
+        print_json({"job": reader.job_id, "epoch": reader.epoch, "operators": [asdict(one) for one in operators]})
+        return
+    rows: list[tuple[object, ...]] = []
+    for one in operators:
+        for info in (*one.states, *one.operator_states):
+            types = ", ".join(f"{column} {kind}" for column, kind in info.types.items())
+            rows.append((one.uid, one.name, info.name, info.kind, types, info.rows, size(info.bytes)))
+        if one.timers:
+            rows.append((one.uid, one.name, "(timers)", "timer", "", one.timers, ""))
+    typer.echo(f"Job {reader.job_id}, epoch {reader.epoch}")
+    print_table(("uid", "operator", "state", "kind", "types", "entries", "bytes"), rows, empty="it has no state")
+
+
+@state_commands.command()
+def get(
+    job: JobArgument,
+    uid: Uid,
+    state: State,
+    key: Annotated[str, typer.Argument(metavar="KEY", help='Text as it is, else JSON: 7, or ["a", 1] for a tuple.')],
+    epoch: Epoch = None,
+    allow_pickle: AllowPickle = False,
+    defined: Defined = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the entries of one key.
+
+    There is one for a value, one for each key of a map, and one for each window.
+    """
+    reader = open_state(job, epoch, configured(config, defined), allow_pickle=allow_pickle)
+    with finding():
+        rows = rows_of_key(reader, uid, state, key)
+    if not rows:
+        raise NotThereError(f"state {state!r} of {uid!r} has no key {key!r} in epoch {reader.epoch}")
+    _print_rows(reader, rows, as_json)
+
+
+@state_commands.command()
+def scan(
+    job: JobArgument,
+    uid: Uid,
+    state: State,
+    limit: Limit = 100,
+    epoch: Epoch = None,
+    allow_pickle: AllowPickle = False,
+    defined: Defined = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show entries of a state, keyed or not, in no particular order."""
+    reader = open_state(job, epoch, configured(config, defined), allow_pickle=allow_pickle)
+    with finding():
+        found = list(islice(rows_of(_batches(reader, uid, state)), limit + 1))
+    _print_rows(reader, found[:limit], as_json)
+    if len(found) > limit:
+        typer.echo(f"There are more than {limit}: --limit shows more, 'tidemill state export' writes all.", err=True)
+
+
+@state_commands.command()
+def diff(
+    job: JobArgument,
+    uid: Uid,
+    state: State,
+    first: Annotated[int, typer.Option("--from", min=0, help="The earlier epoch.", show_default=False)],
+    last: Annotated[int | None, typer.Option("--to", min=0, help="The later epoch; by default the last one.")] = None,
+    other: Annotated[
+        str | None, typer.Option("--with", metavar="JOB", help="Take the later epoch from this job or savepoint.")
+    ] = None,
+    limit: Limit = 1000,
+    allow_pickle: AllowPickle = False,
+    defined: Defined = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what changed in a keyed state between two epochs.
+
+    Which epochs can be read, 'tidemill checkpoints' tells.
+    """
+    settings = configured(config, defined)
+    before = open_state(job, first, settings, allow_pickle=allow_pickle)
+    after = open_state(other or job, last, settings, allow_pickle=allow_pickle)
+    with finding():
+        changes = list(islice(difference(before, after, uid, state), limit + 1))
+    if as_json:
+        print_json({"job": before.job_id, "from": before.epoch, "to": after.epoch, "changes": changes[:limit]})
+    else:
+        columns = _columns(changes, ("change", "key", "namespace", "map_key", "before", "after"))
+        rows = [[shown(change.get(column)) for column in columns] for change in changes[:limit]]
+        print_table(columns, rows, empty=f"nothing changed from epoch {before.epoch} to {after.epoch}")
+    if len(changes) > limit:
+        typer.echo(f"There are more than {limit} changes: --limit shows more.", err=True)
+
+
+@state_commands.command()
+def export(
+    job: JobArgument,
+    uid: Uid,
+    state: State,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What to write: a .parquet, .csv or .arrow file.")],
+    epoch: Epoch = None,
+    allow_pickle: AllowPickle = False,
+    defined: Defined = None,
+    config: ConfigFile = None,
+) -> None:
+    """Write a keyed state to a file: Parquet, CSV or Arrow, by its name.
+
+    At the end the whole file is there, or none.
+    """
+    form = file.suffix.lower().removeprefix(".")
+    if form not in ("parquet", "csv", "arrow"):
+        raise typer.BadParameter("the file must end in .parquet, .csv or .arrow", param_hint="FILE")
+    if not file.absolute().parent.is_dir():
+        raise NotThereError(f"{file.absolute().parent} is not a directory")
+    reader = open_state(job, epoch, configured(config, defined), allow_pickle=allow_pickle)
+    with finding():
+        known = (info.rows for one in reader.operators() if one.uid == uid for info in one.states if info.name == state)
+        with progress("rows", next(known, None)) as done:
+            rows = reader.export(file, uid, state, form, on_rows=done)
+    typer.echo(f"{rows} rows of epoch {reader.epoch} are in {file}")
+
+
+def _batches(reader: SavepointReader, uid: str, state: str) -> Any:
+    """A state as Arrow tables, keyed or not."""
+    for one in reader.operators():
+        if one.uid == uid and state in {info.name for info in one.operator_states} - {s.name for s in one.states}:
+            return [reader.operator_state(uid, state)]
+    return reader.iter_batches(uid, state)
+
+
+def _print_rows(reader: SavepointReader, rows: list[Row], as_json: bool) -> None:
+    if as_json:
+        print_json({"job": reader.job_id, "epoch": reader.epoch, "entries": rows})
+        return
+    columns = _columns(rows, ("subtask", "key", "namespace", "map_key", "value", "last_access"))
+    print_table(columns, [[shown(row.get(column)) for column in columns] for row in rows], empty="it is empty")
+
+
+def _columns(rows: list[Row], order: tuple[str, ...]) -> list[str]:
+    """The columns that any of the rows has."""
+    return [column for column in order if any(column in row for row in rows)]

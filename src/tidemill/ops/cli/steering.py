@@ -1,0 +1,178 @@
+"""``tidemill cancel``, ``stop``, ``savepoint`` and ``rescale``: what a running job is asked to do, by its driver."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from tidemill.common.job_status import JobStatus
+from tidemill.errors import JobExecutionError
+from tidemill.ops.cli.arguments import ConfigFile, Defined, RunningJob, configured
+from tidemill.ops.cli.drivers import DriverJob, driver_of
+from tidemill.ops.cli.failures import NotThereError
+from tidemill.ops.cli.jobs import dispose
+from tidemill.ops.cli.output import waiting
+from tidemill.ops.cli.rest_client import DriverGoneError, JobAddress, address_of
+
+__all__ = ["cancel", "rescale", "savepoint", "stop"]
+
+#: How long a driver that does not answer any more may take to end.
+_END_SECONDS: Final = 30.0
+
+RestUrl = Annotated[
+    str | None,
+    typer.Option(
+        "-m", "--rest", metavar="URL", help="The REST address of a driver that 'tidemill list' does not know."
+    ),
+]
+Token = Annotated[
+    str | None, typer.Option("--token", metavar="WHERE", help="Where its token is: env:NAME or file:PATH.")
+]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "-p", "--savepoint-path", metavar="DIRECTORY", help="By default execution.checkpointing.savepoint-dir."
+    ),
+]
+
+
+def cancel(job: RunningJob, rest: RestUrl = None, token: Token = None) -> None:
+    """Cancel a job.
+
+    Waits until it is cancelled. What it has committed stays, unless it was configured to go.
+    """
+    address = address_of(job, rest, token)
+    address.ask("PATCH", "?mode=cancel")
+    with waiting("cancelling"):
+        status = _end_of(address)
+    if status not in (None, JobStatus.CANCELED.name):
+        raise JobExecutionError(f"job {address.job_id} is {status}: it ended before it was cancelled")
+    typer.echo(f"Job {address.job_id} is cancelled.")
+
+
+def stop(
+    job: RunningJob,
+    target: Target = None,
+    drain: Annotated[
+        bool, typer.Option("-d", "--drain", help="Fire all windows and timers first: the job is then over for good.")
+    ] = False,
+    rest: RestUrl = None,
+    token: Token = None,
+) -> None:
+    """Stop a job with a savepoint.
+
+    Nothing runs after the savepoint; if it fails, the job goes on.
+    """
+    address = address_of(job, rest, token)
+    path = _savepoint(address, "/stop", {"drain": drain, **_target(target)}, "stopping")
+    typer.echo(f"Job {address.job_id} is stopped; its savepoint is {path}")
+
+
+def savepoint(
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="A job's id, or the beginning of it.")] = None,
+    directory: Annotated[
+        str | None,
+        typer.Argument(metavar="[DIRECTORY]", help="By default execution.checkpointing.savepoint-dir."),
+    ] = None,
+    disposed: Annotated[
+        str | None, typer.Option("-d", "--dispose", metavar="PATH", help="Delete this savepoint, and do nothing else.")
+    ] = None,
+    rest: RestUrl = None,
+    token: Token = None,
+    defined: Defined = None,
+    config: ConfigFile = None,
+) -> None:
+    """Take a savepoint, or delete one.
+
+    The job goes on meanwhile. To delete a savepoint needs no job.
+    """
+    if (job is None) == (disposed is None):
+        raise typer.BadParameter("give either a job, or -d with the path of a savepoint")
+    if disposed is not None:
+        dispose(disposed, configured(config, defined))
+        return
+    address = address_of(job or "", rest, token)
+    path = _savepoint(address, "/savepoints", _target(directory), "taking a savepoint")
+    typer.echo(f"Savepoint {path} is complete.")
+
+
+def rescale(
+    job: RunningJob,
+    parallelism: Annotated[
+        int | None, typer.Option("-p", "--parallelism", min=1, help="For all operators without one of their own.")
+    ] = None,
+    operators: Annotated[
+        list[str] | None,
+        typer.Option("-o", "--operator", metavar="UID=N", help="For one operator; may be given several times."),
+    ] = None,
+    rest: RestUrl = None,
+    token: Token = None,
+) -> None:
+    """Change the parallelism of a running job.
+
+    It changes between two epochs, without a restart; waits for the first epoch with the new one.
+    """
+    if (parallelism is None) == (not operators):
+        raise typer.BadParameter("give either -p, or -o for each operator")
+    wanted = {}
+    for pair in operators or ():
+        uid, _, number = pair.rpartition("=")
+        if not uid or not number.isdecimal():
+            raise typer.BadParameter(f"{pair!r} is not of the form UID=N", param_hint="'-o'")
+        wanted[uid] = int(number)
+    query = "" if parallelism is None else f"?parallelism={parallelism}"
+    body = {"parallelism": wanted} if wanted else None
+    address = address_of(job, rest, token)
+    with waiting("rescaling"):
+        address.operate("rescaling", "PATCH", f"/rescaling{query}", body)
+    typer.echo(f"Job {address.job_id} runs with the new parallelism.")
+
+
+def _target(directory: str | None) -> dict[str, str]:
+    if directory is None:
+        return {}
+    return {"target-directory": directory if ":" in directory.partition("/")[0] else str(Path(directory).absolute())}
+
+
+def _savepoint(address: JobAddress, path: str, body: dict[str, Any], label: str) -> str:
+    """Have a savepoint taken: where it is. A driver whose job is stopped may be gone before it can be asked."""
+    with waiting(label):
+        try:
+            return str(address.operate("savepoints", "POST", path, body)["location"])
+        except DriverGoneError:
+            ended = _last_words(address)
+            if ended is None or ended.savepoint is None:
+                raise
+            return ended.savepoint
+
+
+def _end_of(address: JobAddress) -> str | None:
+    """Wait for the end of a job: its last status, None if nobody can tell any more."""
+    while True:
+        try:
+            status = address.ask("GET")["state"]
+        except DriverGoneError:
+            ended = _last_words(address)
+            return None if ended is None else ended.status
+        if JobStatus[status].is_terminal_state():
+            return str(status)
+        time.sleep(0.1)
+
+
+def _last_words(address: JobAddress) -> DriverJob | None:
+    """What a driver of this machine has left in its record about a job, once it has ended."""
+    deadline = time.monotonic() + _END_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            driver, job = driver_of(address.job_id)
+        except NotThereError:
+            return None
+        if driver.rest != address.rest:
+            return None
+        if not driver.alive:
+            return job
+        time.sleep(0.1)
+    return None

@@ -1,0 +1,105 @@
+"""Blocks of state files in memory, each with an index of its keys, within a budget of bytes."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from tidemill.ops.queryable.answer import Part, PartSchema
+from tidemill.ops.queryable.key_index import key_index
+
+__all__ = ["BlockCache", "BlockId", "IndexedBlock", "NotInMemoryError"]
+
+
+class NotInMemoryError(Exception):
+    """A block would have to be read."""
+
+
+class BlockId(NamedTuple):
+    """A block of an immutable file: the file by its checksum, the block by its offset."""
+
+    sha256: str
+    offset: int
+
+
+class IndexedBlock:
+    """The rows of a block, found by key. Values stay as they are stored."""
+
+    __slots__ = ("_batch", "_index", "_schema", "nbytes")
+
+    def __init__(self, table: Any, schema: PartSchema) -> None:
+        table = table.combine_chunks()
+        batches = table.to_batches()
+        self._batch = batches[0] if batches else None
+        self._schema = schema
+        self._index = key_index(table)
+        self.nbytes: int = table.nbytes + self._index.nbytes
+
+    def rows_of(self, key: Any) -> list[int]:
+        """The rows of a key (in plain form) in their order; empty if there are none."""
+        return self._index.rows_of(key)
+
+    def part(self, rows: list[int]) -> Part:
+        """These rows, for an answer."""
+        batch: Any = self._batch
+        return Part(self._schema, batch.slice(rows[0], 1) if len(rows) == 1 else batch.take(pa.array(rows)))
+
+    def ops(self, rows: list[int]) -> list[int]:
+        """What each of these rows does: see ``tidemill.state.tables``."""
+        batch: Any = self._batch
+        column = batch.column(batch.schema.get_field_index("op"))
+        return [column[row].as_py() for row in rows]
+
+
+class BlockCache:
+    """The blocks used of late, up to ``budget`` bytes; the one unused for longest makes room. Safe for threads.
+
+    A block that several ask for at once is read once.
+    """
+
+    def __init__(self, budget: int) -> None:
+        # configuration
+        self._budget = budget
+        # transient
+        self._lock = threading.Lock()
+        self._blocks: OrderedDict[BlockId, IndexedBlock] = OrderedDict()
+        self._reading: dict[BlockId, Future[IndexedBlock]] = {}
+        self.nbytes = 0
+
+    def get(self, block: BlockId, read: Callable[[], IndexedBlock] | None) -> IndexedBlock:
+        """A block; ``read`` reads it if it is not here. Raises what ``read`` raises, and
+        :class:`NotInMemoryError` if there is no ``read``."""
+        with self._lock:
+            found = self._blocks.get(block)
+            if found is not None:
+                self._blocks.move_to_end(block)
+                return found
+            if read is None:
+                raise NotInMemoryError
+            going_on = self._reading.get(block)
+            ours: Future[IndexedBlock] = Future()
+            if going_on is None:
+                self._reading[block] = ours
+        return going_on.result() if going_on is not None else self._read(block, read, ours)
+
+    def _read(self, block: BlockId, read: Callable[[], IndexedBlock], future: Future[IndexedBlock]) -> IndexedBlock:
+        try:
+            found = read()
+        except BaseException as error:
+            with self._lock:
+                del self._reading[block]
+            future.set_exception(error)
+            raise
+        with self._lock:
+            del self._reading[block]
+            self._blocks[block] = found
+            self.nbytes += found.nbytes
+            while self.nbytes > self._budget and len(self._blocks) > 1:
+                self.nbytes -= self._blocks.popitem(last=False)[1].nbytes
+        future.set_result(found)
+        return found

@@ -1,0 +1,179 @@
+"""Following the committed epochs of a job, and looking keys up in the last one.
+
+Everything is read from the job's directory: neither driver nor workers are asked, so that a job may run, fail, be
+started again with another parallelism or be stopped, and lookups go on. The last epoch takes the place of the one
+before at once, by one assignment: a lookup sees one epoch, whole.
+
+Retention may delete a file while somebody looks into it. It only deletes what the last epochs do not need, so the
+lookup is done again in the newest one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from tidemill.checkpoint.names import manifest_name
+from tidemill.checkpoint.restore import PieceCache, committed_pieces
+from tidemill.errors import CheckpointError, SerializationError
+from tidemill.ops.queryable.answer import Answer, PartSchema
+from tidemill.ops.queryable.blocks import BlockCache
+from tidemill.ops.queryable.errors import StateUnavailableError, UnknownJobError
+from tidemill.ops.queryable.key_index import comparable_key
+from tidemill.ops.queryable.view import PieceIndexes, QueryableState, View, view_of
+from tidemill.state.canonical_key import canonical_key
+from tidemill.state.plain_values import as_plain
+from tidemill.state.stable_hash import stable_hash
+from tidemill.state_processor.job_directory import JobDirectory
+
+__all__ = ["CommittedStates"]
+
+log = logging.getLogger(__name__)
+
+#: How often a lookup is begun again because files were deleted meanwhile: each time the job has committed more epochs.
+_TRIES: Final = 5
+#: The next slot is looked for at every poll, and the last one, in case some were deleted in between, so often.
+_LIST_SECONDS: Final = 1.0
+#: Schemas of which parts were handed out that are remembered.
+_SCHEMAS: Final = 4096
+
+
+class CommittedStates:
+    """The queryable states of a job as of its last committed epoch. Safe for threads.
+
+    ``cache_bytes`` bounds what is held of them in memory.
+
+    >>> from tidemill.testing import JobHarness
+    >>> def program(env, words):
+    ...     words.map(lambda word: (word, len(word))).key_by(0).as_queryable_state("lengths")
+    >>> with JobHarness(program, inputs=["words"]) as job:
+    ...     job.epoch(words=["tide", "mill"])
+    ...     states = CommittedStates(JobDirectory.open(job.storage))
+    ...     answer = states.get("lengths", "tide")
+    >>> answer.epoch, answer.plain()
+    (1, ('tide', 4))
+    """
+
+    def __init__(
+        self,
+        directory: JobDirectory,
+        *,
+        cache_bytes: int = 256 << 20,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        # configuration
+        self._directory = directory
+        self._clock = clock
+        # transient
+        self._view: View | None = None
+        self._blocks = BlockCache(cache_bytes)
+        self._pieces = PieceCache()
+        self._indexes = PieceIndexes()
+        self._refreshing = threading.Lock()
+        self._schemas: dict[bytes, PartSchema] = {}
+        self._listed = 0.0
+
+    @property
+    def job_id(self) -> str:
+        """The job's id."""
+        return self._directory.job_id
+
+    def view(self) -> View:
+        """The last epoch that was looked at. Raises :class:`StateUnavailableError` if there is none yet."""
+        view = self._view
+        if view is None or not (view.epoch or view.states):  # a driver has claimed the job, and done nothing yet
+            raise StateUnavailableError(f"job {self.job_id} has not committed an epoch yet")
+        return view
+
+    def get(self, name: str, key: Any) -> Answer:
+        """What the state of this name has for a key, in the newest epoch."""
+        self.refresh()
+        return self.lookup(name, stable_hash(key), comparable_key(canonical_key(as_plain(key))))
+
+    def lookup(self, name: str, group_hash: int, key: Any, *, at_least: int = 0, load: bool = True) -> Answer:
+        """As :meth:`get`, for a key in plain form and its stable hash, in the last epoch that was looked at.
+
+        If its slot is before ``at_least``, a newer one is looked for. Without ``load`` nothing is read: raises
+        :class:`~tidemill.ops.queryable.blocks.NotInMemoryError` where that would be needed. Raises
+        :class:`UnknownStateNameError`, and :class:`StateUnavailableError` if the state cannot be read.
+        """
+        if load and (self._view is None or self._view.slot < at_least):
+            self.refresh()
+        for attempt in range(_TRIES):
+            view = self.view()
+            try:
+                answer = view.lookup(name, group_hash, key, self._blocks, self._clock(), load=load)
+            except SerializationError as error:
+                raise StateUnavailableError(f"state {name!r} of job {self.job_id} cannot be read: {error}") from error
+            except CheckpointError as error:
+                if attempt == _TRIES - 1 or not (self.refresh() or self._view is not view):
+                    raise StateUnavailableError(
+                        f"state {name!r} of job {self.job_id}, epoch {view.epoch}, cannot be read: {error}"
+                    ) from error
+            else:
+                self._remember(answer)
+                return answer
+        raise AssertionError("unreachable")
+
+    def state(self, name: str) -> QueryableState:
+        """The state of this name."""
+        return self.view().state(name)
+
+    def names(self) -> list[str]:
+        """The names of the states that can be queried in the newest epoch."""
+        self.refresh()
+        return sorted(self.view().states)
+
+    def schema(self, schema_id: bytes) -> PartSchema | None:
+        """A schema that is part of an answer of late."""
+        return self._schemas.get(schema_id)
+
+    def check_job(self, job_id: str) -> None:
+        """Raise :class:`UnknownJobError` unless it is this job's id."""
+        if job_id != self.job_id:
+            raise UnknownJobError(f"job {job_id} is not known here: this is the state of job {self.job_id}")
+
+    def refresh(self) -> bool:
+        """Look for a newer epoch; whether there was one. Where the newest cannot be read, the one before stays."""
+        with self._refreshing:
+            for attempt in range(_TRIES):
+                try:
+                    return self._advance()
+                except CheckpointError as error:  # the job has gone on, and cleaned up what we were reading
+                    if attempt == _TRIES - 1:
+                        log.warning("the last epoch of job %s cannot be queried: %s", self.job_id, error)
+                        if self._view is None:
+                            raise StateUnavailableError(str(error)) from error
+        return False
+
+    def poll(self) -> bool:
+        """:meth:`refresh`, if a look at the next slot tells that there is something; now and then in any case."""
+        view, now = self._view, time.monotonic()
+        if view is not None and now - self._listed < _LIST_SECONDS:
+            try:
+                if not self._directory.storage.exists(manifest_name(view.slot + 1)):
+                    return False
+            except CheckpointError:
+                return False
+        return self.refresh()
+
+    def _advance(self) -> bool:
+        directory, view = self._directory, self._view
+        self._listed = time.monotonic()
+        last = directory.log.last_slot()
+        if last is None or (view is not None and last <= view.slot):
+            return False
+        head = directory.log.read(last)
+        runs = committed_pieces(directory.storage, directory.log, head, self._pieces)
+        self._view = view_of(directory.storage, head, runs, self._indexes)
+        return True
+
+    def _remember(self, answer: Answer) -> None:
+        for schema in (answer.declared, *(part.schema for part in answer.parts)):
+            if schema.id not in self._schemas:
+                if len(self._schemas) >= _SCHEMAS:
+                    self._schemas.clear()
+                self._schemas[schema.id] = schema

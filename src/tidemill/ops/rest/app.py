@@ -1,0 +1,115 @@
+"""The application: all resources, at Flink's paths, under ``/`` and ``/v1``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from tidemill.errors import CheckpointError, SerializationError, StateError
+from tidemill.ops.rest import checkpoints, epochs, jobs, queryable, state, steering, vertices
+from tidemill.ops.rest.epochs import EventStreams
+from tidemill.ops.rest.errors import RestError
+from tidemill.ops.rest.guard import Guard, error_body
+from tidemill.ops.rest.jobs_shown import ShownJobs
+from tidemill.ops.rest.models import Errors
+from tidemill.ops.rest.operations import Operations
+from tidemill.ops.rest.settings import RestSettings
+
+__all__ = ["create_app"]
+
+_ROUTERS: Final = (jobs, vertices, checkpoints, steering, epochs, state, queryable)
+#: Errors that every path may answer with.
+_ERRORS: Final = {
+    400: "The request says something that cannot be; the message names the field.",
+    401: "A token is needed.",
+    403: "The token, the origin or the path is not allowed.",
+    404: "There is no such thing.",
+    405: "The path cannot be asked in this way.",
+    408: "The body did not come in time.",
+    409: "The job is in a state that does not allow it.",
+    413: "The body is too long.",
+    415: "The body is not JSON.",
+    429: "Too many requests.",
+    503: "Not now.",
+}
+_DESCRIPTION: Final = (
+    "Watch and steer the jobs of one driver. Paths and names are Flink's where Flink has them. What is not there: "
+    "uploading and starting programs."
+)
+
+
+def create_app(shown: ShownJobs, settings: RestSettings) -> FastAPI:
+    """An application that shows these jobs."""
+    app = FastAPI(
+        title="Tidemill",
+        version=jobs.VERSION,
+        description=_DESCRIPTION,
+        docs_url=None,  # it would load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+        responses={status: {"model": Errors, "description": text} for status, text in _ERRORS.items()},
+    )
+    app.state.jobs = shown
+    app.state.operations = Operations()
+    app.state.streams = EventStreams()
+    for resource in _ROUTERS:
+        app.include_router(resource.router)
+        app.include_router(resource.router, prefix="/v1", include_in_schema=False)
+    app.add_middleware(Guard, settings=settings)
+    app.add_exception_handler(RestError, _answer)
+    app.add_exception_handler(HTTPException, _http_answer)
+    app.add_exception_handler(RequestValidationError, _field_answer)
+    for kind in (CheckpointError, SerializationError, StateError):
+        app.add_exception_handler(kind, _state_answer)
+    app.openapi = _openapi(app, app.openapi)  # type: ignore[method-assign]
+    return app
+
+
+def _answer(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RestError)  # noqa: S101 - it is registered for no other
+    return _response(error.status, str(error))
+
+
+def _http_answer(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101
+    headers = dict(error.headers or {})
+    return Response(error_body(str(error.detail)), error.status_code, headers, media_type="application/json")
+
+
+def _field_answer(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101
+    return _response(400, *(f"{'.'.join(map(str, one['loc'][1:])) or 'body'}: {one['msg']}" for one in error.errors()))
+
+
+def _state_answer(_: Request, error: Exception) -> Response:
+    """State that is not there, any more or at all, or that cannot be shown."""
+    return _response(404, str(error))
+
+
+def _response(status: int, *messages: str) -> Response:
+    return Response(error_body(*messages), status, media_type="application/json")
+
+
+def _openapi(app: FastAPI, made: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
+    """The schema, with one way to tell of wrong parameters."""
+
+    def openapi() -> dict[str, Any]:
+        schema = app.openapi_schema
+        if schema is None:
+            schema = made()
+            for path in schema["paths"].values():
+                for operation in path.values():
+                    operation["responses"].pop("422", None)
+            for unused in ("HTTPValidationError", "ValidationError"):
+                schema["components"]["schemas"].pop(unused, None)
+            schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            schema["security"] = [{}, {"token": []}]
+        return schema
+
+    return openapi

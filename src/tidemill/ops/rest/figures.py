@@ -1,0 +1,163 @@
+"""Metrics in the form of Flink's resources: by vertex and subtask, with Flink's ids."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Final, cast
+
+from tidemill.common.metric_value import HistogramValue, MetricScope, MetricSnapshot, MetricValue
+from tidemill.graph.plan import ChainPlan
+from tidemill.ops.rest.models import AggregatedMetric, IoMetrics, Metric, SubtaskPressure
+
+__all__ = ["Figures", "level_of", "selected"]
+
+_QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99)
+#: From which share of time on the pressure is low and high, as in Flink.
+_LOW, _HIGH = 0.1, 0.5
+_IO: Final = {
+    "read-bytes": "numBytesIn",
+    "write-bytes": "numBytesOut",
+    "read-records": "numRecordsIn",
+    "write-records": "numRecordsOut",
+    "accumulated-busy-time": "accumulateBusyTimeMs",
+    "accumulated-backpressured-time": "accumulateBackPressuredTimeMs",
+    "accumulated-idle-time": "accumulateIdleTimeMs",
+}
+
+
+class Figures:
+    """The metrics of a job at one moment, found by vertex without looking at all of them."""
+
+    def __init__(self, snapshot: MetricSnapshot) -> None:
+        self.timestamp = snapshot.timestamp
+        self._by_place: dict[tuple[MetricScope, str], dict[str, list[MetricValue]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        for value in snapshot:
+            self._by_place[value.scope, value.operator][value.name].append(value)
+
+    def io_metrics(self, chain: ChainPlan, subtask: int | None = None) -> IoMetrics:
+        """What a vertex, or one of its subtasks, has read and written."""
+        found = {name: self.total(chain, metric, subtask) for name, metric in _IO.items()}
+        return cast("IoMetrics", found)
+
+    def total(self, chain: ChainPlan, name: str, subtask: int | None = None) -> float:
+        """The sum of a metric over the subtasks of a vertex, or what one of them has."""
+        return sum(
+            value.value
+            for value in self._of(MetricScope.TASK, chain.head.uid, name)
+            if subtask in (None, value.subtask) and not isinstance(value.value, HistogramValue)
+        )
+
+    def pressures(self, chain: ChainPlan, width: int) -> list[SubtaskPressure]:
+        """How busy each subtask of a vertex is."""
+        found = []
+        for subtask in range(width):
+            held, busy, idle = (
+                round(self.total(chain, f"{kind}TimeMsPerSecond", subtask) / 1000, 4)
+                for kind in ("backPressured", "busy", "idle")
+            )
+            found.append(
+                SubtaskPressure(
+                    subtask=subtask, backpressureLevel=level_of(held), ratio=held, busyRatio=busy, idleRatio=idle
+                )
+            )
+        return found
+
+    def watermarks(self, chain: ChainPlan) -> list[Metric]:
+        """The watermark that each subtask of a vertex last received; of a source, the one it last sent."""
+        uid = chain.head.uid
+        found = self._of(MetricScope.OPERATOR, uid, "currentInputWatermark")
+        found = found or self._of(MetricScope.OPERATOR, uid, "currentOutputWatermark")
+        return [
+            Metric(id=f"{value.subtask}.currentInputWatermark", value=_number(value.value))
+            for value in found
+            if not isinstance(value.value, HistogramValue)
+        ]
+
+    def state_entries(self) -> dict[tuple[str, str], int]:
+        """Committed entries by operator and state, where they are known."""
+        found: dict[tuple[str, str], int] = defaultdict(int)
+        for (scope, operator), names in self._by_place.items():
+            if scope is MetricScope.OPERATOR:
+                for value in names.get("stateEntries", ()):
+                    if not isinstance(value.value, HistogramValue):
+                        found[operator, dict(value.variables).get("state", "")] += int(value.value)
+        return dict(found)
+
+    def texts(self, chain: ChainPlan | None) -> dict[str, str]:
+        """The metrics of the job, or of a vertex, by id: ``currentEpoch``, ``0.numRecordsIn``,
+        ``0.Count.numRecordsIn``."""
+        return {name: text for value in self._all_of(chain) for name, text in _texts(value)}
+
+    def aggregated(self, chain: ChainPlan, wanted: str | None, kinds: str) -> list[AggregatedMetric]:
+        """The metrics of a vertex over its subtasks: those wanted, and of them the ``kinds`` min, max, avg, sum."""
+        values: dict[str, list[float]] = defaultdict(list)
+        for value in self._all_of(chain):
+            for name, text in _texts(value._replace(subtask=None)):
+                values[name].append(float(text))
+        if wanted is None:
+            return [AggregatedMetric(id=name) for name in sorted(values)]
+        asked = kinds.split(",")
+        answer = []
+        for name in wanted.split(","):
+            if found := [value for value in values.get(name, ()) if math.isfinite(value)]:
+                whole = {"min": min(found), "max": max(found), "avg": sum(found) / len(found), "sum": sum(found)}
+                shown = {kind: number for kind, number in whole.items() if kind in asked}
+                answer.append(cast("AggregatedMetric", {"id": name, **shown}))
+        return answer
+
+    def _of(self, scope: MetricScope, operator: str, name: str) -> list[MetricValue]:
+        place = self._by_place.get((scope, operator))
+        return [] if place is None else place.get(name, [])
+
+    def _all_of(self, chain: ChainPlan | None) -> Iterable[MetricValue]:
+        places = [(MetricScope.JOB, "")]
+        if chain is not None:
+            places = [(MetricScope.OPERATOR, operator.uid) for operator in chain.operators]
+            places.append((MetricScope.TASK, chain.head.uid))
+        for place in places:
+            for values in self._by_place.get(place, {}).values():
+                yield from values
+
+
+def level_of(share: float) -> str:
+    """The pressure in a word.
+
+    >>> level_of(0.05), level_of(0.2), level_of(0.9)
+    ('ok', 'low', 'high')
+    """
+    return "high" if share > _HIGH else "low" if share > _LOW else "ok"
+
+
+def selected(texts: dict[str, str], wanted: str | None) -> list[Metric]:
+    """The ids of all, or with ``wanted``, ids with commas between, those with their values."""
+    if wanted is None:
+        return [Metric(id=name) for name in sorted(texts)]
+    return [Metric(id=name, value=texts[name]) for name in wanted.split(",") if name in texts]
+
+
+def _texts(value: MetricValue) -> Iterator[tuple[str, str]]:
+    parts = [] if value.subtask is None else [str(value.subtask)]
+    if value.scope is MetricScope.OPERATOR:
+        parts.append(value.operator_name or value.operator)
+    for name, of in value.variables:
+        parts += [name, of]
+    name = ".".join([*parts, value.name]).replace(" ", "_").replace(",", "_")
+    if not isinstance(value.value, HistogramValue):
+        yield name, _number(value.value)
+        return
+    seen = value.value
+    yield f"{name}_count", _number(seen.count)
+    for what, number in (("min", seen.min), ("max", seen.max), ("mean", seen.mean)):
+        if math.isfinite(number):
+            yield f"{name}_{what}", _number(number)
+    if seen.count and seen.buckets:
+        for share in _QUANTILES:
+            yield f"{name}_p{share * 100:.0f}", _number(seen.quantile(share))
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if math.isfinite(value) and value == int(value) else str(value)

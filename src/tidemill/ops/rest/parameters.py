@@ -1,0 +1,54 @@
+"""The parts of paths, and what requests find in the application: jobs, operations, what the client may do."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Path, Request
+
+from tidemill.ops.rest.errors import ForbiddenError
+from tidemill.ops.rest.guard import Grant
+from tidemill.ops.rest.jobs_shown import ShownJob, ShownJobs
+from tidemill.ops.rest.operations import Operations
+
+__all__ = ["ClientGrant", "JobPath", "JobsOfServer", "Name", "OperationsOfServer", "operating"]
+
+#: An id in a path: nothing that could lead anywhere.
+Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+
+
+def _jobs(request: Request) -> ShownJobs:
+    jobs: ShownJobs = request.app.state.jobs
+    return jobs
+
+
+def _operations(request: Request) -> Operations:
+    operations: Operations = request.app.state.operations
+    return operations
+
+
+def _grant(request: Request) -> Grant:
+    grant: Grant = request.state.grant
+    return grant
+
+
+JobsOfServer = Annotated[ShownJobs, Depends(_jobs)]
+OperationsOfServer = Annotated[Operations, Depends(_operations)]
+ClientGrant = Annotated[Grant, Depends(_grant)]
+
+
+def _job(
+    jobs: JobsOfServer,
+    job_id: Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", description="The id of a job.")],
+) -> ShownJob:
+    return jobs.get(job_id)
+
+
+JobPath = Annotated[ShownJob, Depends(_job)]
+
+
+def operating(request: Request, grant: ClientGrant) -> None:
+    """For what shows users' data: it takes the right to operate, and is noted."""
+    request.state.operating = True
+    if grant < Grant.OPERATE:
+        raise ForbiddenError("state is users' data: this token may not see it, use the one of rest.operate-token")

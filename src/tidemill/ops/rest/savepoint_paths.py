@@ -1,0 +1,87 @@
+"""Where clients may have savepoints written and deleted: below the directories that a job's configuration names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from tidemill.checkpoint.object_storage import OBJECT_STORE_SCHEMES
+from tidemill.common.configuration import Configuration
+from tidemill.config import CheckpointingOptions, RestOptions
+from tidemill.ops.rest.errors import BadRequestError, ForbiddenError
+
+__all__ = ["checked_path", "roots_of"]
+
+_LONGEST: Final = 1024
+#: What no directory of a savepoint has, and what has tricked programs that looked at paths: escapes, Windows, controls.
+_STRANGE: Final = re.compile(r"[\x00-\x1f\x7f\\%?#*]")
+
+
+def roots_of(configuration: Configuration) -> list[str]:
+    """The directories below which clients may go."""
+    default = configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY)
+    return [*([] if default is None else [default]), *(configuration.get(RestOptions.SAVEPOINT_DIRECTORIES) or ())]
+
+
+def checked_path(path: str, roots: Iterable[str]) -> str:
+    """The path that a client's path comes to, with no link and no ``..`` left in it.
+
+    Raises :class:`BadRequestError` for what is no absolute path or URI, and :class:`ForbiddenError` for one that is not
+    below any of the roots.
+    """
+    if len(path) > _LONGEST or _STRANGE.search(path) or path.startswith("//"):
+        raise BadRequestError("target-directory must be an absolute path or a URI, without escapes and controls")
+    scheme = _scheme(path)
+    if scheme in OBJECT_STORE_SCHEMES:
+        found: str | None = _object_path(path)
+    elif scheme in ("", "file"):
+        found = _local_path(path)
+    else:
+        raise BadRequestError(f"target-directory has the scheme {scheme!r}, which is not supported")
+    if found is None:
+        raise BadRequestError("target-directory must be an absolute path or a URI, without '.' and '..'")
+    for root in roots:
+        rooted = _rooted(root)
+        if rooted is not None and (found == rooted or found.startswith(f"{rooted.rstrip('/')}/")):
+            return found
+    raise ForbiddenError(
+        f"target-directory must be below {CheckpointingOptions.SAVEPOINT_DIRECTORY.key} or one of "
+        f"{RestOptions.SAVEPOINT_DIRECTORIES.key}"
+    )
+
+
+def _rooted(root: str) -> str | None:
+    """A directory of the configuration, which may be a relative one."""
+    scheme = _scheme(root)
+    if scheme in OBJECT_STORE_SCHEMES:
+        return _object_path(root)
+    return _local_path(root if scheme else os.path.realpath(root))
+
+
+def _scheme(path: str) -> str:
+    scheme, separator, _ = path.partition(":")
+    return scheme.lower() if separator and "/" not in scheme else ""
+
+
+def _local_path(path: str) -> str | None:
+    """An absolute path with its links resolved; None for any other."""
+    if _scheme(path) == "file":
+        parts = urlsplit(path)
+        if parts.netloc not in ("", "localhost"):
+            return None
+        path = unquote(parts.path)
+    if not path.startswith("/") or path.startswith("//"):
+        return None
+    return os.path.realpath(path)
+
+
+def _object_path(path: str) -> str | None:
+    """The URI of an object store, written in one way; None where a part of its path is none."""
+    parts = urlsplit(path)
+    names = parts.path.strip("/").split("/")
+    if not parts.netloc or any(name in (".", "..") or (not name and len(names) > 1) for name in names):
+        return None
+    return f"{parts.scheme.lower()}://{parts.netloc}/{'/'.join(names)}".rstrip("/")

@@ -1,0 +1,200 @@
+"""The REST server of a driver process: a thread with an event loop of its own, which no job waits for.
+
+Jobs with the same settings share a server; it stays when they end, so that they can be looked at, until the process
+ends. It serves a bounded number of clients. One that says nothing, or takes nothing, is cut off after a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from typing import Any, Final
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from tidemill.common.configuration import Configuration
+from tidemill.common.job_client import JobClient
+from tidemill.ops.access import is_loopback
+from tidemill.ops.rest.app import create_app
+from tidemill.ops.rest.guard import SAFE_HEADERS, error_body
+from tidemill.ops.rest.jobs_shown import ShownJob, ShownJobs
+from tidemill.ops.rest.settings import RestSettings
+from tidemill.runtime.job import RunningJob
+
+__all__ = ["RestServer", "close_servers", "server_for", "servers"]
+
+log = logging.getLogger(__name__)
+
+#: Connections at a time; who comes beyond is told to come later.
+MOST_CONNECTIONS: Final = 64
+#: How long a connection may be open without a request.
+IDLE_SECONDS: Final = 10.0
+_LONGEST_HEADERS: Final = 64 << 10
+_SECONDS_TO_STOP: Final = 2.0
+
+
+class _Connection(H11Protocol):
+    """A connection that ends when no request comes, or when nothing of what is sent is taken."""
+
+    _watch: asyncio.TimerHandle | None = None
+    #: Since when it waits for a request.
+    _since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        self._watch = self.loop.call_later(IDLE_SECONDS, self._look)
+
+    def on_response_complete(self) -> None:
+        self._since = self.loop.time()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP, or too long, as everything else is answered."""
+        body = error_body(msg)
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        answer = h11.Response(status_code=400, headers=[*headers, (b"connection", b"close"), *SAFE_HEADERS], reason=b"")
+        for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def _look(self) -> None:
+        cycle: RequestResponseCycle | None = self.cycle
+        waiting = cycle is None or cycle.response_complete
+        if self.transport.is_closing():
+            self.transport.abort()  # the last of what was sent is not taken
+        elif waiting and self.loop.time() - self._since >= IDLE_SECONDS:
+            self.transport.close()
+        self._watch = self.loop.call_later(IDLE_SECONDS, self._look)
+
+
+class RestServer:
+    """A server that listens from when it is made. Raises OSError if none of the ports is free."""
+
+    def __init__(self, settings: RestSettings) -> None:
+        self.settings = settings
+        self.jobs = ShownJobs(settings.ended_jobs)
+        listening = _listening(settings.host, settings.ports)
+        self.port: int = listening.getsockname()[1]
+        self.app = create_app(self.jobs, settings)
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                self.app,
+                http=_Connection,
+                ws="none",
+                loop="asyncio",
+                lifespan="off",
+                log_config=None,
+                log_level="error",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=MOST_CONNECTIONS,
+                timeout_keep_alive=int(IDLE_SECONDS / 2),
+                timeout_graceful_shutdown=1,
+                h11_max_incomplete_event_size=_LONGEST_HEADERS,
+                ssl_certfile=settings.certificate,
+                ssl_keyfile=settings.certificate_key,
+            )
+        )
+        self._thread = threading.Thread(target=self._run, args=(listening,), name="tidemill-rest", daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """Where clients find it."""
+        host = self.settings.address or self.settings.host
+        scheme = "http" if self.settings.certificate is None else "https"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still answers."""
+        return self._thread.is_alive()
+
+    def show(self, client: JobClient) -> None:
+        """Show a job that was started in this process."""
+        if isinstance(client, RunningJob) and client.outline is not None:
+            self.jobs.add(ShownJob(client, client.outline))
+
+    def close(self) -> None:
+        """Listen no longer. Requests that are going on have a second."""
+        self.app.state.streams.closing = True
+        self._server.should_exit = True
+        self._thread.join(_SECONDS_TO_STOP + 1)
+
+    def _run(self, listening: socket.socket) -> None:
+        try:
+            asyncio.run(self._server.serve(sockets=[listening]))
+        except Exception:
+            log.exception("the REST server has ended; jobs go on")
+        finally:
+            listening.close()
+
+
+class _NoServer:
+    """Stands for a server that could not listen: the job runs without it."""
+
+    def show(self, client: JobClient) -> None:
+        """Nothing is shown."""
+
+
+_lock = threading.Lock()
+_servers: dict[RestSettings, RestServer] = {}
+
+
+def server_for(configuration: Configuration) -> Any:
+    """The server that a configuration asks for: the one that is there already, or a new one.
+
+    Raises :class:`~tidemill.errors.ConfigurationError` for settings that cannot be. A port that is taken is logged, and
+    the job runs without a server.
+    """
+    settings = RestSettings.of(configuration)
+    with _lock:
+        found = _servers.get(settings)
+        if found is not None and found.is_alive:
+            return found
+        try:
+            server = _servers[settings] = RestServer(settings)
+        except OSError as error:
+            log.warning("the job runs without a REST server: %s", error)
+            return _NoServer()
+    log.info("REST at %s", server.url)
+    if not is_loopback(settings.host) and settings.certificate is None:
+        log.warning("REST is served at %s without TLS: set rest.ssl.certificate, or a proxy before it", server.url)
+    return server
+
+
+def servers() -> list[RestServer]:
+    """The servers of this process."""
+    with _lock:
+        return [server for server in _servers.values() if server.is_alive]
+
+
+def close_servers() -> None:
+    """Close all servers of this process. Their jobs go on."""
+    with _lock:
+        closing = list(_servers.values())
+        _servers.clear()
+    for server in closing:
+        server.close()
+
+
+def _listening(host: str, ports: tuple[int, ...]) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    refused: OSError | None = None
+    for port in ports:
+        try:
+            return socket.create_server((host, port), family=family, backlog=MOST_CONNECTIONS)
+        except OSError as error:
+            refused = error
+    raise OSError(f"no port of {ports[0]}-{ports[-1]} on {host} can be listened on: {refused}")

@@ -1,0 +1,135 @@
+"""A program that runs in a process of its own, and what can be asked of it: one story, from start to start again."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.unit.ops.cli.conftest import Tidemill
+from tidemill.ops.cli.drivers import drivers
+from tidemill.ops.cli.failures import CommandExit
+
+SOURCE = Path(__file__).parents[4] / "src"
+PROGRAM = """\
+from tidemill.common import Types, WatermarkStrategy
+from tidemill.datastream import StreamExecutionEnvironment
+from tidemill.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
+
+env = StreamExecutionEnvironment.get_execution_environment()
+pairs = Types.TUPLE([Types.LONG(), Types.LONG()])
+source = DataGeneratorSource(lambda n: (n % 5, 1), None, RateLimiterStrategy.per_second(500), pairs)
+numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+numbers.key_by(lambda pair: pair[0], Types.LONG()).sum(1).uid("counts").print().uid("out")
+print("the program begins", flush=True)
+env.execute("numbers")
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+    (tmp_path / "numbers.py").write_text(PROGRAM)
+    settings = {
+        "execution.target": "local",
+        "execution.job-id": "numbers",
+        "execution.checkpointing.dir": tmp_path / "checkpoints",
+        "execution.checkpointing.savepoint-dir": tmp_path / "savepoints",
+        "execution.epoch.min-interval": "100 ms",
+    }
+    return tuple(argument for key, value in settings.items() for argument in ("-D", f"{key}={value}"))
+
+
+def ended(pid: int) -> None:
+    """Wait until a process, with all its threads, is gone; the command that started it takes note of its end."""
+    deadline = time.monotonic() + 30
+    while psutil.pid_exists(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_the_life_of_a_detached_job(tidemill: Tidemill, settings: tuple[str, ...], tmp_path: Path) -> None:
+    started = tidemill("run", "-d", *settings, tmp_path / "numbers.py")
+    assert started.exit_code == 0, started.stderr
+    (driver,) = drivers()
+    try:
+        assert f"Job numbers (numbers) was started in process {driver.pid}." in started.stdout
+        assert driver.log is not None
+        assert Path(driver.log).stat().st_mode & 0o077 == 0
+
+        (line,) = json.loads(tidemill("list", "--json").stdout)
+        assert (line["id"], line["status"], line["pid"]) == ("numbers", "RUNNING", driver.pid)
+        assert "the program begins" in tidemill("logs", "numb", "-l", "100000").stdout
+
+        taken = tidemill("savepoint", "numb")
+        path = re.fullmatch(r"Savepoint (.*) is complete.\n", taken.stdout)
+        assert path is not None, taken.stderr
+        assert json.loads(tidemill("state", "get", path[1], "counts", "_reduce_state", "3", "--json").stdout)["entries"]
+        assert tidemill("savepoint", "--dispose", path[1]).exit_code == 0
+        assert tidemill("savepoint", "--dispose", path[1]).exit_code == CommandExit.NOT_FOUND
+
+        rescaled = tidemill("rescale", "numbers", "-p", "3")
+        assert rescaled.exit_code == 0, rescaled.stderr
+        operators = json.loads(tidemill("state", "ls", "numbers", "--json").stdout)["operators"]
+        assert [one["parallelism"] for one in operators if one["uid"] == "counts"] == [3]
+        refused = tidemill("rescale", "numbers", "-o", "nobody=3")
+        assert (refused.exit_code, "no operator has the uid 'nobody'" in refused.stderr) == (1, True)
+        outside = tidemill("savepoint", "numbers", tmp_path / "elsewhere")
+        assert (outside.exit_code, "execution.checkpointing.savepoint-dir" in outside.stderr) == (1, True)
+
+        stopped = tidemill("stop", "numbers")
+        assert stopped.exit_code == 0, stopped.stderr
+        ended(driver.pid)
+    finally:
+        if psutil.pid_exists(driver.pid):
+            psutil.Process(driver.pid).kill()
+    (savepoint,) = (tmp_path / "savepoints").iterdir()
+    assert stopped.stdout == f"Job numbers is stopped; its savepoint is {savepoint}\n"
+    assert [(one["status"], one["pid"]) for one in json.loads(tidemill("list", "--json").stdout)] == [
+        ("FINISHED", None)
+    ]
+    assert "the program begins" in tidemill("logs", "numbers", "-f", "-l", "100000").stdout
+    gone = tidemill("cancel", "numbers")
+    assert (gone.exit_code, "has ended" in gone.stderr) == (CommandExit.NOT_FOUND, True)
+
+    token = f"file:{tmp_path / 'token'}"
+    more = ("-D", "execution.job-id=again", "-D", f"rest.operate-token={token}", "-s", savepoint)
+    again = tidemill("run", "-d", *settings, *more, tmp_path / "numbers.py")
+    assert again.exit_code == 0, again.stderr
+    second = drivers()[0]
+    try:
+        assert second.rest is not None
+        refused = tidemill("cancel", "again", "--rest", second.rest.url)
+        assert (refused.exit_code, "a token is needed" in refused.stderr) == (1, True)
+        by_url = tidemill("rescale", "again", "-p", "3", "--rest", second.rest.url, "--token", token)
+        assert by_url.exit_code == 0, by_url.stderr
+        cancelled = tidemill("cancel", "again")
+        assert (cancelled.exit_code, cancelled.stdout) == (0, "Job again is cancelled.\n"), cancelled.stderr
+        ended(second.pid)
+    finally:
+        if psutil.pid_exists(second.pid):
+            psutil.Process(second.pid).kill()
+
+
+def test_a_driver_that_is_killed_is_known_to_be_gone(
+    tidemill: Tidemill, settings: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert tidemill("run", "-d", *settings, tmp_path / "numbers.py").exit_code == 0
+    (driver,) = drivers()
+    psutil.Process(driver.pid).send_signal(signal.SIGKILL)
+    ended(driver.pid)
+    assert [one["status"] for one in json.loads(tidemill("list", "--json").stdout)] == ["ENDED"]
+
+
+def test_a_program_that_fails_at_once_tells_why(tidemill: Tidemill, settings: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "numbers.py").write_text("raise RuntimeError('not today')\n")
+    result = tidemill("run", "-d", *settings, tmp_path / "numbers.py")
+    assert result.exit_code == 1
+    assert "RuntimeError: not today" in result.stderr
+    assert "ended at once, with code 1; its log is" in result.stderr
+    assert not list(tmp_path.rglob("*.yaml"))  # the settings, which may hold secrets, are not left behind

@@ -1,0 +1,44 @@
+"""What is printed can be read by people and by programs, and the shell knows the verbs."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.unit.ops.cli.conftest import Tidemill
+from tidemill.ops.cli.app import app
+from tidemill.ops.cli.drivers import DriverJob, recorded
+from tidemill.ops.cli.output import print_table, progress, waiting
+
+
+def test_a_piped_table_is_neither_cut_nor_coloured(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("name", "count"), [("x" * 500, 1), ("[bold]not markup[/bold]", 100), (None, None)])
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    assert printed.splitlines()[1] == "x" * 500 + "      1"
+    assert printed.splitlines()[2].split("]")[0] == "[bold"
+
+
+def test_progress_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("rows", 3) as done, waiting("for nothing"):
+        done(3)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_no_arguments_ask_for_help(tidemill: Tidemill) -> None:
+    assert "Commands:" in tidemill().output
+    assert "Run a program" in tidemill("run", "--help").output
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("tidemill can", ["cancel"]), ("tidemill state ex", ["export"]), ("tidemill stop jo", ["job-1", "job-2"])],
+)
+def test_the_shell_completes_verbs_and_running_jobs(typed: str, offered: list[str]) -> None:
+    with recorded("job.py", None) as record:
+        record.put(DriverJob("job-1", "one"))
+        record.put(DriverJob("job-2", "two"))
+        record.put(DriverJob("other", "three"))
+        asked = {"_TIDEMILL_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+        result = CliRunner().invoke(app, [], env=asked, prog_name="tidemill")
+    assert result.stdout.split() == offered
