@@ -19,7 +19,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lock lint format test test-fast demo bench chaos clean check-java
+.PHONY: help setup lock lint format test test-fast thorough demo bench chaos clean check-java
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,12 @@ test: check-java $(STAMP) ## Run every test suite
 
 test-fast: $(STAMP) ## Run the suites that need no Spark (and no Java)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(wildcard $(FAST_SUITES)) $(ARGS)
+
+# What takes long on Spark: a driver, workers and executors killed at every point, memory over 2 000 epochs.
+LONG := tests/spark/test_driver_kills.py tests/spark/test_worker_kills.py tests/spark/test_worker_lifecycle.py
+
+thorough: check-java $(STAMP) ## Run the tests that kill processes at every point on Spark, and watch memory, whole
+	TIDEMILL_THOROUGH=1 $(BIN)/python -m pytest $(LONG) $(ARGS)
 
 demo: check-java $(STAMP) ## Watch a fraud detection job survive a killed worker
 	$(BIN)/python -m examples.fraud_detection $(ARGS)

@@ -9,6 +9,7 @@ import pytest
 from tests.spark.processes import fault
 from tests.spark.programs.keyed_job import EPOCHS, write_input
 from tests.spark.recovery import WITHOUT_SPARK, Result, Run
+from tests.thorough import THOROUGH
 
 #: A chain of starts: each dies at its point, after as many passes of it as the number says. The first sink commit of a
 #: start is that of what its predecessor published and may not have committed. What a driver does at these points is the
@@ -27,20 +28,23 @@ BOUNDED = [
     ("retention.delete", 0),
     ("snapshot.published", 0),
 ]
-#: On Spark, those at which tasks have just written something that the driver has not yet made count.
-ON_SPARK = [
+#: On Spark, those at which tasks have just written something that the driver has not yet made count; or all.
+TASKS_HAVE_WRITTEN = [
     ("acks.collected", 1),
     ("manifest.after", 1),
     ("snapshot.published", 0),
 ]
+ON_SPARK = BOUNDED if THOROUGH else TASKS_HAVE_WRITTEN
 #: Under a streaming query what matters is the order of three logs: Spark's offsets, our manifest, Spark's commit.
 STREAMING = [
+    *([("offsets.logged", 1)] if THOROUGH else []),
     ("manifest.before", 1),  # Spark has logged the batch's offsets, we have nothing but files that do not count
     ("manifest.after", 0),  # our manifest, neither sinks nor Spark's commit
+    *([("sink.commit.after", 0)] if THOROUGH else []),  # in recovery
     ("epoch.done", 1),  # all of ours, not Spark's commit: the batch is replayed and must be skipped
     ("lineage.after", 0),  # a lineage without any batch
 ]
-FILES = 6
+FILES = 10 if THOROUGH else 6
 
 
 def killed_at_each(points: list[tuple[str, int]], job: Run) -> Result:
@@ -58,12 +62,12 @@ def test_a_driver_killed_at_every_point_ends_its_job_as_if_nothing_had_happened(
     assert killed_at_each(BOUNDED, Run(tmp_path, options=WITHOUT_SPARK)) == expected
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_driver_killed_while_spark_works_for_it_ends_its_job_likewise(tmp_path: Path, expected: Result) -> None:
     assert killed_at_each(ON_SPARK, Run(tmp_path)) == expected
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_streaming_job_killed_between_the_three_logs_loses_and_repeats_nothing(tmp_path: Path) -> None:
     source = tmp_path / "input"
     write_input(source, FILES)

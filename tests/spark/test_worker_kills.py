@@ -8,6 +8,7 @@ import pytest
 
 from tests.spark.processes import fault
 from tests.spark.recovery import CLUSTER, WITHOUT_SPARK, Result, Run
+from tests.thorough import THOROUGH
 from tidemill.faults import POINTS
 
 #: How often a worker passes a point before it is killed there; it passes most of them a few times per epoch.
@@ -28,6 +29,7 @@ EXECUTOR_POINTS = {
     "sink.precommit.after": 4,
     "delta.after": 9,
     "ack.before": 10,
+    **({"sink.precommit.before": 2, "delta.before": 7} if THOROUGH else {}),
 }
 
 

@@ -58,11 +58,11 @@ class SinkCommits:
         self._deadline = Deadline(timeout, f"tidemill-commit-{bundle.job_id}")
 
     def open(self) -> None:
-        """Open all committers; :meth:`close` closes those that were opened, whatever happened."""
+        """Open all committers; :meth:`close` closes those that were begun with, whatever happened."""
         for uid, committer in self._committers.items():
             context = CommitterContext(self._bundle.job_id, uid, StoredSinkLog(self._bundle.storage, uid))
-            self._call(uid, "open", partial(committer.open, context))
             self._opened[uid] = committer
+            self._call(uid, "open", partial(committer.open, context))
 
     def commit(self, manifest: Manifest, *, again: bool, may_be_gone: bool) -> None:
         """Commit the committables of an epoch: those for workers beside each other, after the driver's own.
@@ -98,9 +98,9 @@ class SinkCommits:
         self._deadline.abandon()
 
     def close(self) -> list[Exception]:
-        """Close the committers that were opened; returns what they raised."""
+        """Close the committers, the last one first, also one whose ``open`` failed; returns what they raised."""
         errors: list[Exception] = []
-        for uid, committer in self._opened.items():
+        for uid, committer in reversed(self._opened.items()):
             try:
                 self._call(uid, "close", committer.close)
             except Exception as error:

@@ -93,7 +93,12 @@ class SparkCommitter(LogCommitter):
         batches = [batch for delivery in deliveries for data in delivery.batches() for batch in _decoded(data)]
         table = pa.Table.from_batches(batches, RecordColumns(self._schema).arrow_schema)
         schema: Any = StructType.fromDDL(self._schema.ddl())
-        frame: DataFrame = self._spark().createDataFrame(table, schema)
+        # PySpark makes the session of a new DataFrame the active one, in all threads: the program's is to stay that.
+        active = SparkSession._activeSession
+        try:
+            frame: DataFrame = self._spark().createDataFrame(table, schema)
+        finally:
+            SparkSession._activeSession = active
         return frame
 
     def _write(self, frame: DataFrame, mark: Mark) -> None:
