@@ -41,8 +41,9 @@ test: check-java $(STAMP) ## Run every test suite
 test-fast: $(STAMP) ## Run the suites that need no Spark (and no Java)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(wildcard $(FAST_SUITES)) $(ARGS)
 
-# What takes long on Spark: a driver, workers and executors killed at every point, memory over 2 000 epochs.
-LONG := tests/spark/test_driver_kills.py tests/spark/test_worker_kills.py tests/spark/test_worker_lifecycle.py
+# What takes long on Spark: drivers, workers and executors killed at every point, brokers, databases; memory over 2 000 epochs.
+LONG := tests/spark/test_driver_kills.py tests/spark/test_worker_kills.py tests/spark/test_worker_lifecycle.py \
+    tests/integration/test_chaos_files.py tests/integration/test_chaos_kafka.py tests/integration/test_chaos_postgres.py
 
 thorough: check-java $(STAMP) ## Run the tests that kill processes at every point on Spark, and watch memory, whole
 	TIDEMILL_THOROUGH=1 $(BIN)/python -m pytest $(LONG) $(ARGS)

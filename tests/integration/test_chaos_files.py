@@ -11,10 +11,12 @@ import pytest
 
 from chaos.job_files import FilesVariant, Reader
 from chaos.run import Plan, Run, lines_of
+from tests.thorough import WHEN_THOROUGH
 
 FAULTS = ("kill_worker", "rescale", "kill_driver")
 
 
+@WHEN_THOROUGH
 @pytest.mark.timeout(400)
 def test_files_equal_the_truth_and_nobody_saw_anything_too_early(tmp_path: Path) -> None:
     story: list[str] = []

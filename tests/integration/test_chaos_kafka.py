@@ -11,10 +11,12 @@ import pytest
 
 from chaos.kafka_variant import KafkaVariant
 from chaos.run import Plan, Run, lines_of
+from tests.thorough import WHEN_THOROUGH
 
 FAULTS = ("kill_worker", "kill_broker", "kill_driver")
 
 
+@WHEN_THOROUGH
 @pytest.mark.timeout(400)
 def test_readers_of_committed_results_see_each_once_whatever_is_killed(tmp_path: Path) -> None:
     story: list[str] = []

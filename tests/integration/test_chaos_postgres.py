@@ -11,11 +11,13 @@ import pytest
 
 from chaos.job_postgres import PostgresVariant
 from chaos.run import Plan, Run, lines_of
+from tests.thorough import WHEN_THOROUGH
 
 FAULTS = ("kill_worker", "kill_server", "kill_driver")
 
 
 @pytest.mark.slow
+@WHEN_THOROUGH
 @pytest.mark.timeout(400)
 def test_each_result_is_in_its_table_once_whatever_is_killed(tmp_path: Path) -> None:
     story: list[str] = []

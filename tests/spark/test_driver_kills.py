@@ -42,7 +42,7 @@ STREAMING = [
     ("manifest.after", 0),  # our manifest, neither sinks nor Spark's commit
     *([("sink.commit.after", 0)] if THOROUGH else []),  # in recovery
     ("epoch.done", 1),  # all of ours, not Spark's commit: the batch is replayed and must be skipped
-    ("lineage.after", 0),  # a lineage without any batch
+    *([("lineage.after", 0)] if THOROUGH else []),  # a lineage without any batch
 ]
 FILES = 10 if THOROUGH else 6
 
