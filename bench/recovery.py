@@ -134,7 +134,10 @@ def workers() -> list[psutil.Process]:
 
 
 def _is_daemon(process: psutil.Process) -> bool:
-    return "pyspark.daemon" in process.cmdline()
+    try:
+        return "pyspark.daemon" in process.cmdline()
+    except psutil.Error:
+        return False  # gone in the meantime
 
 
 def _in_a_process_of_its_own(
