@@ -111,6 +111,10 @@ class JobExecutionError(TidemillError):
     """The job ended in failure after its restart strategy gave up."""
 
 
+class EngineLostError(JobExecutionError):
+    """What runs the tasks is gone for this driver; the job goes on when another driver is started."""
+
+
 class JobCancelledError(TidemillError):
     """The job was cancelled."""
 

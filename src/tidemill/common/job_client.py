@@ -9,6 +9,7 @@ from typing import Any
 from tidemill.common.checkpoint_statistics import CheckpointHistory
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.common.exception_history import ExceptionEntry
+from tidemill.common.hot_keys import HotKeys
 from tidemill.common.job_execution_result import JobExecutionResult
 from tidemill.common.job_id import JobID
 from tidemill.common.job_status import JobStatus
@@ -94,6 +95,14 @@ class JobClient(ABC):
     @abstractmethod
     def get_metrics(self) -> MetricSnapshot:
         """All metrics of the job now, its own and those of user functions; counts are of committed epochs."""
+
+    @abstractmethod
+    def get_hot_keys(self, operator: str) -> HotKeys | None:
+        """The most frequent keys of a keyed operator, given by its uid, by samples of the last minute or so.
+
+        They are as of a committed epoch, at most a few seconds old. None if no operator with keyed input has this uid,
+        or ``metrics.hot-keys.enabled`` is false.
+        """
 
     @abstractmethod
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:

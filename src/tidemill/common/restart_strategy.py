@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tidemill.common.configuration import Configuration
-from tidemill.common.time import Duration, Time, as_millis
+from tidemill.common.time import Length, as_millis
 from tidemill.config import CheckpointingOptions
 from tidemill.config import RestartStrategyOptions as Options
 from tidemill.errors import ConfigurationError
 
 __all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
-
-Length = Duration | Time | timedelta | int
 
 
 class RestartStrategyConfiguration(ABC):
@@ -199,6 +197,7 @@ class RestartStrategies:
     ) -> ExponentialDelayRestartStrategyConfiguration:
         """Restarts after a delay that grows with each failure.
 
+        >>> from tidemill.common import Duration
         >>> RestartStrategies.exponential_delay_restart(Duration.of_seconds(1), Duration.of_minutes(1)).max_backoff
         datetime.timedelta(seconds=60)
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["Duration", "Instant", "Time", "as_millis"]
+__all__ = ["Duration", "Instant", "Length", "Time", "as_millis"]
 
 _NANOS_PER_MILLI = 1_000_000
 _NANOS_PER_SECOND = 1_000_000_000
@@ -150,7 +150,11 @@ class Time:
         return f"Time<{self}>"
 
 
-def as_millis(length: Duration | Time | timedelta | int) -> int:
+#: A length of time, in any form that programs give one; a plain number is milliseconds.
+Length = Duration | Time | timedelta | int
+
+
+def as_millis(length: Length) -> int:
     """Milliseconds of a length of time, however it was given; a plain number is milliseconds already.
 
     >>> as_millis(Duration.of_seconds(1)), as_millis(Time.seconds(1)), as_millis(timedelta(seconds=1)), as_millis(1000)

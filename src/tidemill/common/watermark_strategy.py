@@ -6,10 +6,9 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any, Protocol
 
-from tidemill.common.time import Duration, Time, as_millis
+from tidemill.common.time import Length, as_millis
 from tidemill.common.watermark_generators import (
     AscendingTimestampsWatermarks,
     BoundedOutOfOrdernessWatermarks,
@@ -35,7 +34,6 @@ __all__ = [
     "WatermarksWithIdleness",
 ]
 
-Length = Duration | Time | timedelta | int
 Supplier = Callable[..., WatermarkGenerator]
 
 
@@ -77,6 +75,7 @@ class WatermarkStrategy:
     """Makes the watermark generator and timestamp assigner of each source split. Immutable: ``with_*`` give a new one
     that keeps everything else.
 
+    >>> from tidemill.common import Duration
     >>> strategy = (WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))
     ...     .with_timestamp_assigner(lambda value, _: value["ts"])
     ...     .with_idleness(Duration.of_minutes(1)))

@@ -271,6 +271,9 @@ class MetricOptions:
         256,
         "Tidemill's own: subtasks of an operator that are told apart; the counts of others are added up.",
     )
+    HOT_KEYS = option(
+        "metrics.hot-keys.enabled", Bool(), True, "Tidemill's own: sample keys, to tell which are the hottest."
+    )
 
 
 class RestOptions:
@@ -309,4 +312,22 @@ class RestOptions:
         "rest.ssl.certificate", Text(), None, "Tidemill's own: certificate chain (PEM); with it, HTTPS."
     )
     CERTIFICATE_KEY = option("rest.ssl.certificate-key", Text(), None, "Tidemill's own: file of its private key (PEM).")
+    CLIENT_CA = option(
+        "rest.ssl.client-ca",
+        Text(),
+        None,
+        "Tidemill's own: authorities (PEM); clients must show a certificate that one of them has signed.",
+    )
+    ANYONE = option(
+        "rest.dangerously-allow-anyone",
+        Bool(),
+        False,
+        "Tidemill's own: serve an address that other machines reach, to whoever asks, and let them do everything.",
+    )
     JOBS_KEPT = option("rest.ended-jobs", Int(0), 50, "Tidemill's own: ended jobs that the server remembers.")
+    SUBMIT = option(
+        "web.submit.enable",
+        Bool(),
+        False,
+        "Let clients with the operate token upload programs and run them. Flink's default is true; here it is not.",
+    )

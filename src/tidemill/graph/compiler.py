@@ -1,6 +1,7 @@
 """From a program to a plan.
 
-1. Find the operators of the program and their order (:mod:`tidemill.graph.topology`).
+1. Find the operators of the program and their order (:mod:`tidemill.graph.topology`); check what they tell of
+   themselves (:mod:`tidemill.graph.queryable_names`).
 2. Give each its uid (:mod:`tidemill.graph.uids`).
 3. Decide parallelism, partitioning and which edges are chained (:mod:`tidemill.graph.parallelism`).
 4. Put chained operators together and chains on levels (:mod:`tidemill.graph.chaining`).
@@ -24,6 +25,7 @@ from tidemill.graph.checkpointing import has_operator_state, takes_part_in_check
 from tidemill.graph.parallelism import Defaults, Edge, Layout, LayoutBuilder
 from tidemill.graph.pickling import function_name, to_bytes
 from tidemill.graph.plan import ChainLink, ChainPlan, ExchangeEdge, JobPlan, OperatorPlan
+from tidemill.graph.queryable_names import check_queryable_names
 from tidemill.graph.topology import place, reachable
 from tidemill.graph.uids import assign_uids
 
@@ -43,6 +45,7 @@ def compile_job(
     """
     defaults = Defaults.of(configuration, default_parallelism)
     nodes = reachable(transformations)  # 1
+    check_queryable_names(nodes)
     uids = assign_uids(nodes, derive=configuration.get(PipelineOptions.AUTO_GENERATE_UIDS))  # 2
     layout = LayoutBuilder(defaults).build(nodes)  # 3
     chains = build_chains(nodes, layout.edges)  # 4

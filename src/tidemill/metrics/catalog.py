@@ -108,6 +108,14 @@ CATALOG: Final[tuple[SystemMetric, ...]] = (
         of_flink=False,
     ),
     _operator("stateBytes", _GAUGE, "bytes", "about what these take", by=("subtask", "state"), of_flink=False),
+    _operator(
+        "hottestKeyShare",
+        _GAUGE,
+        "",
+        "part of the records that is of the hottest key, see [skewed keys](working-with-state.md#skewed-keys)",
+        by=(),
+        of_flink=False,
+    ),
     # Sources and sinks
     _operator("currentFetchEventTimeLag", _GAUGE, "ms", "from the event time of the last record until it was taken up"),
     _operator("pendingRecords", _GAUGE, "", "records that wait to be read, where the source knows", by=()),

@@ -18,6 +18,7 @@ from tidemill.datastream.specs import SourceSpec
 from tidemill.datastream.transformations import Partitioning
 from tidemill.graph.plan import ChainPlan, ExchangeEdge, OperatorPlan
 from tidemill.runtime.exchange import EdgeSender
+from tidemill.runtime.key_sampler import KeySampler
 from tidemill.runtime.log_place import PLACE, LogPlace, at
 from tidemill.runtime.metrics import OperatorMetrics
 from tidemill.runtime.operators.base import FunctionContext, Operator, OperatorContext
@@ -47,6 +48,8 @@ class ChainSettings:
     backend: BackendChoice = field(default_factory=BackendChoice)
     #: Whether generators are asked for watermarks after each batch; with an auto-watermark interval of 0 they are not.
     periodic_watermarks: bool = True
+    #: Whether keys are sampled to tell which are the hottest.
+    hot_keys: bool = True
     #: Differs from one start of a program to the next: code may change in between.
     program: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -103,6 +106,7 @@ class Chain:
         self._is_batch = settings.runtime_mode == "BATCH"
         # transient
         self.operators: list[Operator] = []
+        self.key_sampler = KeySampler() if plan.head.keyed and settings.hot_keys else None
         self.backends: list[KeyedStateBackend] = []
         self.operator_states: list[OperatorStateBackend] = []
         self._opened: list[Operator] = []
@@ -243,6 +247,8 @@ class Chain:
             for operator in self._in_turn():
                 operator.checkpoint_complete(committed)
         self.set_processing_time(clock)
+        if self.key_sampler is not None:
+            self.key_sampler.begin_epoch()
         for backend in self.states():
             backend.begin_epoch()
         for operator in self.operators:

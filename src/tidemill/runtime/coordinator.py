@@ -41,6 +41,7 @@ from tidemill.runtime.epoch_stats import EpochStats
 from tidemill.runtime.failures import Failure
 from tidemill.runtime.job_metrics import JobMetrics
 from tidemill.runtime.log_place import LogPlace, at
+from tidemill.runtime.queryable_names import check_queryable_names
 from tidemill.runtime.records import MIN_TIME
 from tidemill.runtime.rescaling import JobParallelism
 from tidemill.runtime.savepoints import StartingPoint
@@ -237,7 +238,9 @@ class Coordinator:
                 reports = [read_report(report) for report in self._engine.run_epoch(context, inputs)]  # 2
             raise_failure(report for report in reports if isinstance(report, Failure))
             reach("acks.collected")
-            verdict = self._judge(context, [report for report in reports if isinstance(report, Ack)])  # 3
+            acks = [report for report in reports if isinstance(report, Ack)]
+            check_queryable_names(self._plan, acks)
+            verdict = self._judge(context, acks)  # 3
             if isinstance(verdict, Publish):
                 return context, verdict
             reason = verdict.reason

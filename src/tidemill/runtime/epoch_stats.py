@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class EpochStats:
-    """What one committed epoch cost and did, for progress displays and metrics."""
+    """What one committed epoch cost and did, for progress displays and metrics.
+
+    ``metrics`` are what it counted; who remembers many epochs does not keep that of all.
+    """
 
     epoch: int
     records_in: int

@@ -7,18 +7,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from tidemill.checkpoint.storage import MemoryStorage
 from tidemill.common.checkpoint_statistics import CheckpointHistory
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.common.exception_history import ExceptionEntry
+from tidemill.common.hot_keys import HotKeys
 from tidemill.common.job_client import JobClient
 from tidemill.common.job_execution_result import JobExecutionResult
 from tidemill.common.job_id import JobID
 from tidemill.common.job_status import JobStatus
 from tidemill.common.metric_value import MetricSnapshot
-from tidemill.errors import LASTING, FencedError, JobCancelledError, TidemillError
+from tidemill.errors import LASTING, EngineLostError, FencedError, JobCancelledError, TidemillError
 from tidemill.metrics.registry import MetricRegistry
 from tidemill.runtime.checkpointing import Checkpointing
 from tidemill.runtime.epoch_stats import EpochStats
@@ -37,9 +39,12 @@ T = TypeVar("T")
 
 #: Failures that are remembered, as in Flink.
 _HISTORY_SIZE: Final = 16
+#: Epochs that are remembered, and those of them whose counts are: of a job of 50 operators these take 15 KB an epoch.
+_EPOCHS_KEPT: Final = 1000
+_COUNTS_KEPT: Final = 100
 
-#: Errors that end a job: it is another driver's, or a restart cannot mend them.
-_FINAL: Final = (FencedError, *LASTING)
+#: Errors that end a job: it is another driver's, or a restart by this one cannot mend them.
+_FINAL: Final = (FencedError, EngineLostError, *LASTING)
 
 
 class StopSignal:
@@ -115,8 +120,9 @@ class RunningJob(JobClient):
         self._stop = StopSignal()
         self._checkpointing.pause_with(self._stop.wait)
         self._exceptions = exceptions or ExceptionHistory(_HISTORY_SIZE)
-        self._entered: dict[JobStatus, int] = {}
-        self._enter(JobStatus.CREATED)
+        self._entering = threading.Lock()
+        self._status = JobStatus.CREATED
+        self._entered: dict[JobStatus, int] = {JobStatus.CREATED: _now()}
         self._started = time.monotonic()
         self._result: CompletableFuture[JobExecutionResult] = CompletableFuture()
         self._ended: CompletableFuture[None] = CompletableFuture()
@@ -124,6 +130,7 @@ class RunningJob(JobClient):
         self.num_restarts = 0
         self._totals: dict[str, Any] = {}
         self._registry = MetricRegistry(job_id, name) if metrics is None else metrics.registry
+        self._hot_keys = None if metrics is None else metrics.hot_keys
         if metrics is not None:
             metrics.job_gauge("uptime", lambda: self._since(JobStatus.RUNNING))
             metrics.job_gauge("downtime", lambda: self._since(JobStatus.RESTARTING))
@@ -137,9 +144,11 @@ class RunningJob(JobClient):
         return self
 
     def note_epoch(self, stats: EpochStats) -> None:
-        """Remember what an epoch did; the last thousand are kept."""
+        """Remember what an epoch did; the last thousand are kept, with what was counted only the newest."""
         self.epochs.append(stats)
-        del self.epochs[:-1000]
+        del self.epochs[:-_EPOCHS_KEPT]
+        if len(self.epochs) > _COUNTS_KEPT:
+            self.epochs[-_COUNTS_KEPT - 1] = replace(self.epochs[-_COUNTS_KEPT - 1], metrics={})
         for name, value in stats.metrics.items():
             self._totals[name] = self._totals.get(name, 0) + value
 
@@ -150,8 +159,7 @@ class RunningJob(JobClient):
         return CompletableFuture.completed(self._status)
 
     def cancel(self) -> CompletableFuture[None]:
-        if not self._status.is_globally_terminal_state():
-            self._enter(JobStatus.CANCELLING)
+        self._enter(JobStatus.CANCELLING)
         self._savepoints.give_up()
         self._stop.set()
         return self._ended
@@ -182,6 +190,13 @@ class RunningJob(JobClient):
 
     def get_metrics(self) -> MetricSnapshot:
         return self._registry.snapshot()
+
+    def get_metrics_named(self, names: frozenset[str]) -> MetricSnapshot:
+        """Those of some names only: for who looks often."""
+        return self._registry.snapshot(names)
+
+    def get_hot_keys(self, operator: str) -> HotKeys | None:
+        return None if self._hot_keys is None else self._hot_keys.of(operator)
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         return CompletableFuture.completed(dict(self._totals))
@@ -245,8 +260,10 @@ class RunningJob(JobClient):
         return _now() - self._entered[status] if self._status is status else 0
 
     def _enter(self, status: JobStatus) -> None:
-        self._status = status
-        self._entered[status] = _now()
+        with self._entering:  # who cancels may come when the job is just over: it stays so
+            if not self._status.is_terminal_state():
+                self._status = status
+                self._entered[status] = _now()
 
     def _finish(self, error: BaseException | None) -> None:
         self._savepoints.settle()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from tidemill.checkpoint.model import Ack, SubtaskId
@@ -24,6 +25,7 @@ from tidemill.graph.plan import ChainPlan, JobPlan
 from tidemill.metrics.registry import MetricRegistry, Place, Series
 from tidemill.runtime.checkpointing import Checkpointing
 from tidemill.runtime.epoch_stats import EpochStats
+from tidemill.runtime.hot_keys import JobHotKeys
 from tidemill.runtime.metrics import OperatorReport
 from tidemill.runtime.subtask_report import SubtaskReport
 
@@ -53,16 +55,18 @@ class JobMetrics:
         plan: JobPlan,
         *,
         max_records: int,
+        hot_keys: bool = True,
         checkpointing: Checkpointing | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``max_records`` is how many records of a source an epoch takes at most."""
+        """``max_records`` is how many records of a source an epoch takes at most; ``hot_keys``: keys are sampled."""
         # configuration
         self.registry = registry
         self._max_records = max_records
         self._clock = clock
         self._chains = {chain.head.uid: chain for chain in plan.chains}
         # transient
+        self.hot_keys = JobHotKeys([uid for uid, chain in self._chains.items() if chain.head.keyed and hot_keys])
         self._epoch_ended: float | None = None
         #: What is counted for each subtask of tasks and operators, by name: looked up once, added to in each epoch.
         self._tasks: dict[SubtaskId, dict[str, Series]] = {}
@@ -76,6 +80,9 @@ class JobMetrics:
                 registry.name(MetricScope.OPERATOR, operator.uid, operator.name)
             if chain.head.inputs == 0:
                 self._watch_source(chain.head.uid)
+            if chain.head.keyed and hot_keys:
+                share = partial(self.hot_keys.hottest_share, chain.head.uid)
+                registry.gauge(Place(MetricScope.OPERATOR, chain.head.uid), "hottestKeyShare", share)
         if checkpointing is not None:
             self._watch_checkpoints(checkpointing)
 
@@ -94,6 +101,7 @@ class JobMetrics:
             registry or MetricRegistry(job_id, plan.name, most_subtasks=get(MetricOptions.MAX_SUBTASKS)),
             plan,
             max_records=get(ExecutionOptions.EPOCH_MAX_RECORDS),
+            hot_keys=get(MetricOptions.HOT_KEYS),
             checkpointing=checkpointing,
         )
 
@@ -146,6 +154,7 @@ class JobMetrics:
             if uid not in self._widths or width < self._widths[uid]:
                 operators = frozenset(operator.uid for operator in self._chains[uid].operators)
                 self.registry.forget_gauges(operators, width)
+                self.hot_keys.forget(operators, width)
             self._widths[uid] = width
 
     def _take_job(self, stats: EpochStats, phases: Mapping[str, float]) -> None:
@@ -191,6 +200,8 @@ class JobMetrics:
         for identifier, value in report.gauges.items():
             name, variables = report.variables.get(identifier, (identifier, ()))
             registry.gauge(place, name, value, variables)
+        if report.hot_keys is not None:
+            self.hot_keys.take(report.uid, subtask, report.hot_keys)
         for identifier, values in report.summaries.items():
             name, variables = report.variables.get(identifier, (identifier, ()))
             # Of all subtasks together: their values are of one kind, and a series for each bucket is a lot already.

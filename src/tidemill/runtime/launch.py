@@ -14,7 +14,7 @@ from tidemill.checkpoint.portable import is_input
 from tidemill.checkpoint.storage import LocalStorage, Storage, storage_for, store_options
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_id import JobID
-from tidemill.config import CheckpointingOptions, ExecutionOptions, PipelineOptions, StateOptions
+from tidemill.config import CheckpointingOptions, ExecutionOptions, MetricOptions, PipelineOptions, StateOptions
 from tidemill.datastream.execution import JobProgram
 from tidemill.datastream.sinks import Committer
 from tidemill.datastream.sources import Source, SplitSource
@@ -144,6 +144,7 @@ class Launch:
                 job_parameters=parameters or {},
                 runtime_mode=self.plan.runtime_mode,
                 periodic_watermarks=bool(get(PipelineOptions.AUTO_WATERMARK_INTERVAL)),
+                hot_keys=get(MetricOptions.HOT_KEYS),
                 job_id=self.job_id,
                 # In BATCH mode a key's state is gone when the key is done: it fits in memory.
                 backend=BackendChoice() if self.plan.runtime_mode == "BATCH" else choose_backend(self.configuration),

@@ -12,10 +12,20 @@ __all__ = ["is_secret_name", "redacted", "redacted_value"]
 #: Names of secrets. Not every "key": in a stream that is what records are grouped by.
 _NAMES: Final = r"secret|passw(?:or)?d|token|credential|api[._-]?key|access[._-]?key|private[._-]?key|jaas"
 _SECRET: Final = re.compile(_NAMES, re.IGNORECASE)
-#: A name with its value: ``password=x``, ``"sasl.password": "x"``, ``--token x``.
+#: A name with its value: ``password=x``, ``"sasl.password": "x"``, ``token => b'x'``, ``--token x``. A name is looked
+#: at once, from its beginning to its end: anything else takes the square of the time for a long one. Quotes may be
+#: escaped (JSON in a string of JSON), and the last one may be missing: records are shown cut off.
 _PAIR: Final = re.compile(
-    rf"""(?P<name>[\w.-]*(?:{_NAMES})[\w.-]*["']?(?:\s*[:=]\s*|\s+(?=["'])))(?P<value>"[^"]*"|'[^']*'|[^\s,;&)}}\]"']+)""",
-    re.IGNORECASE,
+    rf"""
+    (?P<name>
+        (?<![\w.-]) (?=[\w.-]*?(?:{_NAMES})) (?P<option>--)? [\w.-]++
+        \\*["']? (?: \s*(?:=>|[:=])\s* | \s+(?=[br]?["']) | (?(option)\s+(?!-)|(?!)) )
+    )
+    [br]{{0,2}}
+    (?: \\+"[^"]*+(?:"|\Z) | \\+'[^']*+(?:'|\Z)
+      | "(?:[^"\\]|\\.?)*+(?:"|\Z) | '(?:[^'\\]|\\.?)*+(?:'|\Z) | [^\s,;&)}}\]"']+ )
+    """,
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 #: The password of an address: ``scheme://user:password@host``.
 _ADDRESS: Final = re.compile(r"(?P<before>\w://[^\s/:@]*:)[^\s/@]+(?=@)")

@@ -20,7 +20,7 @@ from tidemill.config import LoggingOptions
 from tidemill.runtime.log_place import PLACE
 from tidemill.runtime.log_redaction import redacted, redacted_value
 
-__all__ = ["JsonFormatter", "LogSettings", "TextFormatter"]
+__all__ = ["JsonFormatter", "LogSettings", "StandardErrorHandler", "TextFormatter"]
 
 #: What every record has; anything else was given by ``extra``.
 _USUAL: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -76,7 +76,7 @@ class TextFormatter(logging.Formatter):
             del record.__dict__["place"]
 
 
-class _Handler(logging.StreamHandler[Any]):
+class StandardErrorHandler(logging.StreamHandler[Any]):
     """Writes to whatever the standard error is now; told apart from handlers of others by its class."""
 
     def __init__(self) -> None:
@@ -113,9 +113,9 @@ class LogSettings:
     def set_up_worker(self) -> None:
         """Write what is logged in this process, unless somebody else has seen to it."""
         root = logging.getLogger()
-        if any(not isinstance(handler, _Handler) for handler in root.handlers):
+        if any(not isinstance(handler, StandardErrorHandler) for handler in root.handlers):
             return
-        handler = root.handlers[0] if root.handlers else _Handler()
+        handler = root.handlers[0] if root.handlers else StandardErrorHandler()
         handler.setFormatter(JsonFormatter() if self.json else TextFormatter())
         if not root.handlers:
             root.addHandler(handler)

@@ -14,6 +14,7 @@ from tidemill.common.metric_value import MetricScope
 from tidemill.metrics import Counter, Distribution, Histogram, Meter, MetricGroup
 from tidemill.metrics.catalog import PER_SECOND, system_metric
 from tidemill.metrics.summary import Packed, Summary
+from tidemill.runtime.key_sampler import KeySample
 
 log = logging.getLogger(__name__)
 
@@ -74,15 +75,18 @@ class OperatorReport:
 
     Names are those of groups and metric with dots between. ``counts`` are increments; those in ``spans`` are meters.
     ``variables`` tells, for metrics below a group of two names, their name without the value, and the variables.
-    ``states`` are entries and, where known, bytes by state.
+    ``states`` are entries and, where known, bytes by state. ``hot_keys`` are there now and then.
+    ``queryable`` has the names under which states are queried, with those of the states.
     """
 
-    __slots__ = ("counts", "gauges", "spans", "states", "summaries", "uid", "variables")
+    __slots__ = ("counts", "gauges", "hot_keys", "queryable", "spans", "states", "summaries", "uid", "variables")
 
     def __init__(self, uid: str) -> None:
         self.uid = uid
         self.counts: dict[str, float] = {}
         self.gauges: dict[str, float] = {}
+        self.hot_keys: KeySample | None = None
+        self.queryable: tuple[tuple[str, str], ...] = ()
         self.spans: dict[str, int] = {}
         self.states: dict[str, tuple[int, int | None]] = {}
         self.summaries: dict[str, Packed] = {}

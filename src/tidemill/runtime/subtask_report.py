@@ -95,10 +95,12 @@ class SubtaskReport:
         bytes_in: int,
         bytes_out: int,
         cold: bool,
+        last: bool,
     ) -> SubtaskReport:
         """The report of a chain at its barrier; what its operators counted is sent with it.
 
-        ``leaving`` are the positions of operators whose main output leaves the chain.
+        ``leaving`` are the positions of operators whose main output leaves the chain; after the ``last`` epoch there
+        is no other report.
         """
         chain.head.records_in += records_in
         reports = []
@@ -108,6 +110,8 @@ class SubtaskReport:
             if position in leaving:
                 records_out += sent
             reports.append(_report_of(operator, sent))
+        if chain.key_sampler is not None:
+            reports[0].hot_keys = chain.key_sampler.report(last=last)
         return cls(
             operators=tuple(reports),
             records_in=records_in,
@@ -134,6 +138,8 @@ def _report_of(operator: Operator, records_out: int) -> OperatorReport:
     else:
         report.counts["numRecordsOut"] = records_out
     _note_time(operator, report)
+    if context.backend is not None:
+        report.queryable = context.backend.queryable_names()
     for states in (context.backend, context.operator_state):
         if states is not None:
             report.states.update(states.sizes())

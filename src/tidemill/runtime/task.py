@@ -326,10 +326,13 @@ class EpochTask:
         if not keyed:
             return lambda batch: process(batch, index)
         extract = key_extractor(self._plan.head.name, chain.partitioning(edge).selector)
+        sample = None if chain.key_sampler is None else chain.key_sampler.take
 
         def receive(batch: Batch) -> None:
             # Here and not at the sender: a NaN that was sent is another object than the one that arrives.
-            batch.keys = canonical_keys(extract(batch.values) if batch.keys is None else batch.keys)
+            keys = batch.keys = canonical_keys(extract(batch.values) if batch.keys is None else batch.keys)
+            if sample is not None:
+                sample(keys)
             process(batch, index)
 
         return receive
@@ -413,6 +416,7 @@ class EpochTask:
                 bytes_in=self._bytes_in,
                 bytes_out=self._outbox.bytes,
                 cold=self._cold,
+                last=context.last,
             ),
         )
 

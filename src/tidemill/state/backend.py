@@ -265,6 +265,11 @@ class KeyedStateBackend(ABC):
         """Number of committed entries, over all states and timers."""
         return sum(table.entries() for table in self._all_tables())
 
+    def queryable_names(self) -> tuple[tuple[str, str], ...]:
+        """The names under which states are queried, with those of the states."""
+        descriptors = (descriptor for descriptor, _ in self._states.values())
+        return tuple((one.queryable_name, one.name) for one in descriptors if one.queryable_name is not None)
+
     def sizes(self) -> dict[str, tuple[int, int | None]]:
         """By state, and for timers: the committed entries, and about how many bytes they take, where that is known.
 

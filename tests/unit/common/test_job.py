@@ -70,6 +70,7 @@ def test_a_job_client_has_all_of_pyflinks_methods_and_rescales() -> None:
         "cancel_with_savepoint",
         "get_accumulators",
         "get_checkpoint_history",
+        "get_hot_keys",
         "get_exception_history",
         "get_job_execution_result",
         "get_job_id",

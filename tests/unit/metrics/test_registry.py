@@ -162,3 +162,21 @@ def test_an_update_is_seen_whole_or_not_at_all(registry: MetricRegistry) -> None
         registry.count(at(1), "open", 1)
     thread.join()
     assert found == [2]
+
+
+def test_who_looks_often_asks_for_some_names_only() -> None:
+    registry = MetricRegistry("id", "job")
+    asked: list[str] = []
+
+    def slow() -> float:
+        asked.append("slow")
+        return 1.0
+
+    registry.count(Place(MetricScope.TASK, "count", 0), "numRecordsIn", 5)
+    registry.gauge(Place(), "currentEpoch", 7)
+    registry.gauge(Place(), "slow", slow)
+    registry.observe(Place(), "epochDuration", 3.0)
+    some = registry.snapshot({"numRecordsInPerSecond", "currentEpoch"})
+    assert sorted(value.name for value in some) == ["currentEpoch", "numRecordsInPerSecond"]
+    assert not asked, "a function that is not wanted is not asked"
+    assert {value.name for value in some} < {value.name for value in registry.snapshot()}

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.runtime.plans import bundle
-from tidemill.common import JobStatus
+from tidemill.common import ExitCode, JobStatus
+from tidemill.common.exit_codes import exit_code_of
 from tidemill.common.restart_strategy import RestartStrategies
-from tidemill.errors import CheckpointError, FencedError, TidemillError, UserCodeError
+from tidemill.errors import CheckpointError, EngineLostError, FencedError, TidemillError, UserCodeError
 from tidemill.runtime.epoch_stats import EpochStats
 from tidemill.runtime.failures import user_error
 from tidemill.runtime.job import RunningJob, StopSignal
@@ -42,6 +43,7 @@ def test_totals_are_of_all_epochs_and_gauges_are_the_last_ones() -> None:
     for epoch in range(1500):
         running.note_epoch(stats(epoch, numRecordsIn=2))
     assert len(running.epochs) == 1000
+    assert [bool(one.metrics) for one in running.epochs] == [False] * 900 + [True] * 100
     assert running.get_accumulators().result() == {"numRecordsIn": 3000}
 
 
@@ -134,3 +136,29 @@ def test_a_job_that_fails_is_failing_first_and_one_that_is_taken_over_is_suspend
     assert {JobStatus.FAILING, JobStatus.FAILED} <= set(failed.get_status_timestamps())
     assert lost.get_job_status().result() is JobStatus.SUSPENDED
     assert lost.num_restarts == 0
+
+
+def test_a_job_that_is_over_stays_as_it_ended_if_it_is_cancelled_then() -> None:
+    def taken_over(stop: StopSignal) -> None:
+        raise FencedError("taken over")
+
+    finished, lost = job(lambda stop: None).start(), job(taken_over).start()
+    finished.get_job_execution_result().result(10)
+    with pytest.raises(FencedError):
+        lost.get_job_execution_result().result(10)
+    for running, ended in ((finished, JobStatus.FINISHED), (lost, JobStatus.SUSPENDED)):
+        running.cancel().result(10)
+        assert running.get_job_status().result() is ended
+        assert JobStatus.CANCELLING not in running.get_status_timestamps()
+
+
+def test_a_driver_whose_engine_is_gone_is_not_kept_busy_with_restarts() -> None:
+    def lose(stop: StopSignal) -> None:
+        raise EngineLostError("Spark is gone")
+
+    lost = job(lose, most_restarts=5).start()
+    with pytest.raises(EngineLostError) as raised:
+        lost.get_job_execution_result().result(10)
+    assert lost.get_job_status().result() is JobStatus.FAILED
+    assert lost.num_restarts == 0
+    assert exit_code_of(raised.value) is ExitCode.FAILED  # another driver may do better
