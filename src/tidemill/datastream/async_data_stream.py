@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from datetime import timedelta
 from typing import Any
 
-from tidemill.common.time import Duration, Time, as_millis
+from tidemill.common.time import Length, as_millis
 from tidemill.datastream.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
 from tidemill.datastream.async_retry_strategies import NO_RETRY_STRATEGY, NoRetryStrategy
 from tidemill.datastream.data_stream import DataStream
@@ -15,8 +14,6 @@ from tidemill.datastream.state_descriptors import TypeSpec
 from tidemill.datastream.type_hints import output_type as type_of_output
 
 __all__ = ["AsyncDataStream"]
-
-Length = Time | Duration | timedelta | int
 
 
 class AsyncDataStream:
@@ -48,7 +45,7 @@ class AsyncDataStream:
         """Emit results as they come.
 
         >>> import asyncio
-        >>> from tidemill.common import Configuration
+        >>> from tidemill.common import Configuration, Time
         >>> from tidemill.datastream import AsyncDataStream, AsyncFunction, StreamExecutionEnvironment
         >>> class Sleep(AsyncFunction):
         ...     async def async_invoke(self, value):
@@ -87,7 +84,7 @@ class AsyncDataStream:
         """Emit results in the order of their records.
 
         >>> import asyncio
-        >>> from tidemill.common import Configuration
+        >>> from tidemill.common import Configuration, Time
         >>> from tidemill.datastream import AsyncDataStream, AsyncFunction, StreamExecutionEnvironment
         >>> class Sleep(AsyncFunction):
         ...     async def async_invoke(self, value):
@@ -114,7 +111,7 @@ class AsyncDataStream:
     ) -> DataStream:
         """As :meth:`ordered_wait`; calls that the strategy finds wanting are made again.
 
-        >>> from tidemill.common import Configuration
+        >>> from tidemill.common import Configuration, Time
         >>> from tidemill.datastream import AsyncDataStream, AsyncFunction, AsyncRetryStrategy
         >>> from tidemill.datastream import StreamExecutionEnvironment
         >>> class SecondTry(AsyncFunction):

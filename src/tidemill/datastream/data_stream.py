@@ -6,35 +6,30 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from tidemill.common.execution_config import ExecutionConfig
-from tidemill.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.common.watermark_strategy import WatermarkStrategy
-from tidemill.datastream import execution
+from tidemill.datastream.arguments import kind_of, require
 from tidemill.datastream.basic_functions import (
     FilterFunction,
     FlatMapFunction,
     KeySelector,
     MapFunction,
     Partitioner,
-    SinkFunction,
 )
 from tidemill.datastream.closeable_iterator import CloseableIterator
-from tidemill.datastream.connectors.collect import CollectSink
-from tidemill.datastream.connectors.function_sink import FunctionSink
-from tidemill.datastream.connectors.print_sink import PrintSink
+from tidemill.datastream.data_stream_ends import StreamEnds
 from tidemill.datastream.data_stream_sink import DataStreamSink
 from tidemill.datastream.key_selectors import as_key_selector, as_partitioner
 from tidemill.datastream.operator_settings import OperatorSettings
 from tidemill.datastream.output_tag import OutputTag
 from tidemill.datastream.process_functions import ProcessFunction
 from tidemill.datastream.projection import Projection
-from tidemill.datastream.sinks import Sink
 from tidemill.datastream.specs import (
     BatchMapSpec,
     FilterSpec,
     FlatMapSpec,
     MapSpec,
     ProcessSpec,
-    SinkSpec,
     TimestampsSpec,
 )
 from tidemill.datastream.state_descriptors import MapStateDescriptor, TypeSpec
@@ -77,7 +72,7 @@ __all__ = [
 ]
 
 
-class DataStream(OperatorSettings):
+class DataStream(OperatorSettings, StreamEnds):
     """A stream of records, all of one type.
 
     It stands for what one operator puts out, for a side output, or for such streams merged (``union``) or spread in
@@ -145,7 +140,7 @@ class DataStream(OperatorSettings):
         >>> list(env.from_collection([1, 2, 3]).map(lambda n: 2 * n, output_type=Types.LONG()).execute_and_collect())
         [2, 4, 6]
         """
-        _require(func, MapFunction, "map")
+        require(func, MapFunction, "map")
         return self._transform("Map", MapSpec(func), type_of_output(output_type, func, "map"))
 
     def flat_map(
@@ -160,7 +155,7 @@ class DataStream(OperatorSettings):
         >>> list(env.from_collection(["to be", "or not"]).flat_map(str.split).execute_and_collect())
         ['to', 'be', 'or', 'not']
         """
-        _require(func, FlatMapFunction, "flat_map")
+        require(func, FlatMapFunction, "flat_map")
         return self._transform("FlatMap", FlatMapSpec(func), type_of_output(output_type, func, "flat_map", many=True))
 
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
@@ -173,7 +168,7 @@ class DataStream(OperatorSettings):
         >>> list(env.from_collection([1, 2, 3]).filter(lambda n: n % 2 == 1).execute_and_collect())
         [1, 3]
         """
-        _require(func, FilterFunction, "filter")
+        require(func, FilterFunction, "filter")
         return self._transform("Filter", FilterSpec(func), self._type)
 
     def map_batch(self, func: Callable[[list[Any]], list[Any]], output_type: TypeSpec = None) -> DataStream:
@@ -219,7 +214,7 @@ class DataStream(OperatorSettings):
         ['1', '3', '5']
         """
         if not isinstance(func, ProcessFunction):
-            raise TypeError(f"process() on a DataStream needs a ProcessFunction, not {_kind(func)}")
+            raise TypeError(f"process() on a DataStream needs a ProcessFunction, not {kind_of(func)}")
         found = type_of_output(output_type, func, "process_element", many=True)
         return self._transform("PROCESS", ProcessSpec(func), found)
 
@@ -234,7 +229,7 @@ class DataStream(OperatorSettings):
         'Timestamps/Watermarks'
         """
         if not isinstance(watermark_strategy, WatermarkStrategy):
-            raise TypeError(f"a WatermarkStrategy is needed, not {_kind(watermark_strategy)}")
+            raise TypeError(f"a WatermarkStrategy is needed, not {kind_of(watermark_strategy)}")
         return self._transform("Timestamps/Watermarks", TimestampsSpec(watermark_strategy), self._type)
 
     # --- several streams
@@ -439,70 +434,6 @@ class DataStream(OperatorSettings):
         selector, custom = as_key_selector(key_selector), as_partitioner(partitioner)
         return self._partitioned(Partitioning(PartitionKind.CUSTOM, selector, custom))
 
-    # --- ends
-
-    def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
-        """Hand each record to a :class:`SinkFunction`, at least once."""
-        if isinstance(sink_func, Sink):
-            return self.sink_to(sink_func)
-        if not isinstance(sink_func, SinkFunction):
-            raise TypeError(f"add_sink() needs a SinkFunction, not {_kind(sink_func)}")
-        return self._end(f"Sink: {type(sink_func).__name__}", FunctionSink(sink_func))
-
-    def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Write the stream to a :class:`tidemill.datastream.sinks.Sink`."""
-        if not isinstance(sink, Sink):
-            raise TypeError(f"sink_to() needs a Sink, not {_kind(sink)}")
-        return self._end(f"Sink: {type(sink).__name__}", sink)
-
-    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Print the records of each committed epoch where the program runs."""
-        rows = isinstance(self._type, RowTypeInfo)
-        return self._end("Sink: Print to Std. Out", PrintSink(sink_identifier, rows_with_kind=rows))
-
-    @overload
-    def execute_and_collect(self, job_execution_name: str | None = None, limit: None = None) -> CloseableIterator: ...
-
-    @overload
-    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
-
-    @overload
-    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
-
-    def execute_and_collect(
-        self, job_execution_name: str | None = None, limit: int | None = None
-    ) -> CloseableIterator | list[Any]:
-        """Run the program and bring the records of this stream back.
-
-        Without ``limit`` an iterator over them, to be closed (use ``with``); with one, a list of at most so many, after
-        which the job is cancelled. What one subtask emits comes in its order.
-
-        >>> from tidemill.common import Configuration
-        >>> from tidemill.datastream import StreamExecutionEnvironment
-        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
-        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
-        >>> with env.from_sequence(1, 3).execute_and_collect() as numbers:
-        ...     sum(numbers)
-        6
-        >>> env.from_sequence(1, 1000).execute_and_collect(limit=2)
-        [1, 2]
-        """
-        if limit is not None and limit < 1:
-            raise ValueError(f"the limit must be at least 1, not {limit}")
-        sink = CollectSink(self._environment._next_collect_uid())
-        self._end("Sink: Collect", sink).uid(sink.uid)
-        return self._environment._execute_and_collect(sink, job_execution_name, limit)
-
-    def to_dataframe(self, schema: Any = None, path: str | None = None, job_execution_name: str | None = None) -> Any:
-        """Beyond Flink: the records as a Spark DataFrame, each exactly once.
-
-        A bounded program is run now, and the DataFrame is one of its results. An unbounded one is given a sink; the
-        DataFrame is a streaming one of what the job commits, once the program is started (``execute_async``). The
-        records lie in ``path`` as Parquet, by default in a temporary directory that lasts as long as this process.
-        ``schema`` is Spark's DDL or a ``StructType``; by default it follows from the type of the stream.
-        """
-        return execution.to_dataframe(self, schema, path, job_execution_name)
-
     # --- building blocks
 
     def _operator(self, what: str) -> Transformation:
@@ -527,17 +458,12 @@ class DataStream(OperatorSettings):
         self._environment._register(operator)
         return DataStream(self._environment, (Upstream(operator),), type_info)
 
-    def _end(self, name: str, sink: Sink) -> DataStreamSink:
-        """Add a sink that reads this stream. Sinks are not keyed, also where the stream is partitioned by key."""
-        operator = Transformation(
-            name=name, spec=SinkSpec(sink), inputs=(self._upstreams,), key_selectors=(None,), output_type=self._type
-        )
-        self._environment._register(operator)
-        return DataStreamSink(operator)
-
     def _partitioned(self, partitioning: Partitioning) -> DataStream:
         upstreams = tuple(Upstream(one.node, partitioning, one.side_output) for one in self._upstreams)
         return DataStream(self._environment, upstreams, self._type)
+
+    def _this(self) -> DataStream:
+        return self
 
     def _plain(self) -> DataStream:
         """The stream without its key."""
@@ -551,18 +477,9 @@ class DataStream(OperatorSettings):
 
     def _check_same_environment(self, other: Any, what: str) -> None:
         if not isinstance(other, DataStream):
-            raise TypeError(f"{what}() needs a DataStream, not {_kind(other)}")
+            raise TypeError(f"{what}() needs a DataStream, not {kind_of(other)}")
         if other._environment is not self._environment:
             raise GraphError(f"{what}() of streams of different environments")
-
-
-def _require(func: Any, kind: type, what: str) -> None:
-    if not isinstance(func, kind) and not callable(func):
-        raise TypeError(f"{what}() needs a {kind.__name__} or a callable, not {_kind(func)}")
-
-
-def _kind(value: Any) -> str:
-    return value.__name__ + " (a class: make an instance of it)" if isinstance(value, type) else type(value).__name__
 
 
 def _describe(upstreams: tuple[Upstream, ...]) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
-from tidemill.common.time import Duration, Time, as_millis
+from tidemill.common.time import Length, as_millis
 from tidemill.datastream.connected_streams import ConnectedStreams
 from tidemill.datastream.data_stream import DataStream
 from tidemill.datastream.join_functions import ProcessJoinFunction
@@ -17,8 +16,6 @@ from tidemill.datastream.type_hints import output_type as type_of_output
 from tidemill.errors import GraphError
 
 __all__ = ["IntervalJoin", "IntervalJoined"]
-
-Length = Duration | Time | timedelta | int
 
 
 class IntervalJoin:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Self
 
-from tidemill.common.time import Duration, Time
+from tidemill.common.time import Length
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.datastream.basic_functions import KeySelector, MapFunction
 from tidemill.datastream.data_stream import DataStream
@@ -48,7 +47,7 @@ class _TwoStreams:
     assigner: WindowAssigner | None = None
     chosen_trigger: Trigger | None = None
     chosen_evictor: Evictor | None = None
-    lateness: Duration | Time | timedelta | int | None = None
+    lateness: Length | None = None
 
     def where(self, key_selector: Key, key_type: TypeInformation | None = None) -> Self:
         """The key of a record of the first stream."""
@@ -81,7 +80,7 @@ class _TwoStreams:
         """What takes records out of a window before or after it is evaluated."""
         return replace(self, chosen_evictor=evictor)
 
-    def allowed_lateness(self, new_lateness: Duration | Time | timedelta | int) -> Self:
+    def allowed_lateness(self, new_lateness: Length) -> Self:
         """How long windows are kept for late records after their end."""
         return replace(self, lateness=new_lateness)
 

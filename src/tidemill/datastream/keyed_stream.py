@@ -249,13 +249,6 @@ class KeyedStream(DataStream):
         """
         descriptor = published_state(queryable_state_name, state_descriptor, self._type)
         spec = ProcessSpec(PublishedState(descriptor))
-        for other in self._environment._transformations:
-            function = getattr(other.spec, "function", None)
-            if isinstance(function, PublishedState) and function.descriptor.queryable_name == queryable_state_name:
-                raise GraphError(
-                    f"two states are to be queried as {queryable_state_name!r}: there is one at {other.user_line} "
-                    "already; give this one another name"
-                )
         self._transform(f"Queryable state: {queryable_state_name}", spec, None).uid(
             f"queryable-state-{queryable_state_name}"
         )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
-from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from tidemill.common.time import Duration, Time, as_millis
+from tidemill.common.time import Length, as_millis
 from tidemill.common.typeinfo import Types
 from tidemill.datastream.function_base import RuntimeContext
 from tidemill.datastream.state_descriptors import ValueStateDescriptor
@@ -35,7 +34,6 @@ __all__ = [
     "WindowAssigner",
 ]
 
-Length = Duration | Time | timedelta | int
 W = TypeVar("W")
 
 
@@ -156,6 +154,7 @@ class TumblingEventTimeWindows(_Tumbling):
 
     With an offset they begin so much later: ``of(Time.days(1), Time.hours(-8))`` are the days of UTC+8.
 
+    >>> from tidemill.common import Time
     >>> TumblingEventTimeWindows.of(Time.seconds(5)).windows_at(12_000)
     [TimeWindow(start=10000, end=15000)]
     """
@@ -172,6 +171,7 @@ class TumblingEventTimeWindows(_Tumbling):
 class TumblingProcessingTimeWindows(_Tumbling):
     """Windows of one size by processing time, one after the other. All records of an epoch have one processing time.
 
+    >>> from tidemill.common import Time
     >>> TumblingProcessingTimeWindows.of(Time.seconds(5), Time.seconds(1))
     TumblingProcessingTimeWindows(5000, 1000)
     """
@@ -188,6 +188,7 @@ class TumblingProcessingTimeWindows(_Tumbling):
 class SlidingEventTimeWindows(_Sliding):
     """Windows of one size by event time, of which one begins at every slide: a record is in several.
 
+    >>> from tidemill.common import Time
     >>> SlidingEventTimeWindows.of(Time.milliseconds(10), Time.milliseconds(5)).windows_at(7)
     [TimeWindow(start=5, end=15), TimeWindow(start=0, end=10)]
     """
@@ -204,6 +205,7 @@ class SlidingEventTimeWindows(_Sliding):
 class SlidingProcessingTimeWindows(_Sliding):
     """Windows of one size by processing time, of which one begins at every slide: a record is in several.
 
+    >>> from tidemill.common import Time
     >>> SlidingProcessingTimeWindows.of(Time.seconds(10), Time.seconds(5))
     SlidingProcessingTimeWindows(10000, 5000, 0)
     """

@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tidemill.common.time import as_millis
-from tidemill.datastream.window_assigners import Length
+from tidemill.common.time import Length, as_millis
 from tidemill.metrics import MetricGroup
 
 __all__ = ["CountEvictor", "DeltaEvictor", "DeltaFunction", "Evictor", "TimeEvictor", "TimestampedValue"]

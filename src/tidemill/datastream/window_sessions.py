@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from tidemill.common.time import as_millis
-from tidemill.datastream.window_assigners import Length, MergingWindowAssigner, WindowAssigner
+from tidemill.common.time import Length, as_millis
+from tidemill.datastream.window_assigners import MergingWindowAssigner, WindowAssigner
 from tidemill.datastream.window_trigger import Trigger
 from tidemill.datastream.window_triggers import EventTimeTrigger, ProcessingTimeTrigger
 from tidemill.datastream.window_types import TimeWindow

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any, ClassVar, Final, cast
 
-from tidemill.common.time import Duration, Time, as_millis
+from tidemill.common.time import Length, as_millis
 from tidemill.common.typeinfo import Types
 from tidemill.datastream.state import ReducingState, ValueState
 from tidemill.datastream.state_descriptors import ReducingStateDescriptor, ValueStateDescriptor
@@ -23,8 +22,6 @@ __all__ = [
     "ProcessingTimeoutTrigger",
     "PurgingTrigger",
 ]
-
-Length = Duration | Time | timedelta | int
 
 CONTINUE: Final = TriggerResult.CONTINUE
 FIRE: Final = TriggerResult.FIRE
@@ -214,6 +211,7 @@ class _Continuous(Trigger):
 class ContinuousEventTimeTrigger(_Continuous):
     """Fires each time the watermark passes a multiple of an interval, and at the end of the window.
 
+    >>> from tidemill.common import Time
     >>> ContinuousEventTimeTrigger.of(Time.seconds(10))
     ContinuousEventTimeTrigger(10000)
     """
@@ -239,6 +237,7 @@ class ContinuousEventTimeTrigger(_Continuous):
 class ContinuousProcessingTimeTrigger(_Continuous):
     """Fires each time processing time passes a multiple of an interval.
 
+    >>> from tidemill.common import Time
     >>> ContinuousProcessingTimeTrigger.of(Time.seconds(10))
     ContinuousProcessingTimeTrigger(10000)
     """
@@ -344,6 +343,7 @@ class ProcessingTimeoutTrigger(Trigger):
     With ``reset_timer_on_new_record`` the time counts from the last record. With ``should_clear_on_timeout`` a timeout
     resets the other trigger.
 
+    >>> from tidemill.common import Time
     >>> ProcessingTimeoutTrigger.of(CountTrigger.of(100), Time.seconds(5))
     ProcessingTimeoutTrigger(CountTrigger(100), 5000)
     """

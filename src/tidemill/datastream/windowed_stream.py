@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from tidemill.common.time import as_millis
+from tidemill.common.time import Length, as_millis
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.datastream.basic_functions import AggregateFunction, NullByteKeySelector, ReduceFunction
 from tidemill.datastream.built_in import BuiltIn, Kind
@@ -15,7 +15,7 @@ from tidemill.datastream.output_tag import OutputTag
 from tidemill.datastream.specs import WindowSpec
 from tidemill.datastream.state_descriptors import TypeSpec, resolve_type
 from tidemill.datastream.type_hints import output_type as type_of_output
-from tidemill.datastream.window_assigners import Length, MergingWindowAssigner, WindowAssigner
+from tidemill.datastream.window_assigners import MergingWindowAssigner, WindowAssigner
 from tidemill.datastream.window_evictors import CountEvictor, Evictor
 from tidemill.datastream.window_functions import (
     AllWindowFunction,

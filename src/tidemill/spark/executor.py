@@ -31,7 +31,7 @@ from tidemill.datastream.connectors.kafka.source import KafkaSource
 from tidemill.datastream.execution import JobProgram
 from tidemill.datastream.sources import ClockOf, Source, SparkSource
 from tidemill.datastream.specs import SourceSpec
-from tidemill.errors import ConfigurationError
+from tidemill.errors import ConfigurationError, EngineLostError
 from tidemill.graph.plan import JobPlan
 from tidemill.metrics.reporter import start_reporters
 from tidemill.runtime.checkpointing import Checkpointing, CheckpointSettings
@@ -45,15 +45,16 @@ from tidemill.runtime.launch import Launch, let_go, open_storage, prepare, run_s
 from tidemill.runtime.queryable_service import start_queryable_state
 from tidemill.runtime.restarts import restarts_for
 from tidemill.runtime.snapshots import Snapshots
-from tidemill.spark.cluster import check_shared, cores_of
+from tidemill.spark.cluster import check_workers, cores_of
 from tidemill.spark.engine import SparkEngine
 from tidemill.spark.event_time import has_event_time
 from tidemill.spark.frames import frame_of
 from tidemill.spark.kafka import check_source
 from tidemill.spark.locations import positioned
 from tidemill.spark.parquet_input import ParquetSource, materialise
-from tidemill.spark.session import session_for
+from tidemill.spark.session import is_lost, session_for
 from tidemill.spark.streaming import StreamingInput, run_streaming_job
+from tidemill.spark.strict_files import misfit_error
 
 
 class SparkExecutor:
@@ -108,9 +109,8 @@ class SparkExecutor:
         launch = prepare(program, parallelism)
         storage, directory, release = open_storage(self._configuration, launch.job_id)
         undo.callback(release)
-        if directory is not None:
-            check_shared(context, directory)
-        elif any(isinstance(source, SparkSource) for source in launch.sources().values()):
+        check_workers(context, directory)
+        if directory is None and any(isinstance(source, SparkSource) for source in launch.sources().values()):
             raise ConfigurationError(
                 f"a source that Spark reads needs execution.checkpointing.dir on a file system that the driver and all "
                 f"executors share; {self._configuration.get(CheckpointingOptions.DIRECTORY)} is an object store, where "
@@ -160,9 +160,22 @@ class _SparkJob:
         """Run the job from its last committed epoch until it ends."""
         self._stop = stop
         context, group = self._session.sparkContext, f"tidemill-{self.job_id}"
-        context.setJobGroup(group, self._launch.plan.name, interruptOnCancel=False)
-        with stop.interrupting(partial(context.cancelJobGroup, group)):
-            self._run(stop)
+        try:
+            context.setJobGroup(group, self._launch.plan.name, interruptOnCancel=False)
+            with stop.interrupting(partial(context.cancelJobGroup, group)):
+                self._run(stop)
+        except Exception as error:
+            if is_lost(context):
+                raise EngineLostError(
+                    "Spark is gone: its process in the driver has died, or the cluster has ended the application. "
+                    "Start the driver again: the job goes on from its last committed epoch"
+                ) from error
+            chains = self._launch.plan.chains
+            sources = {chains[chain].head.uid: source for chain, source in self._launch.sources().items()}
+            misfit = misfit_error(self._session, sources, error)
+            if misfit is not None:
+                raise misfit from error
+            raise
 
     def _run(self, stop: StopSignal) -> None:
         context = self._session.sparkContext

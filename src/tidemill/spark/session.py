@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from pyspark import SparkContext
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tidemill.common.configuration import Configuration
@@ -38,6 +39,10 @@ _LOCAL_SETTINGS: Final[dict[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+#: Where ``spark-submit`` tells a program the JVM that it has started for it.
+_STARTED_BY_SUBMIT: Final = "PYSPARK_GATEWAY_PORT"
+#: The interpreter of workers.
+_INTERPRETER: Final = "spark.pyspark.python"
 #: How long a task may wait for the executor that holds its state. Longer, an executor that is lost or busy holds every
 #: epoch up for longer than a cold start elsewhere takes.
 _MOST_WAIT_MS: Final = 1000
@@ -52,27 +57,49 @@ def session_for(configuration: Configuration) -> tuple[SparkSession, bool]:
         return active, False
     # Workers must run the interpreter of the driver, not whatever is called python3 on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    master = configuration.get(SparkOptions.MASTER)
+    asked_for = {
+        **settings_of_submit(),
+        **{key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")},
+    }
+    master = asked_for.get(SparkOptions.MASTER.key) or configuration.get(SparkOptions.MASTER)
     builder = SparkSession.builder.appName("tidemill").master(master)
     settings = dict(FAST_SETTINGS)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         settings.update(_LOCAL_SETTINGS)
-    settings.update({key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")})
+    settings.update(asked_for)
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    # Spark itself looks at this setting only in spark-submit.
+    session.sparkContext.pythonExec = asked_for.get(_INTERPRETER, session.sparkContext.pythonExec)
     return session, True
+
+
+def settings_of_submit() -> dict[str, str]:
+    """What ``spark-submit`` was told, with its files of defaults, if it has started this process; else nothing."""
+    if _STARTED_BY_SUBMIT not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
 
 
 def running_session() -> SparkSession | None:
     """The session of this process, whichever thread it was made in."""
     context = SparkContext._active_spark_context
-    if context is None or context._jsc is None or context._jsc.sc().isStopped():
+    if context is None or is_lost(context):
         return None
     # The active session is a matter of the thread; the session itself is not.
     return SparkSession.getActiveSession() or SparkSession(context)
+
+
+def is_lost(context: SparkContext) -> bool:
+    """Whether a session can run nothing any more: it was stopped, by whomever, or its JVM has died."""
+    try:
+        return context._jsc is None or bool(context._jsc.sc().isStopped())
+    except (Py4JError, OSError):
+        return True
 
 
 def use_own_interpreter(session: SparkSession) -> None:
@@ -82,7 +109,7 @@ def use_own_interpreter(session: SparkSession) -> None:
     Tidemill and pyarrow.
     """
     context = session.sparkContext
-    chosen = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
+    chosen = "PYSPARK_PYTHON" in os.environ or context.getConf().contains(_INTERPRETER)
     if not chosen and str(context.master).startswith("local"):
         context.pythonExec = sys.executable
 

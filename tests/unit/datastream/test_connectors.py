@@ -7,11 +7,11 @@ import io
 import json
 import pickle
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from tests.unit.datastream.sink_epochs import context, run_epoch
 from tidemill.common import Row
 from tidemill.datastream.connectors.collect import CollectedResults, CollectSink
 from tidemill.datastream.connectors.collection import CollectionSource
@@ -20,7 +20,7 @@ from tidemill.datastream.connectors.number_seq import NumberSequenceSource
 from tidemill.datastream.connectors.print_sink import PrintSink
 from tidemill.datastream.connectors.ranges import cut_range
 from tidemill.datastream.functions import RuntimeContext, SinkFunction
-from tidemill.datastream.sinks import Committed, Sink, WriterContext
+from tidemill.datastream.sinks import Committed
 from tidemill.datastream.sources import Split, SplitSource
 from tidemill.errors import GraphError
 
@@ -70,23 +70,6 @@ class TestSources:
     def test_an_empty_sequence_is_refused(self) -> None:
         with pytest.raises(ValueError, match="from 3 to 2"):
             NumberSequenceSource(3, 2)
-
-
-def context(epoch: int, subtask: int = 0, attempt: str = "a1", time: int | None = 0) -> WriterContext:
-    return WriterContext("job", "sink", subtask, 2, "lineage", epoch, attempt, time)
-
-
-def run_epoch(sink: Sink, epoch: int, *subtasks: Sequence[Any], attempt: str = "a1") -> list[Committed]:
-    """One epoch of a sink: written on a worker, not yet committed."""
-    worker: Sink = pickle.loads(pickle.dumps(sink))
-    out = []
-    for subtask, values in enumerate(subtasks):
-        writer = worker.create_writer(subtask, len(subtasks))
-        writer.begin_epoch(context(epoch, subtask, attempt))
-        writer.write(list(values), None)
-        out.append(Committed(epoch, subtask, writer.prepare_commit()))
-        writer.close()
-    return out
 
 
 class TestPrint:

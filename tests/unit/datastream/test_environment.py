@@ -286,6 +286,9 @@ class FakeClient(JobClient):
     def get_metrics(self) -> Any:
         return None
 
+    def get_hot_keys(self, operator: str) -> Any:
+        return None
+
     def get_accumulators(self) -> Any:
         return None
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.unit.datastream.sink_epochs import context, run_epoch
 from tidemill.common import Configuration, Encoder, Row
 from tidemill.common.constants import MAX_LONG_VALUE
 from tidemill.common.serialization import BulkWriter, BulkWriterFactory
@@ -30,23 +31,6 @@ from tidemill.datastream.formats.orc import OrcBulkWriters
 from tidemill.datastream.formats.parquet import ParquetBulkWriters
 from tidemill.datastream.sinks import Committed, CommitterContext, WriterContext
 from tidemill.errors import CheckpointError, GraphError, TypeMismatchError
-
-
-def context(epoch: int, subtask: int = 0, attempt: str = "a1", time: int | None = 0) -> WriterContext:
-    return WriterContext("job", "sink", subtask, 2, "lineage", epoch, attempt, time)
-
-
-def run_epoch(sink: FileSink, epoch: int, *subtasks: Sequence[Any], attempt: str = "a1") -> list[Committed]:
-    """One epoch of a sink: written on a worker, not yet committed."""
-    worker: FileSink = pickle.loads(pickle.dumps(sink))
-    out = []
-    for subtask, values in enumerate(subtasks):
-        writer = worker.create_writer(subtask, len(subtasks))
-        writer.begin_epoch(context(epoch, subtask, attempt))
-        writer.write(list(values), None)
-        out.append(Committed(epoch, subtask, writer.prepare_commit()))
-        writer.close()
-    return out
 
 
 def files_below(path: Path) -> dict[str, str]:

@@ -15,6 +15,7 @@ start of the job, so that nothing that is there is ever overwritten.
 
 from __future__ import annotations
 
+import abc
 import glob
 from collections.abc import Sequence
 from pathlib import Path
@@ -84,7 +85,7 @@ class FileSink(Sink):
         """A committer that renames them."""
         return _FileCommitter(self.settings)
 
-    class BaseBuilder:
+    class BaseBuilder(abc.ABC):
         """Collects the settings; by default one bucket per hour, as in Flink, and a file per epoch."""
 
         def __init__(self, base_path: str | Path) -> None:
@@ -135,8 +136,9 @@ class FileSink(Sink):
             kind = RollingFileSink if self._policy.spans_epochs else FileSink
             return kind(FileSettings(self._base_path, file_format, self._assigner, self._files, self._policy))
 
+        @abc.abstractmethod
         def _format(self) -> FileFormat:
-            raise NotImplementedError
+            """The format of the files."""
 
     class RowFormatBuilder(BaseBuilder):
         """For formats that are written record after record."""

@@ -1,0 +1,63 @@
+"""What is told of a record of a file that does not fit its schema: the field and its type, never the value."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidemill.datastream.connectors.file_system.misfits import Misfit
+
+SCHEMA = "id LONG, small TINYINT, ok BOOLEAN, price DECIMAL(5,2), rate DOUBLE, day DATE, note STRING"
+NESTED = "at STRUCT<x: INT, y: ARRAY<INT>>, by MAP<STRING, INT>"
+
+
+@pytest.mark.parametrize(
+    ("schema", "record", "told"),
+    [
+        (SCHEMA, '{"id": "secret"}', "field 'id' is a string, and the schema says BIGINT"),
+        (SCHEMA, '{"id": 1.5}', "field 'id' is a number, and the schema says BIGINT"),
+        (SCHEMA, '{"id": true}', "field 'id' is a boolean, and the schema says BIGINT"),
+        (SCHEMA, '{"id": 1, "small": 128}', "field 'small' is a number, and the schema says TINYINT"),
+        (SCHEMA, '{"ok": 1}', "field 'ok' is a number, and the schema says BOOLEAN"),
+        (SCHEMA, '{"price": "1,50"}', "field 'price' is a string, and the schema says DECIMAL(5,2)"),
+        (SCHEMA, '{"rate": "high"}', "field 'rate' is a string, and the schema says DOUBLE"),
+        (SCHEMA, '{"day": []}', "field 'day' is an array, and the schema says DATE"),
+        (NESTED, '{"at": 1}', "field 'at' is a number, and the schema says STRUCT<`x`: INT, `y`: ARRAY<INT>>"),
+        (NESTED, '{"at": {"x": 1, "y": [1, "secret"]}}', "field 'at.y[1]' is a string, and the schema says INT"),
+        (NESTED, '{"by": {"a": 1, "b": {}}}', "field \"by['b']\" is an object, and the schema says INT"),
+        (SCHEMA, '[{"id": 1}, {"id": "secret"}]', "field 'id' is a string, and the schema says BIGINT"),
+        (SCHEMA, '{"id": 1', "it is no JSON: Expecting ',' delimiter at character 9"),
+        (SCHEMA, '"secret"', "it is a string, and no object"),
+    ],
+)
+def test_json(schema: str, record: str, told: str) -> None:
+    assert Misfit("json", record, schema).problem() == told
+
+
+@pytest.mark.parametrize(
+    ("record", "options", "told"),
+    [
+        ("secret,1,true,1.5,2,2024-01-01,n", {}, "column 'id' is no BIGINT"),
+        ("1,128,true,1.5,2,2024-01-01,n", {}, "column 'small' is no TINYINT"),
+        ("1,1,yes,1.5,2,2024-01-01,n", {}, "column 'ok' is no BOOLEAN"),
+        ("1;1;true;1,5;2;2024-01-01;n", {"sep": ";"}, "column 'price' is no DECIMAL(5,2)"),
+        ("1|-|true|1|2|2024-01-01|n", {"delimiter": "|"}, "column 'small' is no TINYINT"),
+        ("1|-|TRUE|1|two|2024-01-01|n", {"delimiter": "|", "nullvalue": "-"}, "column 'rate' is no DOUBLE"),
+        ("1,,true", {}, "it has 3 values, and the schema 7 columns"),
+        ('"1,2",1', {"quote": ""}, "column 'id' is no BIGINT"),
+        ("1,1,true,1,2,2024-01-01,'a,b',more", {"quote": "'"}, "it has 8 values, and the schema 7 columns"),
+    ],
+)
+def test_csv(record: str, options: dict[str, str], told: str) -> None:
+    assert Misfit("csv", record, SCHEMA, options).problem() == told
+
+
+@pytest.mark.parametrize(
+    "misfit",
+    [
+        Misfit("json", '{"day": "the day before yesterday"}', SCHEMA),
+        Misfit("csv", "1,1,true,1,2,the day before yesterday,n", SCHEMA),
+    ],
+    ids=["JSON", "CSV"],
+)
+def test_where_it_is_not_clear_what_spark_did_not_like_the_schema_is_told(misfit: Misfit) -> None:
+    assert misfit.problem() == f"the schema is {SCHEMA}"
