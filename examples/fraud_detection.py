@@ -5,8 +5,9 @@
 * card testing: a payment below 1.00, and within a minute one of 500.00 or more;
 * impossible travel: a payment in a country the card was not used in lately, minutes after one in another country.
 
-Half-way the demo kills one of its own worker processes, with half of the state in its memory. At the end everything
-the job wrote is compared with what plain Python finds in the same payments. The exit code is 0 if all of it is equal.
+Its first line is the address of the job's web page. Half-way the demo kills one of its own worker processes, with half
+of the state in its memory. At the end everything the job wrote is compared with what plain Python finds in the same
+payments. The exit code is 0 if all of it is equal.
 """
 
 from __future__ import annotations
@@ -99,6 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; returns its exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=30, help="length of the stream (default: %(default)s)")
+    parser.add_argument(
+        "--stay", type=float, default=60, help="seconds that the page stays at the end, on a terminal (%(default)s)"
+    )
     options = parser.parse_args(arguments)
 
     configuration = Configuration()
@@ -106,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     configuration.set_string("execution.epoch.min-interval", "100 ms")
     configuration.set_string("execution.epoch.max-records", "20000")  # a backlog is worked off in small epochs
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
-    return run_demo(env, PaymentSource(options.seconds), build)
+    return run_demo(env, PaymentSource(options.seconds), build, options.stay)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from examples.support.findings import Alert, Findings, committed_files, read_lines, true_findings, written_findings
+from examples.support.page import keep_page, open_page
 from examples.support.payments import PARTITIONS, PaymentSource
 from examples.support.view import Progress, View, open_view
 from examples.support.workers import Worker, kill_when_busy, workers_of_this_process
@@ -38,12 +39,16 @@ STARTS: Final = "starts"
 Build = Callable[[StreamExecutionEnvironment, PaymentSource, Path], None]
 
 
-def run_demo(env: StreamExecutionEnvironment, source: PaymentSource, build: Build) -> int:
-    """Run the program that ``build`` makes; 0 if nothing was lost and nothing repeated, 130 if interrupted, else 1."""
+def run_demo(env: StreamExecutionEnvironment, source: PaymentSource, build: Build, stay: float) -> int:
+    """Run the program that ``build`` makes; 0 if nothing was lost and nothing repeated, 130 if interrupted, else 1.
+
+    The page of the job stays for so many seconds, if a person is there to look at it.
+    """
     console = Console()
     deadline = time.monotonic() + source.seconds + _SECONDS_BESIDES_STREAM
     with tempfile.TemporaryDirectory(prefix="tidemill-demo-") as folder:
         output, spark_log = Path(folder) / "output", Path(folder) / "spark.log"
+        has_page = open_page(console, env, Path(folder))
         try:
             with open_view(console) as view, _warnings_shown(view):
                 view.event("starting Spark")
@@ -63,7 +68,10 @@ def run_demo(env: StreamExecutionEnvironment, source: PaymentSource, build: Buil
                 "The job failed:", str(error), "The end of Spark's log:", *log, sep="\n", markup=False, soft_wrap=True
             )
             return 1
-        return judge(console, written_findings(output), true_findings(source.everything()), watch.recovery)
+        code = judge(console, written_findings(output), true_findings(source.everything()), watch.recovery)
+        if has_page:
+            keep_page(console, stay)
+        return code
 
 
 @dataclass(frozen=True)
@@ -107,7 +115,8 @@ class _Watch:
             self._view.event("the stream has ended, all results are committed")
         finally:
             if not over.done():
-                self._job.cancel().result(_SECONDS_TO_CANCEL)
+                with contextlib.suppress(TimeoutError):  # why it is cancelled is what matters
+                    self._job.cancel().result(_SECONDS_TO_CANCEL)
 
     def _step(self) -> None:
         now = time.monotonic()

@@ -10,7 +10,10 @@ import typer
 from tidemill.ops.cli.doctor import doctor
 from tidemill.ops.cli.failures import Verbs
 from tidemill.ops.cli.jobs import checkpoints, list_jobs, logs
+from tidemill.ops.cli.page import page
+from tidemill.ops.cli.query import query
 from tidemill.ops.cli.running import info, run
+from tidemill.ops.cli.session import session
 from tidemill.ops.cli.state import state_commands
 from tidemill.ops.cli.steering import cancel, rescale, savepoint, stop
 
@@ -30,13 +33,16 @@ _PROGRAM: Final = {"allow_interspersed_args": False}
 
 app.command(context_settings=_PROGRAM)(run)
 app.command(context_settings=_PROGRAM)(info)
+app.command()(session)
 app.command("list")(list_jobs)
+app.command()(page)
 app.command()(cancel)
 app.command()(stop)
 app.command()(savepoint)
 app.command()(rescale)
 app.command()(checkpoints)
 app.add_typer(state_commands, name="state")
+app.command()(query)
 app.command()(logs)
 app.command()(doctor)
 

@@ -9,26 +9,38 @@ from typing import Annotated, Final
 
 import typer
 
+from tidemill.checkpoint.names import MANIFESTS
+from tidemill.checkpoint.savepoint import METADATA
 from tidemill.common.configuration import Configuration
 from tidemill.common.outer_configuration import CONFIGURATION_FILE
-from tidemill.config import CheckpointingOptions
-from tidemill.ops.cli.drivers import driver_of, drivers
-from tidemill.ops.cli.failures import NotThereError, finding
+from tidemill.config import CheckpointingOptions, RestOptions
+from tidemill.ops.cli.failures import finding
+from tidemill.ops.drivers.records import driver_of, drivers, records_directory
+from tidemill.ops.errors import NotThereError
 from tidemill.state_processor import SavepointReader, read
 
 __all__ = [
+    "REST_PORTS",
     "AllowPickle",
     "AsJson",
+    "Authority",
     "ConfigFile",
     "Defined",
     "Epoch",
+    "Identity",
     "JobArgument",
+    "RestUrl",
     "RunningJob",
+    "Token",
     "configured",
+    "known_jobs",
     "location_of",
     "open_state",
+    "serve_rest",
 ]
 
+#: Where drivers listen that 'tidemill run' starts, if nothing is said: several run on one machine.
+REST_PORTS: Final = "8081-8180"
 _CHECKPOINT: Final = re.compile(r"(.+)/chk-(\d+)/?")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -55,13 +67,37 @@ JobArgument = Annotated[
 ]
 
 
-def _known_jobs() -> list[str]:
+def known_jobs() -> list[str]:
     """For the shell: the jobs of drivers that live."""
     return [job.id for driver in drivers() if driver.alive for job in driver.jobs]
 
 
 RunningJob = Annotated[
-    str, typer.Argument(metavar="JOB", help="A job's id, or the beginning of it.", autocompletion=_known_jobs)
+    str, typer.Argument(metavar="JOB", help="A job's id, or the beginning of it.", autocompletion=known_jobs)
+]
+
+
+RestUrl = Annotated[
+    str | None,
+    typer.Option(
+        "-m", "--rest", metavar="URL", help="The REST address of a driver that 'tidemill list' does not know."
+    ),
+]
+Token = Annotated[
+    str | None, typer.Option("--token", metavar="WHERE", help="Where its token is: env:NAME or file:PATH.")
+]
+Authority = Annotated[
+    str | None,
+    typer.Option("--cacert", metavar="FILE", help="Whose certificate to believe beside the usual ones' (PEM)."),
+]
+Identity = Annotated[
+    str | None,
+    typer.Option(
+        "--cert",
+        metavar="FILE",
+        envvar="TIDEMILL_CERT",
+        help="The certificate to show, with its key (PEM), if the driver wants one; else that of TIDEMILL_CERT.",
+    ),
 ]
 
 
@@ -76,9 +112,21 @@ def configured(config: Path | None, defined: list[str] | None) -> Configuration:
     return configuration
 
 
+def serve_rest(settings: Configuration) -> None:
+    """Have REST served as it is if nothing is said: at the first free port, to its user alone."""
+    if not settings.contains(RestOptions.ENABLED):
+        settings.set(RestOptions.ENABLED, True)
+    if not (settings.contains(RestOptions.PORT) or settings.contains(RestOptions.BIND_PORT)):
+        settings.set(RestOptions.BIND_PORT, REST_PORTS)
+    if not settings.contains(RestOptions.OPERATE_TOKEN):
+        # Other users of the machine reach the port too.
+        settings.set(RestOptions.OPERATE_TOKEN, f"file:{records_directory() / 'rest-token'}")
+
+
 def location_of(job: str, configuration: Configuration) -> str:
     """Where a job, or a savepoint, is: as given, below ``execution.checkpointing.dir``, or as its driver has noted."""
-    if "/" in job or Path(job).exists():
+    path = Path(job)
+    if "/" in job or _holds_state(path):
         return job
     directory = configuration.get(CheckpointingOptions.DIRECTORY)
     if directory is not None:
@@ -87,10 +135,19 @@ def location_of(job: str, configuration: Configuration) -> str:
         noted = driver_of(job)[1].directory
         if noted is not None:
             return noted
+    if path.exists():
+        return job
     raise NotThereError(
         f"there is no directory {job!r} here, and no driver of this machine has noted where a job {job!r} keeps its "
         "checkpoints: say it with -D execution.checkpointing.dir=…"
     )
+
+
+def _holds_state(path: Path) -> bool:
+    """Whether a directory is that of a job, of several, or of a savepoint; others may have the name of a job, too."""
+    if not path.is_dir():
+        return False
+    return (path / METADATA).exists() or any((one / MANIFESTS).is_dir() for one in (path, *path.iterdir()))
 
 
 def open_state(

@@ -4,52 +4,30 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from tidemill.checkpoint.storage import LocalStorage, storage_for, store_options
 from tidemill.common.configuration import Configuration
 from tidemill.common.exit_codes import ExitCode
-from tidemill.config import CheckpointingOptions, RestOptions
-from tidemill.errors import TidemillError
+from tidemill.config import RestOptions
 from tidemill.ops.access import ports_of
-from tidemill.ops.cli.arguments import AsJson, ConfigFile, Defined, configured
-from tidemill.ops.cli.drivers import records_directory
+from tidemill.ops.cli.arguments import REST_PORTS, AsJson, ConfigFile, Defined, configured
 from tidemill.ops.cli.output import print_json, print_table
+from tidemill.ops.drivers.records import records_directory
+from tidemill.ops.findings import Finding, checked, directories_found, packages_found, version_of
 
-__all__ = ["EXTRAS", "PACKAGES", "Finding", "doctor"]
+__all__ = ["doctor"]
 
 OLDEST_JAVA: Final = 17
-#: What every job needs.
-PACKAGES: Final = ("pyspark", "pyarrow", "cloudpickle", "numpy", "pyyaml", "rocksdict")
-#: What some need: the packages of each extra.
-EXTRAS: Final = {
-    "avro": ("fastavro",),
-    "kafka": ("confluent-kafka",),
-    "object-store": ("obstore",),
-    "ops": ("fastapi", "prometheus-client", "rich", "typer", "uvicorn"),
-    "postgres": ("psycopg",),
-}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What was found about one thing: ``status`` is ok, absent (only some jobs need it) or problem."""
-
-    what: str
-    status: str
-    detail: str
 
 
 def doctor(
@@ -80,40 +58,14 @@ def doctor(
 def _findings(settings: Configuration, with_spark: bool) -> Iterator[Finding]:
     yield Finding("Python", "ok", f"{sys.version.split()[0]} ({sys.executable})")
     yield _java()
-    for name in PACKAGES:
-        found = _version(name)
-        missing = f"pip install {name}"
-        yield Finding(f"package {name}", "problem" if found is None else "ok", found or missing)
-    for extra, names in EXTRAS.items():
-        absent = [name for name in names if _version(name) is None]
-        detail = ", ".join(f"{name} {_version(name)}" for name in names)
-        hint = f"without {', '.join(absent)}: pip install 'tidemill[{extra}]'"
-        yield Finding(f"extra {extra}", "absent" if absent else "ok", hint if absent else detail)
-    for option in (CheckpointingOptions.DIRECTORY, CheckpointingOptions.SAVEPOINT_DIRECTORY):
-        directory = settings.get(option)
-        if directory is not None:
-            yield _checked(option.key, partial(_directory, directory, settings))
-    yield _checked("logs and records", lambda: str(records_directory()))
-    yield _checked("REST port", lambda: _port(settings))
+    yield from packages_found()
+    yield from directories_found(settings)
+    yield checked("logs and records", lambda: str(records_directory()))
+    yield checked("REST port", lambda: _port(settings))
     if with_spark:
         yield from _spark(settings)
     else:
         yield _connector()
-
-
-def _checked(what: str, check: Callable[[], str]) -> Finding:
-    """What a check says, or what it raises, in one line."""
-    try:
-        return Finding(what, "ok", check())
-    except (TidemillError, OSError) as error:
-        return Finding(what, "problem", " ".join(str(error).split()))
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _java() -> Finding:
@@ -132,27 +84,11 @@ def _java() -> Finding:
     return Finding("Java", "ok", f"{told[0]} ({program})")
 
 
-def _directory(place: str, settings: Configuration) -> str:
-    """Write, read and delete a file there. A local directory that is not there is not made."""
-    storage = storage_for(place, options=store_options(settings))
-    if isinstance(storage, LocalStorage) and not storage.root.exists():
-        parent = next(path for path in storage.root.absolute().parents if path.exists())
-        if not os.access(parent, os.W_OK | os.X_OK):
-            raise OSError(f"{storage.root} is not there, and cannot be made in {parent}: no permission to write")
-        return f"{place} is not there yet, and can be made"
-    name = f"doctor-{secrets.token_hex(8)}"
-    try:
-        storage.create(name, b"tidemill")
-        storage.read(name)
-        storage.delete([name])
-    finally:
-        storage.close()
-    return f"{place} can be written and read"
-
-
 def _port(settings: Configuration) -> str:
-    bound = settings.contains(RestOptions.BIND_PORT) or not settings.contains(RestOptions.PORT)
-    text = settings.get(RestOptions.BIND_PORT) if bound else str(settings.get(RestOptions.PORT))
+    if settings.contains(RestOptions.BIND_PORT):
+        text = settings.get(RestOptions.BIND_PORT)
+    else:
+        text = str(settings.get(RestOptions.PORT)) if settings.contains(RestOptions.PORT) else REST_PORTS
     host = settings.get(RestOptions.BIND_ADDRESS) or "127.0.0.1"
     for port in ports_of(text, RestOptions.BIND_PORT.key):
         try:
@@ -167,7 +103,7 @@ def _connector() -> Finding:
     """Whether Spark's Kafka connector was fetched before; to fetch it takes a session."""
     what = "Kafka connector"
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    found = sorted(caches.glob(f"tidemill/spark-kafka-{_version('pyspark')}_*/spark-sql-kafka-*.jar"))
+    found = sorted(caches.glob(f"tidemill/spark-kafka-{version_of('pyspark')}_*/spark-sql-kafka-*.jar"))
     if found:
         return Finding(what, "ok", str(found[-1]))
     return Finding(what, "absent", "not fetched yet: a job with a Kafka source fetches it, and so does --spark")
@@ -181,7 +117,7 @@ def _provided(session: Any) -> str:
 
 
 def _spark(settings: Configuration) -> Iterator[Finding]:
-    if _version("pyspark") is None:
+    if version_of("pyspark") is None:
         return
     from tidemill.spark.session import session_for
 
@@ -197,7 +133,7 @@ def _spark(settings: Configuration) -> Iterator[Finding]:
         except Exception as error:
             yield Finding("Spark", "problem", f"a task failed: {' '.join(str(error).split())[:300]}")
         else:
-            yield _checked("Kafka connector", partial(_provided, session))
+            yield checked("Kafka connector", partial(_provided, session))
     finally:
         if owned:
             session.stop()

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 from tidemill.common.exit_codes import exit_code_of
 from tidemill.errors import CheckpointError, StateError, TidemillError
+from tidemill.ops.errors import NotThereError
 
-__all__ = ["CommandExit", "NotThereError", "Verbs", "finding"]
+__all__ = ["CommandExit", "Verbs", "ended_with", "finding"]
+
+
+#: Where our own frames lie, those of the command line and of what runs programs.
+_OURS: Final = str(Path(__file__).parents[1])
 
 
 class CommandExit(IntEnum):
@@ -22,10 +29,6 @@ class CommandExit(IntEnum):
     USAGE = 2
     NOT_FOUND = 5
     INTERRUPTED = 130
-
-
-class NotThereError(TidemillError):
-    """The job, savepoint, epoch, operator, state or key that a command is about is not there."""
 
 
 @contextmanager
@@ -56,3 +59,27 @@ class Verbs(TyperGroup):
             code, message = CommandExit.INTERRUPTED, "interrupted"
         typer.echo(f"error: {message}", err=True)
         raise typer.Exit(int(code))
+
+
+def ended_with(error: BaseException) -> int:
+    """Tell a person what a program ended with, and return its exit code. The user's own traceback is shown; ours never.
+
+    What Tidemill raises says itself what happened, and has the traceback of a user's function in it.
+    """
+    if isinstance(error, SystemExit):
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        typer.echo(str(error.code), err=True)
+        return 1
+    if isinstance(error, KeyboardInterrupt):
+        typer.echo("interrupted: the job was cancelled", err=True)
+        return CommandExit.INTERRUPTED
+    if isinstance(error, TidemillError):
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+    else:
+        told = traceback.TracebackException.from_exception(error)
+        told.stack = traceback.StackSummary.from_list(
+            [frame for frame in told.stack if not frame.filename.startswith(_OURS)]
+        )
+        typer.echo("".join(told.format()), err=True, nl=False)
+    return CommandExit.NOT_FOUND if isinstance(error, NotThereError) else exit_code_of(error)

@@ -21,24 +21,31 @@ from tidemill.config import CheckpointingOptions
 from tidemill.errors import CheckpointError, TidemillError
 from tidemill.ops.cli.arguments import (
     AsJson,
+    Authority,
     ConfigFile,
     Defined,
+    Identity,
     JobArgument,
+    RestUrl,
     RunningJob,
+    Token,
     configured,
     location_of,
     open_state,
 )
-from tidemill.ops.cli.drivers import Driver, DriverJob, driver_of, drivers
-from tidemill.ops.cli.failures import NotThereError, finding
+from tidemill.ops.cli.failures import finding
 from tidemill.ops.cli.output import moment, print_json, print_table, size
-from tidemill.ops.cli.rest_client import JobAddress
+from tidemill.ops.drivers.client import DriverGoneError, JobAddress, address_of
+from tidemill.ops.drivers.records import Driver, DriverJob, driver_of, drivers
+from tidemill.ops.errors import NotThereError
 from tidemill.state_processor import read
 
 __all__ = ["checkpoints", "dispose", "list_jobs", "logs"]
 
 #: How long a driver may take to say how its job does, in a list of many.
 _PATIENCE_SECONDS: Final = 2.0
+#: The most lines of a log that a driver is asked for at a time.
+_MOST_LINES: Final = 10_000
 _CHECKPOINT: Final = re.compile(r"/chk-\d+$")
 
 
@@ -215,11 +222,19 @@ def logs(
     job: RunningJob,
     lines: Annotated[int, typer.Option("-l", "--lines", min=0, help="How many of the last lines.")] = 100,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the driver ends.")] = False,
+    rest: RestUrl = None,
+    token: Token = None,
+    cacert: Authority = None,
+    cert: Identity = None,
 ) -> None:
     """Show the log of a program that runs detached.
 
-    It has all that a program that was started with 'tidemill run -d' has printed.
+    It has all that a program that was started with 'tidemill run -d' has printed. A driver on another machine is asked
+    for it, by --rest.
     """
+    if rest is not None:
+        _ask_for_logs(address_of(job, rest, token, cacert, cert), lines, follow)
+        return
     driver, _ = driver_of(job)
     if driver.log is None or not Path(driver.log).is_file():
         raise NotThereError(f"job {job} has no log: its program was not started with 'tidemill run -d'")
@@ -231,3 +246,17 @@ def logs(
             if not alive:
                 break
             time.sleep(0.2)
+
+
+def _ask_for_logs(address: JobAddress, lines: int, follow: bool) -> None:
+    """Show what a driver tells of its log, until it has ended."""
+    answer = address.ask("GET", f"/logs?lines={min(max(lines, 1), _MOST_LINES)}")
+    shown = answer["lines"][-lines:] if lines else []
+    typer.echo("".join(f"{line}\n" for line in shown), nl=False)
+    while follow:
+        time.sleep(1)
+        try:
+            answer = address.ask("GET", f"/logs?lines={_MOST_LINES}&after={answer['next']}")
+        except DriverGoneError:
+            break
+        typer.echo("".join(f"{line}\n" for line in answer["lines"]), nl=False)

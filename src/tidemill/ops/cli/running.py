@@ -9,7 +9,7 @@ import tempfile
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -18,20 +18,21 @@ from tidemill.common.job_client import JobClient
 from tidemill.common.outer_configuration import configured_from_outside
 from tidemill.config import CheckpointingOptions, PipelineOptions, RestOptions, SparkOptions, StateRecoveryOptions
 from tidemill.datastream import execution
+from tidemill.datastream.environment_settings import python_files as python_files_of
 from tidemill.datastream.execution import JobProgram
 from tidemill.errors import JobExecutionError
 from tidemill.graph.guarantees import promises
-from tidemill.ops.cli.arguments import AsJson, ConfigFile, Defined, configured
-from tidemill.ops.cli.detached import LOG_VARIABLE, run_detached
-from tidemill.ops.cli.drivers import DriverJob, DriverRecord, RestAddress, recorded, records_directory
-from tidemill.ops.cli.failures import finding
+from tidemill.ops.cli.arguments import AsJson, ConfigFile, Defined, configured, serve_rest
+from tidemill.ops.cli.detached import run_detached
+from tidemill.ops.cli.failures import ended_with, finding
 from tidemill.ops.cli.output import print_json
-from tidemill.ops.cli.program import Program, ended_with
+from tidemill.ops.cli.page import how_to_open
+from tidemill.ops.driver_log import LOG_VARIABLE
+from tidemill.ops.drivers.program import Program
+from tidemill.ops.drivers.records import DriverJob, DriverRecord, RestAddress, recorded
+from tidemill.ops.rest.notices import unannounced
 
 __all__ = ["info", "run"]
-
-#: Where drivers listen if nothing is said: several run on one machine.
-_PORTS: Final = "8081-8180"
 
 ProgramArgument = Annotated[
     str, typer.Argument(metavar="PROGRAM", help="A script, or module:function.", show_default=False)
@@ -76,22 +77,16 @@ def run(
     """Run a program, and wait for its end.
 
     Options are what the program begins with; what it sets itself has precedence. They stand before the program: what
-    follows it, the program gets. While it runs it can be asked and steered, by 'tidemill cancel' and the like and by
-    REST at the first free port from 8081 (rest.bind-port), from this machine and by its user only; with
-    -D rest.enabled=false it cannot.
+    follows it, the program gets. While it runs it can be asked and steered, by 'tidemill cancel' and the like, on its
+    page ('tidemill page') and by REST at the first free port from 8081 (rest.bind-port), from this machine and by its
+    user only; with -D rest.enabled=false it cannot.
 
     The exit code is 0 if it finished or was cancelled, 1 if it failed and may do better when it is started again, 3 if
     another driver runs the job, 4 if the program, its configuration or what it finds in storage must be mended.
     """
     settings = _settings(config, defined, parallelism, savepoint, allow_non_restored, master, python_files)
-    if not settings.contains(RestOptions.ENABLED):
-        settings.set(RestOptions.ENABLED, True)
-    if not (settings.contains(RestOptions.PORT) or settings.contains(RestOptions.BIND_PORT)):
-        settings.set(RestOptions.BIND_PORT, _PORTS)
-    if not settings.contains(RestOptions.OPERATE_TOKEN):
-        # Other users of the machine reach the port too.
-        settings.set(RestOptions.OPERATE_TOKEN, f"file:{records_directory() / 'rest-token'}")
-    named = Program(program, tuple(arguments or ()))
+    serve_rest(settings)
+    named = Program(program, tuple(arguments or ()), tuple(python_files_of(settings)))
     if detached:
         run_detached(named, settings)
         return
@@ -110,6 +105,8 @@ def run(
             code = ended_with(error)
         for job, client in clients:
             record.put(_ended(job, client))
+        if settings.get(RestOptions.ENABLED) and clients:
+            _take_leave()
         raise SystemExit(code)  # seen by the record too
 
 
@@ -130,7 +127,8 @@ def info(
     Of a program with several jobs, the first one is shown.
     """
     settings = _settings(config, defined, parallelism, savepoint, allow_non_restored, None, None)
-    taken = _program_of(Program(program, tuple(arguments or ())), settings)
+    named = Program(program, tuple(arguments or ()), tuple(python_files_of(settings)))
+    taken = _program_of(named, settings)
     plan = execution.compile_program(taken)
     report = None
     if savepoint is not None:
@@ -194,14 +192,16 @@ def _program_of(program: Program, settings: Configuration) -> JobProgram:
 
 def _started(program: JobProgram, record: DriverRecord, clients: list[tuple[DriverJob, JobClient]]) -> JobClient:
     """Run a job, and note that this driver does."""
-    client = execution.run(program)
+    with unannounced():  # it is said below, with how to open the page
+        client = execution.run(program)
     job_id = str(client.get_job_id())
     directory = program.configuration.get(CheckpointingOptions.DIRECTORY)
     job = DriverJob(job_id, program.name, directory and f"{_absolute(directory).rstrip('/')}/{job_id}")
     rest = _rest_address(program.configuration)
     record.put(job, rest)
     clients.append((job, client))
-    typer.echo(f"Job {job_id} ({program.name}) was started{'' if rest is None else f'; REST at {rest.url}'}", err=True)
+    page = "" if rest is None else " " + how_to_open(rest, job_id, told=sys.stderr.isatty())
+    typer.echo(f"Job {job_id} ({program.name}) was started.{page}", err=True)
     return client
 
 
@@ -210,6 +210,14 @@ def _ended(job: DriverJob, client: JobClient) -> DriverJob:
     savepoint = client.get_checkpoint_history().latest_savepoint
     status = client.get_job_status().result().name
     return replace(job, status=status, savepoint=None if savepoint is None else savepoint.path)
+
+
+def _take_leave() -> None:
+    """Let clients know what became of what they asked for, before the process ends."""
+    from tidemill.ops.rest.server import servers
+
+    for server in servers():
+        server.finish()
 
 
 def _rest_address(configuration: Configuration) -> RestAddress | None:

@@ -19,9 +19,11 @@ from tidemill.ops.cli.arguments import (
     configured,
     open_state,
 )
-from tidemill.ops.cli.failures import NotThereError, Verbs, finding
+from tidemill.ops.cli.failures import Verbs, finding
+from tidemill.ops.cli.hot_keys import hot
 from tidemill.ops.cli.output import print_json, print_table, progress, size
-from tidemill.ops.cli.state_rows import Row, difference, rows_of, rows_of_key, shown
+from tidemill.ops.errors import NotThereError
+from tidemill.ops.state_rows import Row, difference, rows_of, rows_of_key, shown
 from tidemill.state_processor import SavepointReader
 
 __all__ = ["state_commands"]
@@ -170,6 +172,9 @@ def export(
         with progress("rows", next(known, None)) as done:
             rows = reader.export(file, uid, state, form, on_rows=done)
     typer.echo(f"{rows} rows of epoch {reader.epoch} are in {file}")
+
+
+state_commands.command()(hot)
 
 
 def _batches(reader: SavepointReader, uid: str, state: str) -> Any:

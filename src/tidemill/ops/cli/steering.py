@@ -10,27 +10,27 @@ import typer
 
 from tidemill.common.job_status import JobStatus
 from tidemill.errors import JobExecutionError
-from tidemill.ops.cli.arguments import ConfigFile, Defined, RunningJob, configured
-from tidemill.ops.cli.drivers import DriverJob, driver_of
-from tidemill.ops.cli.failures import NotThereError
+from tidemill.ops.cli.arguments import (
+    Authority,
+    ConfigFile,
+    Defined,
+    Identity,
+    RestUrl,
+    RunningJob,
+    Token,
+    configured,
+)
 from tidemill.ops.cli.jobs import dispose
 from tidemill.ops.cli.output import waiting
-from tidemill.ops.cli.rest_client import DriverGoneError, JobAddress, address_of
+from tidemill.ops.drivers.client import DriverGoneError, JobAddress, address_of
+from tidemill.ops.drivers.records import DriverJob, driver_of
+from tidemill.ops.errors import NotThereError
 
 __all__ = ["cancel", "rescale", "savepoint", "stop"]
 
 #: How long a driver that does not answer any more may take to end.
 _END_SECONDS: Final = 30.0
 
-RestUrl = Annotated[
-    str | None,
-    typer.Option(
-        "-m", "--rest", metavar="URL", help="The REST address of a driver that 'tidemill list' does not know."
-    ),
-]
-Token = Annotated[
-    str | None, typer.Option("--token", metavar="WHERE", help="Where its token is: env:NAME or file:PATH.")
-]
 Target = Annotated[
     str | None,
     typer.Option(
@@ -39,12 +39,18 @@ Target = Annotated[
 ]
 
 
-def cancel(job: RunningJob, rest: RestUrl = None, token: Token = None) -> None:
+def cancel(
+    job: RunningJob,
+    rest: RestUrl = None,
+    token: Token = None,
+    cacert: Authority = None,
+    cert: Identity = None,
+) -> None:
     """Cancel a job.
 
     Waits until it is cancelled. What it has committed stays, unless it was configured to go.
     """
-    address = address_of(job, rest, token)
+    address = address_of(job, rest, token, cacert, cert)
     address.ask("PATCH", "?mode=cancel")
     with waiting("cancelling"):
         status = _end_of(address)
@@ -61,12 +67,14 @@ def stop(
     ] = False,
     rest: RestUrl = None,
     token: Token = None,
+    cacert: Authority = None,
+    cert: Identity = None,
 ) -> None:
     """Stop a job with a savepoint.
 
     Nothing runs after the savepoint; if it fails, the job goes on.
     """
-    address = address_of(job, rest, token)
+    address = address_of(job, rest, token, cacert, cert)
     path = _savepoint(address, "/stop", {"drain": drain, **_target(target)}, "stopping")
     typer.echo(f"Job {address.job_id} is stopped; its savepoint is {path}")
 
@@ -82,6 +90,8 @@ def savepoint(
     ] = None,
     rest: RestUrl = None,
     token: Token = None,
+    cacert: Authority = None,
+    cert: Identity = None,
     defined: Defined = None,
     config: ConfigFile = None,
 ) -> None:
@@ -94,7 +104,7 @@ def savepoint(
     if disposed is not None:
         dispose(disposed, configured(config, defined))
         return
-    address = address_of(job or "", rest, token)
+    address = address_of(job or "", rest, token, cacert, cert)
     path = _savepoint(address, "/savepoints", _target(directory), "taking a savepoint")
     typer.echo(f"Savepoint {path} is complete.")
 
@@ -110,6 +120,8 @@ def rescale(
     ] = None,
     rest: RestUrl = None,
     token: Token = None,
+    cacert: Authority = None,
+    cert: Identity = None,
 ) -> None:
     """Change the parallelism of a running job.
 
@@ -125,7 +137,7 @@ def rescale(
         wanted[uid] = int(number)
     query = "" if parallelism is None else f"?parallelism={parallelism}"
     body = {"parallelism": wanted} if wanted else None
-    address = address_of(job, rest, token)
+    address = address_of(job, rest, token, cacert, cert)
     with waiting("rescaling"):
         address.operate("rescaling", "PATCH", f"/rescaling{query}", body)
     typer.echo(f"Job {address.job_id} runs with the new parallelism.")
@@ -170,7 +182,7 @@ def _last_words(address: JobAddress) -> DriverJob | None:
             driver, job = driver_of(address.job_id)
         except NotThereError:
             return None
-        if driver.rest != address.rest:
+        if driver.rest is None or driver.rest.url != address.rest.url:
             return None
         if not driver.alive:
             return job

@@ -1,7 +1,8 @@
-"""The application: all resources, at Flink's paths, under ``/`` and ``/v1``."""
+"""The application: all resources, at Flink's paths, under ``/`` and ``/v1``, and the web page at ``/``."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -11,18 +12,48 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from tidemill.errors import CheckpointError, SerializationError, StateError
-from tidemill.ops.rest import checkpoints, epochs, jobs, queryable, state, steering, vertices
+from tidemill.ops.rest import (
+    checkpoints,
+    comparisons,
+    epochs,
+    exports,
+    health,
+    hot_keys,
+    jobs,
+    logs,
+    queryable,
+    state,
+    steering,
+    vertices,
+)
+from tidemill.ops.rest import programs as program_paths
 from tidemill.ops.rest.epochs import EventStreams
 from tidemill.ops.rest.errors import RestError
 from tidemill.ops.rest.guard import Guard, error_body
 from tidemill.ops.rest.jobs_shown import ShownJobs
-from tidemill.ops.rest.models import Errors
+from tidemill.ops.rest.models.jobs import JobOverview
+from tidemill.ops.rest.models.server import Errors
 from tidemill.ops.rest.operations import Operations
+from tidemill.ops.rest.program_runs import Programs
 from tidemill.ops.rest.settings import RestSettings
+from tidemill.ops.web.pages import page_files, router_of
 
 __all__ = ["create_app"]
 
-_ROUTERS: Final = (jobs, vertices, checkpoints, steering, epochs, state, queryable)
+_ROUTERS: Final = (
+    jobs,
+    health,
+    vertices,
+    hot_keys,
+    checkpoints,
+    steering,
+    epochs,
+    state,
+    comparisons,
+    exports,
+    queryable,
+    logs,
+)
 #: Errors that every path may answer with.
 _ERRORS: Final = {
     400: "The request says something that cannot be; the message names the field.",
@@ -38,13 +69,18 @@ _ERRORS: Final = {
     503: "Not now.",
 }
 _DESCRIPTION: Final = (
-    "Watch and steer the jobs of one driver. Paths and names are Flink's where Flink has them. What is not there: "
-    "uploading and starting programs."
+    "Watch and steer the jobs of one driver. Paths and names are Flink's where Flink has them. To upload and start "
+    "programs, at /jars, is off unless web.submit.enable is set."
 )
 
 
-def create_app(shown: ShownJobs, settings: RestSettings) -> FastAPI:
-    """An application that shows these jobs."""
+def create_app(
+    shown: ShownJobs,
+    settings: RestSettings,
+    programs: Programs | None = None,
+    elsewhere: Callable[[], list[JobOverview]] = list,
+) -> FastAPI:
+    """An application that shows these jobs, and in its lists those that run elsewhere; it takes programs if so set."""
     app = FastAPI(
         title="Tidemill",
         version=jobs.VERSION,
@@ -58,10 +94,16 @@ def create_app(shown: ShownJobs, settings: RestSettings) -> FastAPI:
     app.state.jobs = shown
     app.state.operations = Operations()
     app.state.streams = EventStreams()
-    for resource in _ROUTERS:
+    app.state.health = health.HealthLook()
+    app.state.programs = programs
+    app.state.uploading = asyncio.Lock()
+    app.state.elsewhere = elsewhere
+    for resource in (*_ROUTERS, *((program_paths,) if settings.submit else ())):
         app.include_router(resource.router)
         app.include_router(resource.router, prefix="/v1", include_in_schema=False)
-    app.add_middleware(Guard, settings=settings)
+    pages = page_files()
+    app.include_router(router_of(pages))
+    app.add_middleware(Guard, settings=settings, open_paths=frozenset(pages))
     app.add_exception_handler(RestError, _answer)
     app.add_exception_handler(HTTPException, _http_answer)
     app.add_exception_handler(RequestValidationError, _field_answer)

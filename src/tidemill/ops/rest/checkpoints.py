@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path
 from tidemill.common.checkpoint_statistics import CheckpointStatistics, CheckpointStatus
 from tidemill.config import CheckpointingOptions, StateOptions
 from tidemill.ops.rest.errors import NotFoundError
-from tidemill.ops.rest.models import (
+from tidemill.ops.rest.models.checkpoints import (
     Checkpoint,
     CheckpointConfig,
     CheckpointCounts,

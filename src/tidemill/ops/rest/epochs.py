@@ -13,11 +13,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from tidemill.graph.plan import ChainPlan
 from tidemill.ops.rest.errors import UnavailableError
-from tidemill.ops.rest.figures import Figures
-from tidemill.ops.rest.jobs_shown import ShownJob, vertex_id
-from tidemill.ops.rest.models import Epoch, Epochs
+from tidemill.ops.rest.jobs_shown import ShownJob
+from tidemill.ops.rest.models.epochs import Epoch, Epochs
 from tidemill.ops.rest.parameters import JobPath
 from tidemill.runtime.epoch_stats import EpochStats
 
@@ -29,7 +27,9 @@ router = APIRouter(tags=["epochs"])
 _MOST_STREAMS: Final = 16
 #: How often a stream looks at its job, and the least time between two of its messages, in seconds.
 _LOOK: Final = 0.25
-_PAUSE: Final = 1.0
+_PAUSE: Final = 2.0
+#: So many epochs are told of in one message; who wants to know of more asks for them.
+_MOST_TOLD: Final = 20
 #: After so many seconds without news a stream says that it is there.
 _QUIET: Final = 15.0
 
@@ -102,31 +102,15 @@ def _message(job: ShownJob, told: tuple[Any, Any] | None) -> str:
     """The job as it is now: its state, the epochs since the last message, and what its vertices do."""
     after = -1 if told is None or told[1] is None else told[1]
     epochs = [stats for stats in list(job.client.epochs) if stats.epoch > after]
-    figures = job.figures()
-    return json.dumps(
-        {
-            "jid": job.id,
-            "state": job.status.name,
-            "restarts": job.client.num_restarts,
-            "epochs": len(epochs),
-            "epoch": _epoch(epochs[-1]) if epochs else None,
-            "vertices": [_vertex(figures, chain, job.parallelism(chain)) for chain in job.plan.chains],
-        }
-    )
-
-
-def _vertex(figures: Figures, chain: ChainPlan, width: int) -> dict[str, Any]:
-    shares = figures.pressures(chain, width)
-    marks = [int(float(mark["value"])) for mark in figures.watermarks(chain)]
-    return {
-        "id": vertex_id(chain.head.uid),
-        "parallelism": width,
-        "records-in-per-second": round(figures.total(chain, "numRecordsInPerSecond"), 3),
-        "records-out-per-second": round(figures.total(chain, "numRecordsOutPerSecond"), 3),
-        "busy": max((one["busyRatio"] for one in shares), default=0.0),
-        "backpressure": max((one["ratio"] for one in shares), default=0.0),
-        "watermark": min(marks, default=None),
+    head = {
+        "jid": job.id,
+        "state": job.status.name,
+        "restarts": job.client.num_restarts,
+        "epochs": len(epochs),
+        "epoch": _epoch(epochs[-1]) if epochs else None,
+        "latest": [] if told is None else [_epoch(stats) for stats in epochs[-_MOST_TOLD:]],
     }
+    return f'{json.dumps(head).removesuffix("}")}, "vertices": {job.now().text}}}'
 
 
 def _epoch(stats: EpochStats) -> Epoch:

@@ -9,9 +9,9 @@ from typing import Final, cast
 
 from tidemill.common.metric_value import HistogramValue, MetricScope, MetricSnapshot, MetricValue
 from tidemill.graph.plan import ChainPlan
-from tidemill.ops.rest.models import AggregatedMetric, IoMetrics, Metric, SubtaskPressure
+from tidemill.ops.rest.models.vertices import AggregatedMetric, IoMetrics, Metric, SubtaskPressure, VertexNow
 
-__all__ = ["Figures", "level_of", "selected"]
+__all__ = ["NOW_METRICS", "Figures", "level_of", "selected"]
 
 _QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99)
 #: From which share of time on the pressure is low and high, as in Flink.
@@ -27,6 +27,20 @@ _IO: Final = {
 }
 
 
+#: What :meth:`Figures.now` and the rates of jobs are made of.
+NOW_METRICS: Final = frozenset(
+    {
+        "numRecordsInPerSecond",
+        "numRecordsOutPerSecond",
+        "busyTimeMsPerSecond",
+        "backPressuredTimeMsPerSecond",
+        "idleTimeMsPerSecond",
+        "currentInputWatermark",
+        "currentOutputWatermark",
+    }
+)
+
+
 class Figures:
     """The metrics of a job at one moment, found by vertex without looking at all of them."""
 
@@ -37,6 +51,7 @@ class Figures:
         )
         for value in snapshot:
             self._by_place[value.scope, value.operator][value.name].append(value)
+        self._by_subtask: dict[tuple[str, str], dict[int | str | None, float]] = {}
 
     def io_metrics(self, chain: ChainPlan, subtask: int | None = None) -> IoMetrics:
         """What a vertex, or one of its subtasks, has read and written."""
@@ -45,11 +60,13 @@ class Figures:
 
     def total(self, chain: ChainPlan, name: str, subtask: int | None = None) -> float:
         """The sum of a metric over the subtasks of a vertex, or what one of them has."""
-        return sum(
-            value.value
-            for value in self._of(MetricScope.TASK, chain.head.uid, name)
-            if subtask in (None, value.subtask) and not isinstance(value.value, HistogramValue)
-        )
+        place = (chain.head.uid, name)
+        values = self._by_subtask.get(place)
+        if values is None:
+            found = self._of(MetricScope.TASK, *place)
+            values = {one.subtask: one.value for one in found if not isinstance(one.value, HistogramValue)}
+            self._by_subtask[place] = values
+        return sum(values.values()) if subtask is None else values.get(subtask, 0.0)
 
     def pressures(self, chain: ChainPlan, width: int) -> list[SubtaskPressure]:
         """How busy each subtask of a vertex is."""
@@ -67,15 +84,30 @@ class Figures:
         return found
 
     def watermarks(self, chain: ChainPlan) -> list[Metric]:
-        """The watermark that each subtask of a vertex last received; of a source, the one it last sent."""
-        uid = chain.head.uid
-        found = self._of(MetricScope.OPERATOR, uid, "currentInputWatermark")
-        found = found or self._of(MetricScope.OPERATOR, uid, "currentOutputWatermark")
+        """The watermark that each subtask of a vertex last received; of a source, the one that its chain last sent."""
+        found = self._of(MetricScope.OPERATOR, chain.head.uid, "currentInputWatermark")
+        for operator in reversed(chain.operators):
+            found = found or self._of(MetricScope.OPERATOR, operator.uid, "currentOutputWatermark")
         return [
             Metric(id=f"{value.subtask}.currentInputWatermark", value=_number(value.value))
             for value in found
             if not isinstance(value.value, HistogramValue)
         ]
+
+    def now(self, chain: ChainPlan, vertex: str, width: int) -> VertexNow:
+        """What a vertex does: its rates over all subtasks, and of its subtasks the busiest, the one that is held up
+        most, and the lowest watermark."""
+        shares = self.pressures(chain, width)
+        marks = [int(float(mark["value"])) for mark in self.watermarks(chain)]
+        return {
+            "id": vertex,
+            "parallelism": width,
+            "records-in-per-second": round(self.total(chain, "numRecordsInPerSecond"), 3),
+            "records-out-per-second": round(self.total(chain, "numRecordsOutPerSecond"), 3),
+            "busy": max((one["busyRatio"] for one in shares), default=0.0),
+            "backpressure": max((one["ratio"] for one in shares), default=0.0),
+            "watermark": min(marks, default=None),
+        }
 
     def state_entries(self) -> dict[tuple[str, str], int]:
         """Committed entries by operator and state, where they are known."""

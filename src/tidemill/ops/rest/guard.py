@@ -2,15 +2,19 @@
 
 In this order, and each with its status:
 
-1. a client that asks too often is sent away (429);
-2. the ``Host`` must be ours (403): a page elsewhere may have led its visitor's browser here by a name of its own;
-3. the ``Origin`` must be ours, where there is one (403): other pages may not ask;
+1. the ``Host`` must be ours (403): a page elsewhere may have led its visitor's browser here by a name of its own;
+2. the ``Origin`` must be ours, where there is one (403): other pages may not ask;
+3. a client that asks too often is sent away (429); what other pages ask for is not counted, or one of them could use up
+   what their visitor may ask;
 4. a token must be there where one is needed (401), and allow what is asked (403): to change anything takes *operate*;
+   the files of the web page, which hold no data, need none;
 5. a browser that changes something must send ``X-Tidemill-Request`` (403), which no form of another page can;
-6. a body must be JSON (415), not too long (413), and come in time (408).
+6. a body must be JSON (415), not too long (413), and come in time (408). Where programs are taken, that of an upload is
+   a form, may be longer, and is handed on as it comes.
 
 What is answered has headers that keep a browser from showing it inside of other pages or guessing what it is. What goes
-wrong inside is logged, and told without any detail (500). Each request to operate leaves a line in the log.
+wrong inside is logged, and told without any detail (500). Each request to operate leaves a line in the log; who looks
+at the same data again and again, one a minute; who is refused all the time, ten a second.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import IntEnum
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -30,22 +34,35 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidemill.ops.access import same_secret
+from tidemill.ops.rest.notices import AUDIT
 from tidemill.ops.rest.settings import RestSettings
 from tidemill.runtime.log_redaction import redacted
 
 __all__ = ["CSRF_HEADER", "SAFE_HEADERS", "Grant", "Guard", "error_body"]
 
 log = logging.getLogger(__name__)
-audit = logging.getLogger("tidemill.audit")
+audit = logging.getLogger(AUDIT)
 
 CSRF_HEADER: Final = "X-Tidemill-Request"
 LONGEST_BODY: Final = 64 << 10
 BODY_SECONDS: Final = 10.0
+#: Where programs are uploaded, and how large they may be, with what a form has around them.
+UPLOAD_PATHS: Final = ("/jars/upload", "/v1/jars/upload")
+LONGEST_UPLOAD: Final = 50 << 20
+UPLOAD_SECONDS: Final = 120.0
 #: How long a client may take to take what is sent to it before the next part is sent.
 SEND_SECONDS: Final = 30.0
 _READING: Final = ("GET", "HEAD")
 #: How many clients the limit of requests tells apart.
 _CLIENTS: Final = 1024
+#: For how many seconds a look at something is not noted again, and how many looks are remembered.
+_NOTED_SECONDS: Final = 60.0
+_LOOKS: Final = 1024
+#: What is noted of a path.
+_LONGEST_NOTED: Final = 200
+#: Refused requests of a client that are noted each second: who may not come in is not to fill the log.
+_REFUSALS: Final = (401, 403, 429)
+_NOTED_REFUSALS: Final = 10
 #: Requests that a client may make at once, in seconds of its limit.
 _BURST: Final = 2.0
 
@@ -53,7 +70,7 @@ _POLICY: Final = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-#: Those of all answers.
+#: Those of all answers; one that may be kept by a browser says so itself.
 SAFE_HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -101,49 +118,75 @@ class _Rates:
         return left >= 1
 
 
+class _Looks:
+    """What was looked at lately, by whom: a page asks every few seconds."""
+
+    def __init__(self) -> None:
+        self._noted: OrderedDict[tuple[object, ...], float] = OrderedDict()
+
+    def is_new(self, look: tuple[object, ...], now: float) -> bool:
+        noted = self._noted.get(look)
+        if noted is not None and now - noted < _NOTED_SECONDS:
+            return False
+        self._noted[look] = now
+        self._noted.move_to_end(look)
+        if len(self._noted) > _LOOKS:
+            self._noted.popitem(last=False)
+        return True
+
+
 class Guard:
     """The middleware. Runs in the server's event loop only."""
 
-    def __init__(self, app: ASGIApp, settings: RestSettings) -> None:
+    def __init__(self, app: ASGIApp, settings: RestSettings, open_paths: Collection[str] = ()) -> None:
         self._app = app
         self._settings = settings
+        self._open_paths = frozenset(open_paths)
         self._rates = _Rates(settings.requests_per_second)
+        self._looks = _Looks()
+        self._refusals = _Rates(_NOTED_REFUSALS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return  # there are no web sockets
         answer = _Answer(send)
+        scope.setdefault("state", {})
         try:
-            grant = self._admit(scope)
-            scope.setdefault("state", {})["grant"] = grant
-            body = await _body_of(scope, receive)
-            await self._app(scope, _replayed(body, receive), answer.send)
+            self._admit(scope)
+            if self._settings.submit and scope["method"] == "POST" and scope["path"] in UPLOAD_PATHS:
+                coming = _upload(scope, receive)
+            else:
+                coming = _replayed(await _body_of(scope, receive), receive)
+            await self._app(scope, coming, answer.send)
         except _Refused as refused:
             await answer.refuse(refused.status, str(refused), refused.headers)
         except Exception as error:
             await self._failed(scope, answer, error)
         finally:
-            if scope["method"] not in _READING or scope.get("state", {}).get("operating"):
+            if scope["method"] not in _READING or scope["state"].get("operating"):
                 self._note(scope, answer.status)
 
-    def _admit(self, scope: Scope) -> Grant:
+    def _admit(self, scope: Scope) -> None:
+        """Note in the scope what the client may do. Raises :class:`_Refused`."""
         headers = Headers(scope=scope)
-        if not self._rates.admits(_client(scope), time.monotonic()):  # 1
-            raise _Refused(429, "too many requests: try again in a second", [(b"retry-after", b"1")])
         host = headers.get("host", "")
-        if not self._settings.answers_to(host):  # 2
+        if not self._settings.answers_to(host):  # 1
             raise _Refused(403, "this server is not known by that name; see rest.address")
         origin = headers.get("origin")
-        if not self._is_ours(origin, scope["scheme"], host) or _is_of_other_page(scope["method"], headers):  # 3
+        if not self._is_ours(origin, scope["scheme"], host) or _is_of_other_page(scope["method"], headers):  # 2
             raise _Refused(403, "requests of other pages are refused")
-        grant = self._grant(headers.get("authorization", ""))  # 4
+        if not self._rates.admits(_client(scope), time.monotonic()):  # 3
+            raise _Refused(429, "too many requests: try again in a second", [(b"retry-after", b"1")])
+        if scope["method"] in _READING and scope["path"] in self._open_paths:
+            scope["state"]["grant"] = Grant.READ
+            return
+        grant = scope["state"]["grant"] = self._grant(headers.get("authorization", ""))  # 4
         if scope["method"] not in _READING:
             if grant < Grant.OPERATE:
                 raise _Refused(403, "this token may only read: use the one of rest.operate-token")
             from_browser = origin is not None or "sec-fetch-site" in headers
             if from_browser and CSRF_HEADER not in headers:  # 5
                 raise _Refused(403, f"a browser must send the header {CSRF_HEADER} to change something")
-        return grant
 
     def _is_ours(self, origin: str | None, scheme: str, host: str) -> bool:
         """Whether an origin is this server's, also that of a proxy before it which speaks HTTPS for it."""
@@ -180,10 +223,17 @@ class Guard:
         await answer.refuse(500, f"internal error; the log of the driver has more under {reference}")
 
     def _note(self, scope: Scope, status: int | None) -> None:
-        grant = scope.get("state", {}).get("grant")
-        who = "nobody" if grant is None else grant.name.lower() if self._settings.needs_token else "anybody"
-        path = redacted(scope["path"]).encode("unicode_escape").decode()[:200]
-        audit.info("%s at %s: %s %s -> %s", who, _client(scope), scope["method"], path, status)
+        state = scope["state"]
+        grant, certificate = state.get("grant"), state.get("certificate")
+        who = "nobody" if grant is None else "anybody" if self._settings.is_open else grant.name.lower()
+        if certificate is not None:
+            who = f"{who}, certified as {_plain(certificate)},"
+        seen = (who, _client(scope), scope["method"], _plain(redacted(scope["path"][:_LONGEST_NOTED])), status)
+        now = time.monotonic()
+        if status in _REFUSALS and not self._refusals.admits(_client(scope), now):
+            return
+        if scope["method"] not in _READING or self._looks.is_new(seen, now):
+            audit.info("%s at %s: %s %s -> %s", *seen)
 
 
 class _Answer:
@@ -196,7 +246,9 @@ class _Answer:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message = {**message, "headers": [*message.get("headers", ()), *SAFE_HEADERS]}
+            own = list(message.get("headers", ()))
+            named = {name for name, _ in own}
+            message = {**message, "headers": own + [header for header in SAFE_HEADERS if header[0] not in named]}
         await asyncio.wait_for(self._send(message), SEND_SECONDS)
 
     async def refuse(self, status: int, message: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
@@ -209,6 +261,11 @@ class _Answer:
 def _client(scope: Scope) -> str:
     client: tuple[str, int] | None = scope.get("client")
     return client[0] if client else "unknown"
+
+
+def _plain(text: str) -> str:
+    """A text of a client's in one line of a log."""
+    return text.encode("unicode_escape").decode()[:_LONGEST_NOTED]
 
 
 def _is_of_other_page(method: str, headers: Headers) -> bool:
@@ -243,6 +300,35 @@ async def _body_of(scope: Scope, receive: Receive) -> bytes:
     if size and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise _Refused(415, "a body must be JSON: Content-Type: application/json")
     return b"".join(chunks)
+
+
+def _upload(scope: Scope, receive: Receive) -> Receive:
+    """The body of an upload, part by part; to ask for a part raises if there are too many, or they take too long."""
+    headers = Headers(scope=scope)
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != "multipart/form-data":
+        raise _Refused(415, "a program is uploaded as a form: Content-Type: multipart/form-data")
+    length = headers.get("content-length", "0")
+    if not length.isdecimal() or int(length) > LONGEST_UPLOAD:
+        raise _Refused(413, f"an upload may have {LONGEST_UPLOAD} bytes")
+    until = time.monotonic() + UPLOAD_SECONDS
+    size, more = 0, True
+
+    async def coming() -> dict[str, Any]:
+        nonlocal size, more
+        if not more:
+            return dict(await receive())
+        try:
+            async with asyncio.timeout(until - time.monotonic()):
+                message = await receive()
+        except TimeoutError:
+            raise _Refused(408, f"the upload did not come within {UPLOAD_SECONDS:.0f} s") from None
+        size += len(message.get("body", b""))
+        more = message.get("more_body", False)
+        if size > LONGEST_UPLOAD:
+            raise _Refused(413, f"an upload may have {LONGEST_UPLOAD} bytes")
+        return dict(message)
+
+    return coming
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

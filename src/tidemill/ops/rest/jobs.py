@@ -17,12 +17,11 @@ from tidemill.ops.rest.errors import ConflictError
 from tidemill.ops.rest.figures import Figures
 from tidemill.ops.rest.guard import Grant
 from tidemill.ops.rest.jobs_shown import ShownJob, vertex_id
-from tidemill.ops.rest.models import (
+from tidemill.ops.rest.models.jobs import (
     Accumulator,
     Accumulators,
     ExceptionEntries,
     ExecutionConfig,
-    Features,
     JobConfig,
     JobDetails,
     JobException,
@@ -32,12 +31,11 @@ from tidemill.ops.rest.models import (
     JobOverview,
     JobsOverview,
     Nothing,
-    Overview,
-    PlanAnswer,
-    ServerConfig,
-    Vertex,
 )
-from tidemill.ops.rest.parameters import ClientGrant, JobPath, JobsOfServer
+from tidemill.ops.rest.models.plan import PlanAnswer
+from tidemill.ops.rest.models.server import Features, Overview, ServerConfig
+from tidemill.ops.rest.models.vertices import Vertex
+from tidemill.ops.rest.parameters import ClientGrant, JobPath, JobsElsewhere, JobsOfServer, MaySubmit
 from tidemill.ops.rest.plan import plan_of
 from tidemill.runtime.failures import without_payload
 from tidemill.runtime.log_redaction import is_secret_name, redacted
@@ -54,20 +52,21 @@ except PackageNotFoundError:  # run from a folder that was never installed
 
 
 @router.get("/config", tags=["server"], summary="What a page needs to know of the server")
-def get_config() -> ServerConfig:
+def get_config(grant: ClientGrant, submit: MaySubmit) -> ServerConfig:
     now = time.localtime()
     return {
         "refresh-interval": _REFRESH_MS,
         "timezone-name": now.tm_zone,
         "timezone-offset": now.tm_gmtoff * 1000,
         "tidemill-version": VERSION,
-        "features": Features({"web-submit": False, "web-cancel": True, "web-rescale": True}),
+        "may-operate": grant >= Grant.OPERATE,
+        "features": Features({"web-submit": submit, "web-cancel": True, "web-rescale": True}),
     }
 
 
 @router.get("/overview", tags=["server"], summary="How many jobs there are, by what they are doing")
-def get_overview(jobs: JobsOfServer) -> Overview:
-    states = [job.status for job in jobs.all()]
+def get_overview(jobs: JobsOfServer, elsewhere: JobsElsewhere) -> Overview:
+    states = [*(job.status for job in jobs.all()), *(JobStatus[job["state"]] for job in elsewhere)]
     return {
         "jobs-running": sum(not state.is_terminal_state() for state in states),
         "jobs-finished": states.count(JobStatus.FINISHED),
@@ -78,13 +77,14 @@ def get_overview(jobs: JobsOfServer) -> Overview:
 
 
 @router.get("/jobs", tags=["jobs"], summary="All jobs of the driver, with their states")
-def get_jobs(jobs: JobsOfServer) -> JobIds:
-    return {"jobs": [JobId(id=job.id, status=job.status.name) for job in jobs.all()]}
+def get_jobs(jobs: JobsOfServer, elsewhere: JobsElsewhere) -> JobIds:
+    own = [JobId(id=job.id, status=job.status.name) for job in jobs.all()]
+    return {"jobs": [*own, *(JobId(id=job["jid"], status=job["state"]) for job in elsewhere)]}
 
 
 @router.get("/jobs/overview", tags=["jobs"], summary="All jobs, with some more of each")
-def get_jobs_overview(jobs: JobsOfServer) -> JobsOverview:
-    return {"jobs": [_overview(job) for job in jobs.all()]}
+def get_jobs_overview(jobs: JobsOfServer, elsewhere: JobsElsewhere) -> JobsOverview:
+    return {"jobs": [*(_overview(job) for job in jobs.all()), *elsewhere]}
 
 
 @router.get("/jobs/{job_id}", tags=["jobs"], summary="A job: states, vertices with what they have read and written")
@@ -166,7 +166,7 @@ def get_accumulators(job: JobPath) -> Accumulators:
     return {
         "job-accumulators": [],
         "user-task-accumulators": [
-            Accumulator(name=redacted(name), type=type(value).__name__, value=str(value))
+            Accumulator(name=redacted(name), type=type(value).__name__, value=redacted(str(value)))
             for name, value in sorted(counted.items())
         ],
     }
@@ -179,7 +179,9 @@ def check_running(job: ShownJob) -> None:
 
 
 def _overview(job: ShownJob) -> JobOverview:
-    status = job.status
+    status, epochs = job.status, job.client.epochs[-1:]
+    vertices = [] if status.is_terminal_state() else job.now().vertices
+    read = [vertex for vertex, chain in zip(vertices, job.plan.chains, strict=False) if not chain.head.inputs]
     return {
         "jid": job.id,
         "name": redacted(job.name),
@@ -188,6 +190,9 @@ def _overview(job: ShownJob) -> JobOverview:
         "end-time": -1 if job.ended is None else job.ended,
         "duration": job.duration,
         "tasks": {status.name.lower(): sum(job.parallelism(chain) for chain in job.plan.chains)},
+        "restarts": job.client.num_restarts,
+        "epoch": epochs[0].epoch if epochs else 0,
+        "records-per-second": round(sum(vertex["records-in-per-second"] for vertex in read), 3),
     }
 
 

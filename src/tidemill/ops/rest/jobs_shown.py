@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 import time
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from tidemill.common.job_status import JobStatus
 from tidemill.graph.plan import ChainPlan, JobPlan, OperatorPlan
 from tidemill.ops.rest.errors import NotFoundError
-from tidemill.ops.rest.figures import Figures
+from tidemill.ops.rest.figures import NOW_METRICS, Figures
+from tidemill.ops.rest.models.vertices import VertexNow
 from tidemill.runtime.job import RunningJob
 from tidemill.runtime.job_outline import JobOutline
 
 __all__ = ["ShownJob", "ShownJobs", "vertex_id"]
 
-#: Seconds for which metrics are not looked at again.
-_FRESH: Final = 1.0
+T = TypeVar("T")
+#: Seconds for which metrics are not looked at again: as long as between two events of a stream.
+_FRESH: Final = 2.0
 #: The states in which a job has its end.
 _ENDS: Final = (JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED, JobStatus.SUSPENDED)
 
@@ -31,6 +35,35 @@ def vertex_id(uid: str) -> str:
     return hashlib.sha256(uid.encode()).hexdigest()[:32]
 
 
+class Now(NamedTuple):
+    """What the vertices of a job do, in the order of its chains, and the same as JSON."""
+
+    vertices: list[VertexNow]
+    text: str
+
+
+class _Look(Generic[T]):
+    """What is seen of a job, at most two seconds old, as at its end once it is over: many who ask cost one look."""
+
+    def __init__(self, job: ShownJob, look: Callable[[], T]) -> None:
+        self._job = job
+        self._look = look
+        self._lock = threading.Lock()
+        self._seen: tuple[T, float, bool] | None = None
+
+    def __call__(self) -> T:
+        with self._lock:
+            is_over = self._job.is_over
+            if self._seen is not None:
+                seen, at, at_end = self._seen
+                if at_end == is_over and (is_over or time.monotonic() - at <= _FRESH):
+                    return seen
+            at = time.monotonic()
+            seen = self._look()
+            self._seen = (seen, at, is_over)
+            return seen
+
+
 class ShownJob:
     """One job, as a server sees it. Nothing here waits for the job, or changes it."""
 
@@ -39,7 +72,10 @@ class ShownJob:
         self.outline = outline
         self.id = str(client.get_job_id())
         self.name = client.name
-        self._seen: tuple[float, Figures] | None = None
+        #: All metrics.
+        self.figures = _Look(self, lambda: Figures(client.get_metrics()))
+        #: What the vertices do: of what pages look at all the time, this is the part that is cheap.
+        self.now = _Look(self, self._now)
 
     @property
     def plan(self) -> JobPlan:
@@ -72,12 +108,11 @@ class ShownJob:
         """For how long it has run, or ran, in milliseconds."""
         return (self.ended or time.time_ns() // 1_000_000) - self.started
 
-    def figures(self) -> Figures:
-        """The metrics of the job, a second old at most: that many clients look at them costs one look."""
-        seen = self._seen
-        if seen is None or time.monotonic() - seen[0] > _FRESH:
-            seen = self._seen = (time.monotonic(), Figures(self.client.get_metrics()))
-        return seen[1]
+    def _now(self) -> Now:
+        figures = Figures(self.client.get_metrics_named(NOW_METRICS))
+        chains = self.plan.chains
+        told = [figures.now(chain, vertex_id(chain.head.uid), self.parallelism(chain)) for chain in chains]
+        return Now(told, json.dumps(told))
 
     def chain(self, vertex: str) -> ChainPlan:
         """The chain that a vertex id, or the uid of its first operator, stands for. Raises :class:`NotFoundError`."""

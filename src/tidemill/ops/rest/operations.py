@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,8 +32,12 @@ class Operations:
     """All of one server; those that are done are forgotten from the oldest on. Any thread may use it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        #: Held while something begins, so that of two equal requests one sees what the other has begun.
+        self._beginning = threading.Lock()
         self._known: OrderedDict[str, Operation] = OrderedDict()
+        #: Those whose end nobody has been told of.
+        self._untold: set[str] = set()
 
     def known(self, kind: str, job: str, operation_id: str | None) -> bool:
         """Whether this was begun already: the same request, sent again, begins nothing."""
@@ -41,6 +46,17 @@ class Operations:
         if found is not None and (found.kind, found.job) != (kind, job):
             raise ConflictError(f"triggerId {operation_id} stands for another operation")
         return found is not None
+
+    def begin(
+        self, kind: str, job: str, begin: Callable[[], CompletableFuture[Any]], operation_id: str | None = None
+    ) -> str:
+        """Begin something, unless the id stands for it already, and remember it; its id. Raises as :meth:`begun` does,
+        and :class:`UnavailableError` if too many are going on."""
+        with self._beginning:
+            if operation_id is not None and self.known(kind, job, operation_id):
+                return operation_id
+            self.check_room()
+            return self.begun(kind, job, begin(), operation_id)
 
     def begun(self, kind: str, job: str, future: CompletableFuture[Any], operation_id: str | None = None) -> str:
         """Remember what was begun; its id. Raises for what was wrong from the start, or came when the job was over.
@@ -54,9 +70,12 @@ class Operations:
             raise ConflictError(str(error))
         operation_id = operation_id or secrets.token_hex(16)
         with self._lock:
-            for key in [key for key, one in self._known.items() if one.future.done()][: len(self._known) - _MOST + 1]:
+            done = [key for key, one in self._known.items() if one.future.done()]
+            for key in done[: max(0, len(self._known) - _MOST + 1)]:
                 del self._known[key]
+                self._untold.discard(key)
             self._known[operation_id] = Operation(kind, job, future)
+            self._untold.add(operation_id)
         return operation_id
 
     def check_room(self) -> None:
@@ -69,6 +88,18 @@ class Operations:
         """What an id stands for. Raises :class:`NotFoundError`."""
         with self._lock:
             found = self._known.get(operation_id)
-        if found is None or (found.kind, found.job) != (kind, job):
-            raise NotFoundError(f"there is no operation {operation_id}, or it is forgotten")
+            if found is None or (found.kind, found.job) != (kind, job):
+                raise NotFoundError(f"there is no operation {operation_id}, or it is forgotten")
+            if found.future.done():
+                self._untold.discard(operation_id)
+                self._lock.notify_all()
         return found
+
+    def await_told(self, seconds: float) -> bool:
+        """Wait until all operations have ended and somebody was told so, but no longer than this.
+
+        Returns whether there were any: their last answers may still be on the way.
+        """
+        with self._lock:
+            self._lock.wait_for(lambda: not self._untold, seconds)
+            return bool(self._known)

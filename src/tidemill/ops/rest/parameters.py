@@ -9,9 +9,19 @@ from fastapi import Depends, Path, Request
 from tidemill.ops.rest.errors import ForbiddenError
 from tidemill.ops.rest.guard import Grant
 from tidemill.ops.rest.jobs_shown import ShownJob, ShownJobs
+from tidemill.ops.rest.models.jobs import JobOverview
 from tidemill.ops.rest.operations import Operations
 
-__all__ = ["ClientGrant", "JobPath", "JobsOfServer", "Name", "OperationsOfServer", "operating"]
+__all__ = [
+    "ClientGrant",
+    "JobPath",
+    "JobsElsewhere",
+    "JobsOfServer",
+    "MaySubmit",
+    "Name",
+    "OperationsOfServer",
+    "operating",
+]
 
 #: An id in a path: nothing that could lead anywhere.
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -27,6 +37,15 @@ def _operations(request: Request) -> Operations:
     return operations
 
 
+def _elsewhere(request: Request) -> list[JobOverview]:
+    found: list[JobOverview] = request.app.state.elsewhere()
+    return found
+
+
+def _submit(request: Request) -> bool:
+    return request.app.state.programs is not None
+
+
 def _grant(request: Request) -> Grant:
     grant: Grant = request.state.grant
     return grant
@@ -35,6 +54,10 @@ def _grant(request: Request) -> Grant:
 JobsOfServer = Annotated[ShownJobs, Depends(_jobs)]
 OperationsOfServer = Annotated[Operations, Depends(_operations)]
 ClientGrant = Annotated[Grant, Depends(_grant)]
+#: Jobs of other drivers, where the server shows them.
+JobsElsewhere = Annotated[list[JobOverview], Depends(_elsewhere)]
+#: Whether clients may upload programs.
+MaySubmit = Annotated[bool, Depends(_submit)]
 
 
 def _job(
@@ -51,4 +74,4 @@ def operating(request: Request, grant: ClientGrant) -> None:
     """For what shows users' data: it takes the right to operate, and is noted."""
     request.state.operating = True
     if grant < Grant.OPERATE:
-        raise ForbiddenError("state is users' data: this token may not see it, use the one of rest.operate-token")
+        raise ForbiddenError("this is users' data, which this token may not see: use the one of rest.operate-token")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidemill.graph.guarantees import promises, weakest
 from tidemill.graph.plan import ChainPlan
 from tidemill.ops.rest.jobs_shown import ShownJob, vertex_id
-from tidemill.ops.rest.models import Plan, PlanInput, PlanNode, PlanOperator
+from tidemill.ops.rest.models.plan import Plan, PlanInput, PlanNode, PlanOperator
 from tidemill.runtime.log_redaction import redacted
 
 __all__ = ["plan_of"]

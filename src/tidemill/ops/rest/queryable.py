@@ -17,7 +17,7 @@ from tidemill.ops.queryable.committed import CommittedStates
 from tidemill.ops.queryable.errors import StateUnavailableError, UnknownKeyOrNamespaceError, UnknownStateNameError
 from tidemill.ops.rest.errors import BadRequestError, NotFoundError, UnavailableError
 from tidemill.ops.rest.jobs_shown import ShownJob, vertex_id
-from tidemill.ops.rest.models import QueryableNames, QueryableValue
+from tidemill.ops.rest.models.state import QueryableNames, QueryableValue
 from tidemill.ops.rest.parameters import JobPath, Name, operating
 from tidemill.ops.rest.state_pages import key_from
 from tidemill.state.plain_values import json_text

@@ -26,29 +26,29 @@ def roots_of(configuration: Configuration) -> list[str]:
     return [*([] if default is None else [default]), *(configuration.get(RestOptions.SAVEPOINT_DIRECTORIES) or ())]
 
 
-def checked_path(path: str, roots: Iterable[str]) -> str:
-    """The path that a client's path comes to, with no link and no ``..`` left in it.
+def checked_path(path: str, roots: Iterable[str], field: str = "target-directory") -> str:
+    """The path that a client's path comes to, with no link and no ``..`` left in it. Errors name the field it was in.
 
     Raises :class:`BadRequestError` for what is no absolute path or URI, and :class:`ForbiddenError` for one that is not
     below any of the roots.
     """
     if len(path) > _LONGEST or _STRANGE.search(path) or path.startswith("//"):
-        raise BadRequestError("target-directory must be an absolute path or a URI, without escapes and controls")
+        raise BadRequestError(f"{field} must be an absolute path or a URI, without escapes and controls")
     scheme = _scheme(path)
     if scheme in OBJECT_STORE_SCHEMES:
         found: str | None = _object_path(path)
     elif scheme in ("", "file"):
         found = _local_path(path)
     else:
-        raise BadRequestError(f"target-directory has the scheme {scheme!r}, which is not supported")
+        raise BadRequestError(f"{field} has the scheme {scheme!r}, which is not supported")
     if found is None:
-        raise BadRequestError("target-directory must be an absolute path or a URI, without '.' and '..'")
+        raise BadRequestError(f"{field} must be an absolute path or a URI, without '.' and '..'")
     for root in roots:
         rooted = _rooted(root)
         if rooted is not None and (found == rooted or found.startswith(f"{rooted.rstrip('/')}/")):
             return found
     raise ForbiddenError(
-        f"target-directory must be below {CheckpointingOptions.SAVEPOINT_DIRECTORY.key} or one of "
+        f"{field} must be below {CheckpointingOptions.SAVEPOINT_DIRECTORY.key} or one of "
         f"{RestOptions.SAVEPOINT_DIRECTORIES.key}"
     )
 

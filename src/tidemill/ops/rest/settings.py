@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import socket
 import ssl
 from dataclasses import dataclass, field
 
@@ -17,7 +19,8 @@ __all__ = ["RestSettings"]
 class RestSettings:
     """Where a server listens, and whom it answers. Two jobs with equal settings share a server.
 
-    With no token at all everybody who reaches the address may do everything: that must be loopback.
+    With no token and no authority for clients' certificates, everybody who reaches the address may do everything: that
+    must be loopback, or be acknowledged (``anyone``).
     """
 
     host: str = "127.0.0.1"
@@ -30,13 +33,17 @@ class RestSettings:
     ended_jobs: int = 50
     certificate: str | None = None
     certificate_key: str | None = None
+    client_ca: str | None = None
+    anyone: bool = False
+    #: Whether clients may upload programs and run them.
+    submit: bool = False
 
     @classmethod
     def of(cls, configuration: Configuration) -> RestSettings:
         """What a configuration asks for.
 
-        Raises :class:`ConfigurationError` for what cannot be, above all an address that other machines reach, without a
-        token.
+        Raises :class:`ConfigurationError` for what cannot be, above all an address that other machines reach, where
+        nobody has to say who they are.
         """
         get = configuration.get
         bound = configuration.contains(RestOptions.BIND_PORT)
@@ -51,32 +58,56 @@ class RestSettings:
             ended_jobs=get(RestOptions.JOBS_KEPT),
             certificate=get(RestOptions.CERTIFICATE),
             certificate_key=get(RestOptions.CERTIFICATE_KEY),
+            client_ca=get(RestOptions.CLIENT_CA),
+            anyone=get(RestOptions.ANYONE),
+            submit=get(RestOptions.SUBMIT),
         )
         settings.check()
         return settings
 
     def check(self) -> None:
         """Raise :class:`ConfigurationError` for what cannot be."""
-        if not is_loopback(self.host) and not self.needs_token:
+        if not is_loopback(self.host) and self.is_open and not self.anyone:
             raise ConfigurationError(
                 f"{RestOptions.BIND_ADDRESS.key}: {self.host} can be reached from other machines: set "
-                f"{RestOptions.OPERATE_TOKEN.key} (file:PATH makes one), which clients must then send as a bearer token"
+                f"{RestOptions.OPERATE_TOKEN.key} (file:PATH makes one), which clients must then send as a bearer "
+                f"token, or {RestOptions.CLIENT_CA.key}, for certificates of clients. {RestOptions.ANYONE.key}: true "
+                "does without, and lets everybody there stop jobs, delete savepoints and read state"
             )
-        if self.certificate is None and self.certificate_key is not None:
+        if self.submit and self.operate_token is None:
             raise ConfigurationError(
-                f"{RestOptions.CERTIFICATE_KEY.key} is set, but no {RestOptions.CERTIFICATE.key}: there is nothing to "
-                "serve HTTPS with"
+                f"{RestOptions.SUBMIT.key}: true lets clients run any code as the user of this process: set "
+                f"{RestOptions.OPERATE_TOKEN.key} (file:PATH makes one), which they must then send as a bearer token"
             )
-        if self.certificate is not None:
-            try:
-                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.certificate_key)
-            except OSError as error:
-                raise ConfigurationError(f"{RestOptions.CERTIFICATE.key} cannot be used: {error}") from error
+        self._check_certificates()
+
+    def _check_certificates(self) -> None:
+        if self.certificate is None:
+            needing = {RestOptions.CERTIFICATE_KEY.key: self.certificate_key, RestOptions.CLIENT_CA.key: self.client_ca}
+            for key, value in needing.items():
+                if value is not None:
+                    raise ConfigurationError(
+                        f"{key} is set, but no {RestOptions.CERTIFICATE.key}: there is nothing to serve HTTPS with"
+                    )
+            return
+        context, option = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), RestOptions.CERTIFICATE
+        try:
+            context.load_cert_chain(self.certificate, self.certificate_key)
+            if self.client_ca is not None:
+                option = RestOptions.CLIENT_CA
+                context.load_verify_locations(self.client_ca)
+        except OSError as error:  # among them those of ssl
+            raise ConfigurationError(f"{option.key} cannot be used: {error}") from error
 
     @property
     def needs_token(self) -> bool:
         """Whether clients need a token."""
         return self.operate_token is not None or self.read_token is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether clients need nothing to be answered."""
+        return not self.needs_token and self.client_ca is None
 
     def answers_to(self, host: str) -> bool:
         """Whether a request with this ``Host`` header was meant for us: a page elsewhere may have been led here.
@@ -86,7 +117,21 @@ class RestSettings:
         (True, False)
         """
         name = host_of(host)
+        if not name:
+            return False
         if is_loopback(name) or name in (self.host, (self.address or "").lower()):
             return True
-        # On all addresses, the names of this machine are not known; that its clients have a token must be enough.
-        return self.address is None and not is_loopback(self.host) and bool(name)
+        if self.address is not None or is_loopback(self.host):
+            return False
+        # On all addresses, the names of this machine are not known. That clients have a token or certificate must be
+        # enough; where they need none, the name must be one that nobody else can give to this machine.
+        return not self.is_open or _is_own_name(name)
+
+
+def _is_own_name(name: str) -> bool:
+    """Whether a name is an address, or what this machine calls itself."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name == socket.gethostname().lower()
+    return True

@@ -1,40 +1,32 @@
-"""The state of a job, as of its last committed epoch: which there is, its entries, and what it has for a key.
+"""The committed state of a job, of the last epoch or another: which there is, its entries, what it has for a key.
 
 It is read from what is stored, by few at a time: the job does not notice, and need not run. Nothing is unpickled.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Annotated, Final, TypeVar
+from collections.abc import Mapping
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 
-from tidemill.config import CheckpointingOptions
-from tidemill.errors import CheckpointError
-from tidemill.ops.rest.errors import NotFoundError, UnavailableError
-from tidemill.ops.rest.jobs_shown import ShownJob, vertex_id
-from tidemill.ops.rest.models import OperatorWithState, StateList, StateOfOperator, StatePage
+from tidemill.ops.rest.jobs_shown import vertex_id
+from tidemill.ops.rest.models.state import OperatorWithState, StateList, StateOfOperator, StatePage
 from tidemill.ops.rest.parameters import JobPath, Name, operating
 from tidemill.ops.rest.state_pages import Place, entries_of_key, key_from, operator_page, page_from
-from tidemill.state_processor import OperatorInfo, SavepointReader, StateInfo, read
+from tidemill.ops.rest.state_readers import OfEpoch, find_state, reading
+from tidemill.state_processor import SavepointReader, StateInfo
 
 __all__ = ["router"]
 
 router = APIRouter(tags=["state"], dependencies=[Depends(operating)])
 
-T = TypeVar("T")
-
-#: How many requests read state at a time.
-_READERS: Final = threading.Semaphore(2)
-_PATIENCE: Final = 5.0
-
 
 @router.get("/jobs/{job_id}/state", summary="The operators that have state, and how much")
-def get_states(job: JobPath) -> StateList:
-    return _reading(job, None, lambda reader: _list(job, reader))
+def get_states(job: JobPath, epoch: OfEpoch = None) -> StateList:
+    # What metrics say of entries is of the last epoch.
+    entries = job.figures().state_entries() if epoch is None else {}
+    return reading(job, epoch, lambda reader: _list(reader, entries))
 
 
 @router.get("/jobs/{job_id}/state/{operator}/{name}", summary="Entries of a state, or what it has for a key")
@@ -54,11 +46,12 @@ def get_state(
             description="The next of the page before; it goes on with the same epoch.",
         ),
     ] = None,
+    epoch: OfEpoch = None,
 ) -> StatePage:
     place = None if start is None else Place.of(start)
 
     def page(reader: SavepointReader) -> StatePage:
-        owner, state = _find(job, reader, operator, name)
+        owner, state = find_state(job, reader, operator, name)
         behind: Place | None = None
         if state not in owner.states:
             entries, behind = operator_page(reader, owner, state, place or Place(reader.epoch), limit)
@@ -75,40 +68,10 @@ def get_state(
             next=None if behind is None else str(behind),
         )
 
-    return _reading(job, None if place is None else place.epoch, page)
+    return reading(job, epoch if place is None else place.epoch, page)
 
 
-def _reading(job: ShownJob, epoch: int | None, answer: Callable[[SavepointReader], T]) -> T:
-    """What is found in an epoch, or the last one; that may be removed while it is read, so it is tried again."""
-    with _turn():
-        for attempt in range(3):
-            try:
-                return answer(_reader(job, epoch))
-            except CheckpointError:
-                if epoch is not None or attempt == 2 or job.is_over:
-                    raise
-    raise AssertionError("unreachable")
-
-
-@contextmanager
-def _turn() -> Iterator[None]:
-    if not _READERS.acquire(timeout=_PATIENCE):
-        raise UnavailableError("others are reading state: try again")
-    try:
-        yield
-    finally:
-        _READERS.release()
-
-
-def _reader(job: ShownJob, epoch: int | None) -> SavepointReader:
-    configuration = job.outline.configuration
-    directory = configuration.get(CheckpointingOptions.DIRECTORY)
-    location = job.outline.storage if directory is None else f"{directory.rstrip('/')}/{job.id}"
-    return read(location, epoch, job.id, configuration=configuration)
-
-
-def _list(job: ShownJob, reader: SavepointReader) -> StateList:
-    entries = job.figures().state_entries()
+def _list(reader: SavepointReader, entries: Mapping[tuple[str, str], int]) -> StateList:
     operators: list[OperatorWithState] = [
         {
             "id": vertex_id(info.uid),
@@ -134,12 +97,3 @@ def _state(info: StateInfo, entries: int | None) -> StateOfOperator:
         bytes=info.bytes,
         entries=entries,
     )
-
-
-def _find(job: ShownJob, reader: SavepointReader, operator: str, name: str) -> tuple[OperatorInfo, StateInfo]:
-    for info in reader.operators():
-        if operator in (info.uid, vertex_id(info.uid)):
-            for state in (*info.states, *info.operator_states):
-                if name in (state.name, vertex_id(state.name)):
-                    return info, state
-    raise NotFoundError(f"job {job.id} has no state {name!r} of operator {operator!r}; /jobs/{job.id}/state lists all")

@@ -18,7 +18,7 @@ from tidemill.state.key_groups import key_group_of
 from tidemill.state.plain_values import json_text
 from tidemill.state_processor import OperatorInfo, SavepointReader, StateInfo
 
-__all__ = ["Place", "entries_of_key", "key_from", "operator_page", "page_from"]
+__all__ = ["Place", "entries_of_key", "key_from", "operator_page", "page_from", "shown"]
 
 #: About how much of the files is read at a time.
 _CHUNK: Final = 1 << 20
@@ -101,7 +101,7 @@ def entries_of_key(reader: SavepointReader, operator: OperatorInfo, state: State
         group = key_group_of(key, operator.max_parallelism)
     except InvalidKeyError as error:
         raise BadRequestError(f"key: {error}") from error
-    wanted = _shown(key)
+    wanted = shown(key)
     table = reader.keyed_state(operator.uid, state.name, key_groups=(group, group))
     return [row for row in _rows(table) if row["key"] == wanted]
 
@@ -110,12 +110,12 @@ def _rows(table: Any) -> Iterator[dict[str, Any]]:
     texts = {field.name for field in table.schema if (field.metadata or {}).get(b"tidemill.shown") == b"json"}
     for row in table.to_pylist():
         yield {
-            name: json.loads(value) if name in texts and value is not None else _shown(value)
+            name: json.loads(value) if name in texts and value is not None else shown(value)
             for name, value in row.items()
         }
 
 
-def _shown(value: Any) -> Any:
+def shown(value: Any) -> Any:
     """A value as JSON, tuples as lists; one that is very long as the beginning of its text."""
     text = json_text(_with_tuples(value))
     if text is None:

@@ -15,7 +15,7 @@ from tidemill.config import CheckpointingOptions
 from tidemill.ops.rest.errors import BadRequestError, ForbiddenError
 from tidemill.ops.rest.jobs import check_running
 from tidemill.ops.rest.jobs_shown import ShownJob, ShownJobs
-from tidemill.ops.rest.models import (
+from tidemill.ops.rest.models.operations import (
     DisposalRequest,
     OperationAnswer,
     OperationResult,
@@ -113,11 +113,11 @@ def _begin(
     operation_id: str | None,
     begin: Callable[[], CompletableFuture[Any]],
 ) -> Trigger:
-    if operation_id is not None and operations.known(kind, job.id, operation_id):
-        return {"request-id": operation_id}
-    check_running(job)
-    operations.check_room()
-    return {"request-id": operations.begun(kind, job.id, begin(), operation_id)}
+    def begun() -> CompletableFuture[Any]:
+        check_running(job)
+        return begin()
+
+    return {"request-id": operations.begin(kind, job.id, begun, operation_id)}
 
 
 def _target(job: ShownJob, path: str | None) -> str | None:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query
 from tidemill.graph.plan import ChainPlan
 from tidemill.ops.rest.figures import level_of, selected
 from tidemill.ops.rest.jobs_shown import vertex_id
-from tidemill.ops.rest.models import AggregatedMetric, Backpressure, Metric, Subtask, VertexDetails
+from tidemill.ops.rest.models.vertices import AggregatedMetric, Backpressure, Metric, Subtask, VertexDetails
 from tidemill.ops.rest.parameters import JobPath, Name
 from tidemill.runtime.log_redaction import redacted
 

@@ -10,20 +10,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.unit.ops.cli.words import words_job
-from tidemill.common.outer_configuration import CONFIGURATION_FILE
 from tidemill.ops.cli.app import app
 
 #: Calls the command line in this process: what it printed, and its exit code.
 Tidemill = Callable[..., Result]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where drivers of this test are recorded: nothing of the machine's own is seen, or changed."""
-    state = tmp_path / "state-home"
-    monkeypatch.setenv("XDG_STATE_HOME", str(state))
-    monkeypatch.delenv(CONFIGURATION_FILE, raising=False)
-    return state / "tidemill"
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from tests.unit.ops.cli.conftest import Tidemill
-from tidemill.ops.cli.drivers import drivers
 from tidemill.ops.cli.failures import CommandExit
+from tidemill.ops.drivers.records import drivers
 
 SOURCE = Path(__file__).parents[4] / "src"
 PROGRAM = """\
@@ -65,6 +65,11 @@ def test_the_life_of_a_detached_job(tidemill: Tidemill, settings: tuple[str, ...
         (line,) = json.loads(tidemill("list", "--json").stdout)
         assert (line["id"], line["status"], line["pid"]) == ("numbers", "RUNNING", driver.pid)
         assert "the program begins" in tidemill("logs", "numb", "-l", "100000").stdout
+        assert "'tidemill page numbers' tells the address of its page" in started.stdout, "a pipe gets no token"
+        address = tidemill("page").stdout.strip()
+        assert address == tidemill("page", "numb").stdout.strip()
+        assert driver.rest is not None
+        assert address.startswith(f"{driver.rest.url}/#token=")
 
         taken = tidemill("savepoint", "numb")
         path = re.fullmatch(r"Savepoint (.*) is complete.\n", taken.stdout)
@@ -106,6 +111,9 @@ def test_the_life_of_a_detached_job(tidemill: Tidemill, settings: tuple[str, ...
         assert second.rest is not None
         refused = tidemill("cancel", "again", "--rest", second.rest.url)
         assert (refused.exit_code, "a token is needed" in refused.stderr) == (1, True)
+        told = tidemill("logs", "again", "-l", "9999", "--rest", second.rest.url, "--token", token)
+        assert "the program begins" in told.stdout, told.stderr
+        assert "PATCH /jobs/again -> 401" in told.stdout, "who was refused is noted there"
         by_url = tidemill("rescale", "again", "-p", "3", "--rest", second.rest.url, "--token", token)
         assert by_url.exit_code == 0, by_url.stderr
         cancelled = tidemill("cancel", "again")

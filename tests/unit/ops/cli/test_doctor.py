@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.ops.cli.conftest import Tidemill
 from tidemill.common.exit_codes import ExitCode
-from tidemill.ops.cli import doctor
+from tidemill.ops import findings as needs
 
 ROOT = Path(__file__).parents[4]
 
@@ -83,14 +83,14 @@ def test_an_absent_extra_is_no_problem_and_an_absent_package_is(
 ) -> None:
     java(tmp_path / "java", "17.0.1")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
-    known = doctor._version
-    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "obstore" else known(name))
+    known = needs.version_of
+    monkeypatch.setattr(needs, "version_of", lambda name: None if name == "obstore" else known(name))
     code, found = findings(tidemill)
     assert (code, found["extra object-store"]) == (
         0,
         ("absent", "without obstore: pip install 'tidemill[object-store]'"),
     )
-    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "pyarrow" else known(name))
+    monkeypatch.setattr(needs, "version_of", lambda name: None if name == "pyarrow" else known(name))
     code, found = findings(tidemill)
     assert (code, found["package pyarrow"]) == (ExitCode.UNFIT, ("problem", "pip install pyarrow"))
 
@@ -102,5 +102,5 @@ def test_it_asks_for_what_the_package_declares() -> None:
         return {re.split(r"[\[<>=]", requirement)[0] for requirement in requirements}
 
     extras = {extra: names(needed) for extra, needed in project["optional-dependencies"].items() if extra != "demo"}
-    assert names(project["dependencies"]) == set(doctor.PACKAGES)
-    assert extras == {extra: set(packages) for extra, packages in doctor.EXTRAS.items()}
+    assert names(project["dependencies"]) == set(needs.PACKAGES)
+    assert extras == {extra: set(packages) for extra, packages in needs.EXTRAS.items()}

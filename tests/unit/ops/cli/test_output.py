@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from tests.unit.ops.cli.conftest import Tidemill
 from tidemill.ops.cli.app import app
-from tidemill.ops.cli.drivers import DriverJob, recorded
 from tidemill.ops.cli.output import print_table, progress, waiting
+from tidemill.ops.drivers.records import DriverJob, recorded
 
 
 def test_a_piped_table_is_neither_cut_nor_coloured(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -16,7 +17,7 @@ from tests.unit.ops.cli.words import SCRIPT, words_job
 from tidemill.common.exit_codes import ExitCode
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.ops.cli.failures import CommandExit
-from tidemill.ops.cli.program import Program
+from tidemill.ops.drivers.program import Program
 
 SOURCE = Path(__file__).parents[4] / "src"
 #: In this process, without a server.
@@ -43,6 +44,17 @@ def test_a_script_gets_its_settings_and_its_arguments(tidemill: Tidemill, script
     assert result.stdout == "parallelism 3\n[('-p', 1), ('be', 1), ('be', 2), ('to', 1)]\n"
     assert "(count words) was started" in result.stderr
     assert (sys.modules["__main__"], sys.argv, list(sys.path), os.environ.get("PYTHONPATH")) == before
+
+
+def test_it_is_said_once_how_to_open_the_page_and_never_with_the_token(
+    tidemill: Tidemill, script: Path, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = tidemill("run", "-D", "execution.target=local", "-D", "execution.job-id=words", script)
+    assert result.exit_code == ExitCode.FINISHED, result.stderr
+    told = r"was started\. REST is at http://127\.0\.0\.1:\d+; 'tidemill page words' tells the address of its page\.\n"
+    assert re.search(told, result.stderr)
+    assert "the page of this driver" not in result.stderr + caplog.text
+    assert (home / "rest-token").read_text().strip() not in result.stdout + result.stderr + caplog.text
 
 
 def test_what_the_program_sets_itself_has_precedence(tidemill: Tidemill, tmp_path: Path) -> None:
@@ -160,6 +172,29 @@ def test_the_code_of_a_program_is_packed_for_workers(tmp_path: Path, monkeypatch
     assert of_function is not None
     assert sorted(zipfile.ZipFile(of_function).namelist()) == ["package/__init__.py", "package/deep/x.py"]
     assert Program("json:dumps").ship(tmp_path / "out") is None  # installed, also where workers are
+
+
+def test_a_program_finds_the_files_that_workers_get(
+    tidemill: Tidemill, script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Flink: what is named is importable on both sides."""
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "cutting.py").write_text("cut = str.split\n")
+    with zipfile.ZipFile(tmp_path / "more" / "taste.zip", "w") as archive:
+        archive.writestr("tasting.py", "def bland(word):\n    return word == 'not'\n")
+    script.write_text(
+        "from cutting import cut\nfrom tasting import bland\n\n"
+        + SCRIPT.replace("flat_map(str.split)", "flat_map(cut).filter(lambda word: not bland(word))")
+    )
+    files = f"{tmp_path / 'more' / 'cutting.py'},{tmp_path / 'more' / 'taste.zip'}"
+    path = list(sys.path)
+    result = tidemill("run", *LOCAL, "--py-files", files, script)
+    assert (result.exit_code, result.stderr.count("Error")) == (0, 0), result.stderr
+    assert tidemill("info", *LOCAL, "-D", f"python.files={files}", script).exit_code == 0
+    assert sys.path == path
+    for name in ("cutting", "tasting"):
+        monkeypatch.delitem(sys.modules, name)
+    assert tidemill("run", *LOCAL, script).exit_code == ExitCode.FAILED
 
 
 def test_a_process_of_its_own(script: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.ops.cli.conftest import Tidemill
 from tests.unit.ops.cli.words import words_job
 from tidemill.ops.cli.failures import CommandExit
+from tidemill.ops.drivers.records import DriverJob, recorded
 
 STATE = ("counts", "_reduce_state")
 
@@ -30,6 +31,19 @@ def test_a_job_is_named_by_its_id_where_the_directory_is_configured(tidemill: Ti
     where = ("-D", f"execution.checkpointing.dir={checkpoints}")
     result = tidemill("state", "get", "words", *STATE, "be", *where, "--json")
     assert json.loads(result.stdout) == {"job": "words", "epoch": 3, "entries": [{"key": "be", "value": ["be", 2]}]}
+
+
+def test_a_directory_that_only_has_the_name_of_a_job_is_not_meant(
+    tidemill: Tidemill, checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "words" / "code").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with recorded("words.py", None) as record:
+        record.put(DriverJob("words", "words", str(checkpoints / "words")))
+        found = tidemill("state", "ls", "words", "--json")
+        assert (found.exit_code, json.loads(found.stdout)["job"]) == (0, "words"), found.stderr
+    monkeypatch.chdir(checkpoints)
+    assert tidemill("state", "ls", "words").exit_code == 0, "a job's directory is meant, and needs no record"
 
 
 def test_the_state_of_an_earlier_epoch(tidemill: Tidemill, checkpoints: Path) -> None:

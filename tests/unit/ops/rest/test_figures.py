@@ -11,7 +11,7 @@ from tidemill.graph.compiler import compile_job
 from tidemill.graph.plan import ChainPlan
 from tidemill.metrics.registry import MetricRegistry, Place
 from tidemill.metrics.summary import Summary
-from tidemill.ops.rest.figures import Figures, selected
+from tidemill.ops.rest.figures import NOW_METRICS, Figures, selected
 
 COUNT = Place(MetricScope.OPERATOR, "count", 0)
 TASK = Place(MetricScope.TASK, "count", 0)
@@ -89,3 +89,34 @@ def test_pressure_is_a_share_of_time(registry: MetricRegistry, chain: ChainPlan)
     first, second = Figures(registry.snapshot()).pressures(chain, 2)
     assert first == {"subtask": 0, "backpressureLevel": "high", "ratio": 0.7, "busyRatio": 0.2, "idleRatio": 0.1}
     assert (second["backpressureLevel"], second["busyRatio"]) == ("ok", 0.0), "it has not done anything yet"
+
+
+def test_now_has_rates_of_all_subtasks_the_busiest_and_the_lowest_watermark(
+    registry: MetricRegistry, chain: ChainPlan
+) -> None:
+    second = TASK._replace(subtask=1)
+    for place, busy, held in ((TASK, 900, 10), (second, 100, 250)):
+        registry.count(place, "numRecordsIn", 600)
+        registry.gauge(place, "busyTimeMsPerSecond", busy)
+        registry.gauge(place, "backPressuredTimeMsPerSecond", held)
+    registry.gauge(COUNT, "currentInputWatermark", 50)
+    registry.gauge(COUNT._replace(subtask=1), "currentInputWatermark", 40)
+    registry.gauge(COUNT, "stateEntries", 2.5)
+    snapshot = registry.snapshot(NOW_METRICS)
+    assert "stateEntries" not in {value.name for value in snapshot}, "what is not needed is not looked at"
+    now = Figures(snapshot).now(chain, "id", 2)
+    assert now["records-in-per-second"] == Figures(registry.snapshot()).total(chain, "numRecordsInPerSecond") > 0
+    assert (now["busy"], now["backpressure"], now["watermark"]) == (0.9, 0.25, 40)
+    assert Figures(registry.snapshot(NOW_METRICS)).now(chain, "id", 0)["busy"] == 0.0
+
+
+def test_a_vertex_without_watermarks_has_none(registry: MetricRegistry, chain: ChainPlan) -> None:
+    assert Figures(registry.snapshot(NOW_METRICS)).now(chain, "id", 1)["watermark"] is None
+
+
+def test_a_source_has_the_watermark_that_its_chain_sends(registry: MetricRegistry) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration())
+    env.from_sequence(1, 2).uid("numbers").map(lambda n: n).uid("marks").print()
+    (marked, *_) = compile_job(env._transformations, Configuration(), "job").chains
+    registry.gauge(Place(MetricScope.OPERATOR, "marks", 0), "currentOutputWatermark", 7)
+    assert [one["value"] for one in Figures(registry.snapshot()).watermarks(marked)] == ["7"]

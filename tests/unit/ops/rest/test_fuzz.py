@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +15,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
-from tests.unit.ops.rest.serving import Client, environment, options
+from tests.unit.ops.rest.serving import Client, environment, options, serving
 from tidemill.common.job_client import JobClient
 from tidemill.ops.rest.app import create_app
 from tidemill.ops.rest.jobs_shown import ShownJobs, vertex_id
+from tidemill.ops.rest.program_store import ProgramStore
 from tidemill.ops.rest.settings import RestSettings
 
-DESCRIPTION = create_app(ShownJobs(1), RestSettings()).openapi()
+DESCRIPTION = create_app(ShownJobs(1), RestSettings(operate_token="x", submit=True)).openapi()  # noqa: S106
 SCHEMA = schemathesis.openapi.from_dict(DESCRIPTION)
 OPERATIONS = [
     (mode, method.upper(), path)
@@ -27,24 +32,56 @@ OPERATIONS = [
     # A stream of events has no end; a path that takes nothing cannot be asked wrongly.
     if "events" not in path and (mode == "right" or "parameters" in described or "requestBody" in described)
 ]
-#: What they accept is not all in the description: paths below certain directories, operators that there are.
-CHOOSY = {path for _, _, path in OPERATIONS if path.endswith(("/rescaling", "/savepoints", "/stop", "-disposal"))}
+#: What they accept is not all in the description: paths below certain directories, operators that there are, programs.
+CHOOSY = {
+    path
+    for _, _, path in OPERATIONS
+    if path.endswith(("/rescaling", "/savepoints", "/stop", "-disposal", "/upload", "/run", "{jar_id}/plan"))
+}
 EXAMPLES = 5
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory, served: tuple[Client, JobClient]) -> str:
+def of_jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Settings of jobs on a server that has every path, also those for programs."""
+    folder = tmp_path_factory.mktemp("job")
+    return options(folder) | {"rest.operate-token": f"file:{folder}/token", "web.submit.enable": "true"}
+
+
+@pytest.fixture(scope="module")
+def served(of_jobs: dict[str, str]) -> Iterator[tuple[Client, JobClient]]:
+    """A job that runs, and a client that may operate."""
+    token = Path(of_jobs["rest.operate-token"].removeprefix("file:"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(token.parent))
+        with serving(of_jobs) as (client, job):
+            client.headers["Authorization"] = f"Bearer {token.read_text().strip()}"
+            yield client, job
+
+
+@pytest.fixture(scope="module")
+def ended(of_jobs: dict[str, str], served: tuple[Client, JobClient]) -> str:
     """A job of the same server that has ended: what would change it changes nothing."""
-    limit = {"rest.max-requests-per-second": str(served[0].server.settings.requests_per_second)}
-    env = environment(options(tmp_path_factory.mktemp("ended")) | limit)
+    env = environment(of_jobs)
     env.from_collection([1]).filter(lambda n: False).print()
     env.execute()
     return str(served[0].read("/jobs")["jobs"][-1]["id"])
 
 
+@pytest.fixture(scope="module")
+def program(served: tuple[Client, JobClient]) -> str:
+    """A program that has several scripts, so that it runs only if one is named."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name in ("one.py", "two.py"):
+            archive.writestr(name, "raise SystemExit")
+    kept: ProgramStore = served[0].server.app.state.programs.store
+    return kept.add("program.zip", content).id
+
+
 @pytest.mark.parametrize(("mode", "method", "path"), OPERATIONS, ids=[" ".join(one) for one in OPERATIONS])
 def test_every_answer_is_as_described(
-    served: tuple[Client, JobClient], ended: str, mode: str, method: str, path: str
+    served: tuple[Client, JobClient], ended: str, program: str, mode: str, method: str, path: str
 ) -> None:
     generated = GenerationMode.POSITIVE if mode == "right" else GenerationMode.NEGATIVE
     operation = SCHEMA[path][method]
@@ -53,10 +90,12 @@ def test_every_answer_is_as_described(
         "vertex_id": vertex_id("sums"),
         "operator": "sums",
         "name": "_reduce_state",
+        "jar_id": program if method != "DELETE" else "0" * 32,
     }
     seen: list[int] = []
 
     with requests.Session() as session:
+        session.headers.update(served[0].headers)
 
         @settings(
             max_examples=EXAMPLES,

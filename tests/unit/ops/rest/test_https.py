@@ -1,4 +1,4 @@
-"""The server with a certificate: requests are encrypted, and plain ones are not answered."""
+"""The server with a certificate: requests are encrypted, plain ones not answered; and clients may have to show one."""
 
 from __future__ import annotations
 
@@ -6,54 +6,165 @@ import datetime as dt
 import http.client
 import json
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.unit.ops.rest.serving import eventually
+from tidemill.errors import ConfigurationError
 from tidemill.ops.rest.server import RestServer
 from tidemill.ops.rest.settings import RestSettings
 
 
+class Authority:
+    """Signs certificates, or vouches for itself."""
+
+    def __init__(self, name: str) -> None:
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        self.certificate = self._signed(self.name, self.key, x509.BasicConstraints(ca=True, path_length=None))
+
+    def sign(self, name: str, path: Path) -> str:
+        """A file with a certificate about somebody, and its key."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        made = self._signed(subject, key, x509.BasicConstraints(ca=False, path_length=None))
+        path.write_bytes(_pem(made) + _pem_of_key(key))
+        return str(path)
+
+    def write(self, path: Path) -> str:
+        """A file with its own certificate."""
+        path.write_bytes(_pem(self.certificate))
+        return str(path)
+
+    def _signed(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, constraints: x509.BasicConstraints
+    ) -> x509.Certificate:
+        today = dt.datetime.now(dt.UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self.name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(today - dt.timedelta(days=1))
+            .not_valid_after(today + dt.timedelta(days=1))
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+            .add_extension(constraints, critical=True)
+            .sign(self.key, hashes.SHA256())
+        )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _pem_of_key(key: ec.EllipticCurvePrivateKey) -> bytes:
+    form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, form, plain)
+
+
 def certificate(folder: Path) -> tuple[str, str]:
     """A certificate for this machine that vouches for itself, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    today = dt.datetime.now(dt.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(today - dt.timedelta(days=1))
-        .not_valid_after(today + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "certificate.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    plain = serialization.NoEncryption()
-    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    (folder / "key.pem").write_bytes(key.private_bytes(pem, form, plain))
-    return str(folder / "certificate.pem"), str(folder / "key.pem")
+    made = Authority("localhost")
+    (folder / "key.pem").write_bytes(_pem_of_key(made.key))
+    return made.write(folder / "certificate.pem"), str(folder / "key.pem")
+
+
+@contextmanager
+def serving(settings: RestSettings) -> Iterator[RestServer]:
+    server = RestServer(settings)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def ask(server: RestServer, identity: str | None = None, method: str = "GET", **headers: str) -> tuple[int, Any]:
+    """What a client that shows a certificate, or none, is answered."""
+    trusting = ssl.create_default_context(cafile=server.settings.certificate)
+    if identity is not None:
+        trusting.load_cert_chain(identity)
+    secure = http.client.HTTPSConnection("localhost", server.port, timeout=5, context=trusting)
+    try:
+        secure.request(method, "/jobs", headers=headers)
+        answer = secure.getresponse()
+        return answer.status, json.load(answer)
+    finally:
+        secure.close()
 
 
 def test_with_a_certificate_it_is_https(tmp_path: Path) -> None:
     chain, key = certificate(tmp_path)
-    server = RestServer(RestSettings(ports=(0,), certificate=chain, certificate_key=key))
-    try:
+    with serving(RestSettings(ports=(0,), certificate=chain, certificate_key=key)) as server:
         assert server.url == f"https://127.0.0.1:{server.port}"
-        trusting = ssl.create_default_context(cafile=chain)
-        secure = http.client.HTTPSConnection("localhost", server.port, timeout=5, context=trusting)
-        secure.request("GET", "/jobs", headers={"Origin": f"https://localhost:{server.port}"})
-        assert json.load(secure.getresponse()) == {"jobs": []}
-        secure.close()
+        assert ask(server, Origin=f"https://localhost:{server.port}") == (200, {"jobs": []})
         plain = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
         plain.request("GET", "/jobs")
         with pytest.raises((http.client.HTTPException, OSError)):
             plain.getresponse()
         plain.close()
-    finally:
-        server.close()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> RestSettings:
+    """Settings of a server that wants certificates of one authority."""
+    chain, key = certificate(tmp_path)
+    return RestSettings(ports=(0,), certificate=chain, certificate_key=key, client_ca=str(tmp_path / "ours.pem"))
+
+
+def test_who_shows_no_certificate_of_the_right_authority_is_not_served(tmp_path: Path, settings: RestSettings) -> None:
+    ours, theirs = Authority("ours"), Authority("ours")  # a name proves nothing
+    ours.write(tmp_path / "ours.pem")
+    with serving(settings) as server:
+        assert ask(server, ours.sign("ann", tmp_path / "ann.pem")) == (200, {"jobs": []})
+        for foreign in (
+            None,
+            theirs.sign("ann", tmp_path / "forged.pem"),
+            Authority("x").sign("x", tmp_path / "x.pem"),
+        ):
+            with pytest.raises((ssl.SSLError, http.client.HTTPException, ConnectionError)):
+                ask(server, foreign)
+        assert ask(server, str(tmp_path / "ann.pem"))[0] == 200, "others are served as before"
+
+
+def test_a_certificate_lets_one_operate_and_is_named_in_the_audit(
+    tmp_path: Path, settings: RestSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "tidemill.audit")
+    ours = Authority("ours")
+    ours.write(tmp_path / "ours.pem")
+    with serving(settings) as server:
+        assert ask(server, ours.sign("ann\nbob", tmp_path / "ann.pem"), "PATCH")[0] == 405, "let through"
+        eventually(lambda: caplog.messages)
+    assert caplog.messages == [r"operate, certified as commonName=ann\nbob, at 127.0.0.1: PATCH /jobs -> 405"]
+
+
+def test_where_there_are_tokens_both_are_needed(tmp_path: Path, settings: RestSettings) -> None:
+    ours = Authority("ours")
+    ours.write(tmp_path / "ours.pem")
+    both = RestSettings(**{**vars(settings), "operate_token": "secret"})
+    with serving(both) as server:
+        ann = ours.sign("ann", tmp_path / "ann.pem")
+        assert ask(server, ann)[0] == 401
+        assert ask(server, ann, Authorization="Bearer secret")[0] == 200
+        with pytest.raises((ssl.SSLError, http.client.HTTPException, ConnectionError)):
+            ask(server, None, Authorization="Bearer secret")
+
+
+def test_certificates_of_clients_do_for_an_address_that_others_reach(tmp_path: Path, settings: RestSettings) -> None:
+    Authority("ours").write(tmp_path / "ours.pem")
+    everywhere = RestSettings(**{**vars(settings), "host": "0.0.0.0"})  # noqa: S104 - nothing listens
+    everywhere.check()
+    with pytest.raises(ConfigurationError, match=r"can be reached from other machines.*rest\.ssl\.client-ca"):
+        RestSettings(**{**vars(everywhere), "client_ca": None}).check()
+    with pytest.raises(ConfigurationError, match=r"rest\.ssl\.client-ca cannot be used"):
+        RestSettings(**{**vars(everywhere), "client_ca": str(tmp_path / "none.pem")}).check()
+    with pytest.raises(ConfigurationError, match=r"rest\.ssl\.client-ca is set, but no rest\.ssl\.certificate"):
+        RestSettings(**{**vars(everywhere), "certificate": None, "certificate_key": None}).check()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -155,6 +158,38 @@ def test_operations_are_remembered_as_long_as_there_is_room(monkeypatch: pytest.
         known.check_room()
 
 
+def test_nothing_is_forgotten_while_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "_MOST", 10)
+    known = Operations()
+    ids = [known.begun("stop", "job", CompletableFuture.completed(None)) for _ in range(10)]
+    assert all(known.known("stop", "job", one) for one in ids)
+
+
+def test_of_equal_requests_that_come_at_once_one_begins_something() -> None:
+    known = Operations()
+    savepoints: list[CompletableFuture[str]] = []
+    together = threading.Barrier(8)
+
+    def begin() -> CompletableFuture[str]:
+        time.sleep(0.02)  # long enough for all others to come meanwhile
+        savepoints.append(CompletableFuture())
+        return savepoints[-1]
+
+    def ask() -> None:
+        together.wait()
+        assert known.begin("savepoints", "job", begin, "mine") == "mine"
+
+    clients = [threading.Thread(target=ask) for _ in range(8)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    assert len(savepoints) == 1
+    assert known.get("savepoints", "job", "mine").future is savepoints[0]
+    with pytest.raises(ConflictError, match="stands for another operation"):
+        known.begin("rescaling", "job", begin, "mine")
+
+
 def test_what_fails_soon_is_an_operation_that_failed_and_what_is_wrong_is_told_at_once() -> None:
     known = Operations()
     failed: CompletableFuture[str] = CompletableFuture.failed(CheckpointError("the disk is full"))
@@ -167,3 +202,27 @@ def test_what_fails_soon_is_an_operation_that_failed_and_what_is_wrong_is_told_a
         wrong: CompletableFuture[str] = CompletableFuture.failed(error)
         with pytest.raises(expected, match=str(error).rstrip("?")):
             known.begun("savepoints", "job", wrong)
+
+
+def test_a_program_ends_when_its_clients_know_what_became_of_what_they_asked_for() -> None:
+    known = Operations()
+    assert not known.await_told(10), "nobody has asked for anything"
+    savepoint: Future[str] = Future()
+    stopping = CompletableFuture(savepoint)
+    begun = known.begun("stop", "job", stopping)
+    told = threading.Event()
+
+    def wait() -> None:
+        if known.await_told(10):
+            told.set()
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    known.get("stop", "job", begun)
+    savepoint.set_result("/savepoints/1")
+    assert not told.wait(0.05), "it was asked for, but before it was done"
+    assert known.get("stop", "job", begun).future.result() == "/savepoints/1"
+    assert told.wait(5)
+    waiting.join()
+    known.begun("stop", "job", stopping)
+    assert known.await_told(0.01), "who never asks is not waited for"

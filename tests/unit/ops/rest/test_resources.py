@@ -119,6 +119,10 @@ def test_a_state_is_read_page_by_page_as_of_one_epoch(tmp_path: Path) -> None:
             assert page["epoch"] == first["epoch"]
         assert sorted(entry["key"] for entry in entries) == list(range(10))
         assert sum(entry["value"][1] for entry in entries) == sum(range(20 * first["epoch"] + 1))
+        earlier = client.read(f"/jobs/{job.get_job_id()}/state/sums/_reduce_state?epoch=1")
+        assert (earlier["epoch"], sum(entry["value"][1] for entry in earlier["entries"])) == (1, sum(range(21)))
+        (operator,) = client.read(f"/jobs/{job.get_job_id()}/state?epoch=1")["operators"]
+        assert operator["states"][0]["entries"] is None, "what metrics know is of now"
 
 
 def test_a_page_of_an_epoch_that_is_not_there_is_refused(client: Client, path: str) -> None:
@@ -152,6 +156,10 @@ def test_a_stream_of_events_tells_of_epochs(client: Client, path: str) -> None:
     first, second = messages
     assert first["epoch"]["epoch"] + second["epochs"] == second["epoch"]["epoch"], "none is left out of the count"
     assert second["epochs"] > 1, "fast epochs are told together"
+    assert first["latest"] == [], "who begins to listen asks for what was before"
+    told = [epoch["epoch"] for epoch in second["latest"]]
+    assert told == [*range(first["epoch"]["epoch"] + 1, second["epoch"]["epoch"] + 1)][-20:]
+    assert second["latest"][-1] == second["epoch"]
     assert [vertex["id"] for vertex in second["vertices"]] == [vertex_id("numbers"), vertex_id("sums")]
     assert second["vertices"][0]["records-out-per-second"] > 0
 

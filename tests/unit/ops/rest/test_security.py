@@ -6,6 +6,7 @@ import logging
 import re
 import socket
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,7 +30,7 @@ PATHS = [
     for path, methods in create_app(ShownJobs(1), RestSettings()).openapi()["paths"].items()
     for method in methods
 ]
-NOT_THERE = [("GET", "/"), ("GET", "/jars"), ("POST", "/jars/upload"), ("GET", "/docs"), ("DELETE", "/cluster")]
+NOT_THERE = [("GET", "/web"), ("GET", "/jars"), ("POST", "/jars/upload"), ("GET", "/docs"), ("DELETE", "/cluster")]
 FORGED_HOSTS = [
     "evil.example.org",
     "10.0.0.1:80",
@@ -37,6 +38,8 @@ FORGED_HOSTS = [
     "localhost.evil.org",
     "[::2]:80",
     "a b",
+    "",
+    "[]",
 ]
 TRAVERSALS = [
     "..",
@@ -89,7 +92,9 @@ def test_to_read_is_not_to_operate_and_not_to_see_state(tokens: tuple[Client, Cl
     assert reading.read("/jobs") == operating.read("/jobs")
     refused = {(method, path) for method, path in PATHS if reading.ask(method, filled(path)).status == 403}
     assert refused == {
-        (method, path) for method, path in PATHS if method != "GET" or "/state" in path or "queryable" in path
+        (method, path)
+        for method, path in PATHS
+        if method != "GET" or "/state" in path or "queryable" in path or path.endswith(("/logs", "/hot-keys"))
     }
     assert operating.get(f"/jobs/{job.get_job_id()}/state").status == 200
     assert is_running(job)
@@ -130,6 +135,22 @@ def test_settings_that_would_not_be_safe_start_no_job(settings: dict[str, str], 
     assert "s3cret" not in str(refused.value)
     assert servers() == before
     assert not ran
+
+
+def test_who_knows_what_that_means_may_serve_everybody(caplog: pytest.LogCaptureFixture) -> None:
+    everybody = {"rest.bind-address": "0.0.0.0", "rest.port": "0", "rest.dangerously-allow-anyone": "true"}  # noqa: S104
+    server = server_for(Configuration.from_dict(everybody))
+    try:
+        assert Client(server).get("/jobs").status == 200
+        address = Client(server).get("/jobs", Host="192.0.2.7:8081")
+        assert address.status == 200, "an address is nobody's trick"
+        assert Client(server).get("/jobs", Host=socket.gethostname()).status == 200
+        led_here = Client(server).get("/jobs", Host="evil.example.org")
+        assert led_here.status == 403, "a name may be"
+    finally:
+        server.close()
+    assert "may stop jobs, delete savepoints and read state: rest.dangerously-allow-anyone" in caplog.text
+    assert "without TLS" in caplog.text
 
 
 def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
@@ -273,6 +294,14 @@ def test_who_asks_too_often_must_wait(tmp_path: Path) -> None:
         eventually(lambda: client.get("/config").status == 200)
 
 
+def test_pages_elsewhere_do_not_use_up_what_their_visitor_may_ask(tmp_path: Path) -> None:
+    with serving(options(tmp_path) | {"rest.max-requests-per-second": "5"}) as (client, _):
+        for _ in range(30):
+            assert client.get("/", Origin="http://evil.example.org").status == 403
+            assert client.get("/", Host="evil.example.org").status == 403
+        assert client.get("/config").status == 200
+
+
 def test_limits_hold_for_each_client_and_cost_little_memory() -> None:
     rates = guard._Rates(10)
     assert [rates.admits("a", 0.0) for _ in range(21)] == [True] * 20 + [False]
@@ -341,18 +370,39 @@ def test_what_is_done_is_noted(tokens: tuple[Client, Client, JobClient], caplog:
     caplog.set_level(logging.INFO, "tidemill.audit")
     path = f"/jobs/{job.get_job_id()}"
     operating.ask("PATCH", f"{path}/rescaling?parallelism=2")
-    operating.get(f"{path}/state")
-    reading.get(f"{path}/state")
+    for who in (operating, operating, reading):  # who looks again is noted once a minute
+        who.get(f"{path}/state/sums/_reduce_state")
     reading.ask("POST", f"{path}/stop")
     Client(reading.server).ask("PATCH", "/jobs/a%0Ab")
+    Client(reading.server).ask("PATCH", "/jobs/my-token-job")
     operating.get(path)
     assert [record.getMessage() for record in caplog.records if record.name == "tidemill.audit"] == [
         f"operate at 127.0.0.1: PATCH {path}/rescaling -> 202",
-        f"operate at 127.0.0.1: GET {path}/state -> 200",
-        f"read at 127.0.0.1: GET {path}/state -> 403",
-        f"nobody at 127.0.0.1: POST {path}/stop -> 403",
+        f"operate at 127.0.0.1: GET {path}/state/sums/_reduce_state -> 200",
+        f"read at 127.0.0.1: GET {path}/state/sums/_reduce_state -> 403",
+        f"read at 127.0.0.1: POST {path}/stop -> 403",
         r"nobody at 127.0.0.1: PATCH /jobs/a\nb -> 401",
+        "nobody at 127.0.0.1: PATCH /jobs/my-token-job -> 401",
     ]
+
+
+def test_who_is_refused_does_not_fill_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TO_OPERATE", "operating")
+    caplog.set_level(logging.INFO, "tidemill.audit")
+    settings = Configuration.from_dict({"rest.port": "0", "rest.operate-token": "env:TO_OPERATE"})
+    server = server_for(settings)
+    try:
+        begun = time.monotonic()
+        for number in range(100):
+            assert Client(server).ask("PATCH", f"/jobs/{number}").status in (401, 429)
+        noted, seconds = caplog.text.count("nobody at"), time.monotonic() - begun
+        assert 20 <= noted <= 21 + 10 * seconds
+        eventually(lambda: Client(server, {"Authorization": "Bearer operating"}).ask("PATCH", "/jobs/x").status == 404)
+        eventually(lambda: "operate at 127.0.0.1: PATCH /jobs/x -> 404" in caplog.text)
+    finally:
+        server.close()
 
 
 def test_what_goes_wrong_inside_is_not_told(

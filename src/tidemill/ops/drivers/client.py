@@ -7,16 +7,16 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from tidemill.errors import TidemillError
 from tidemill.ops.access import read_token
-from tidemill.ops.cli.drivers import RestAddress, driver_of
-from tidemill.ops.cli.failures import NotThereError
+from tidemill.ops.drivers.records import RestAddress, driver_of
+from tidemill.ops.errors import NotThereError
 
-__all__ = ["DriverGoneError", "JobAddress", "RefusedError", "address_of"]
+__all__ = ["DriverGoneError", "JobAddress", "RefusedError", "address_of", "token_of"]
 
 _SECONDS: Final = 20.0
 _POLL_SECONDS: Final = 0.1
@@ -28,6 +28,11 @@ class RefusedError(TidemillError):
 
 class DriverGoneError(TidemillError):
     """Nobody answers at a driver's address (any more)."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Nowhere: what is then left is the answer itself, an error."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +49,13 @@ class JobAddress:
         """
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"} if data is not None else {}
-        if self.rest.token is not None:
-            headers["Authorization"] = f"Bearer {_token(self.rest.token)}"
+        if (token := token_of(self.rest)) is not None:
+            headers["Authorization"] = f"Bearer {token}"
         url = f"{self.rest.url.rstrip('/')}/jobs/{self.job_id}{path}"
         request = urllib.request.Request(url, data, headers, method=method)  # noqa: S310 - checked in address_of
-        # Never through a proxy: the token is for the driver alone.
+        # Never through a proxy, nor to where somebody else points: the token is for the driver alone.
         opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._trust())
+            urllib.request.ProxyHandler({}), _NoRedirects, urllib.request.HTTPSHandler(context=self._trust())
         )
         try:
             with opener.open(request, timeout=seconds) as answer:
@@ -59,16 +64,26 @@ class JobAddress:
             message = _message(error)
             raise (NotThereError if error.code == 404 else RefusedError)(message) from error
         except (OSError, ValueError) as error:
+            if "CERTIFICATE_REQUIRED" in str(error):
+                raise RefusedError(f"{self.rest.url} wants a certificate: show it with --cert FILE") from error
             raise DriverGoneError(
                 f"the driver of job {self.job_id} does not answer at {self.rest.url}: {error}"
             ) from error
 
     def _trust(self) -> ssl.SSLContext:
-        """Whom to believe: the usual authorities, and the very certificate that a driver of this machine has."""
+        """Whom to believe: the usual authorities, and the very certificate that a driver of this machine has; and what
+        to be believed by."""
         context = ssl.create_default_context()
-        if self.rest.certificate is not None:
-            context.load_verify_locations(self.rest.certificate)
-            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        certificate, identity = self.rest.certificate, self.rest.identity
+        try:
+            if certificate is not None:
+                context.load_verify_locations(certificate)
+                context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+            if identity is not None:
+                context.load_cert_chain(identity)
+        except OSError as error:
+            files = " or ".join(filter(None, [certificate, identity]))
+            raise NotThereError(f"{files} cannot be used: {error}") from error
         return context
 
     def operate(self, kind: str, method: str, path: str, body: dict[str, Any] | None) -> Any:
@@ -85,15 +100,19 @@ class JobAddress:
         return result
 
 
-def address_of(job: str, url: str | None, token: str | None) -> JobAddress:
+def address_of(
+    job: str, url: str | None, token: str | None, authority: str | None = None, identity: str | None = None
+) -> JobAddress:
     """Where to ask about a job: at ``url``, or at the driver on this machine that runs it.
+
+    ``authority`` is whose certificate to believe, ``identity`` the certificate to show.
 
     Raises :class:`NotThereError` if there is none that can be asked.
     """
     if url is not None:
         if not url.startswith(("http://", "https://")):
             url = f"http://{url}"
-        return JobAddress(job, RestAddress(url, token))
+        return JobAddress(job, RestAddress(url, token, authority, identity))
     driver, known = driver_of(job)
     job_id = known.id
     if not driver.alive:
@@ -103,10 +122,14 @@ def address_of(job: str, url: str | None, token: str | None) -> JobAddress:
             f"the driver of job {job_id}, process {driver.pid}, cannot be asked: it was started with rest.enabled: "
             "false, or found no free port"
         )
-    return JobAddress(job_id, driver.rest)
+    return JobAddress(job_id, replace(driver.rest, identity=identity))
 
 
-def _token(where: str) -> str | None:
+def token_of(rest: RestAddress) -> str | None:
+    """The token that a server wants. Raises :class:`NotThereError` if its file is not there."""
+    where = rest.token
+    if where is None:
+        return None
     path = Path(where.removeprefix("file:"))
     if where.startswith("file:") and not path.exists():  # the server makes one where there is none: we do not
         raise NotThereError(f"there is no token in {path}")

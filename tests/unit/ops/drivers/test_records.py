@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tidemill.errors import ConfigurationError
-from tidemill.ops.cli import drivers as records
-from tidemill.ops.cli.drivers import DriverJob, DriverRecord, RestAddress, driver_of, drivers, new_log, recorded
-from tidemill.ops.cli.failures import NotThereError
+from tidemill.ops.drivers import records
+from tidemill.ops.drivers.records import DriverJob, DriverRecord, RestAddress, driver_of, drivers, new_log, recorded
+from tidemill.ops.errors import NotThereError
 
 
 def test_a_driver_is_alive_while_it_runs_and_remembered_afterwards(home: Path) -> None:
@@ -57,6 +57,12 @@ def test_of_two_drivers_of_a_job_the_one_that_lives_counts(home: Path) -> None:
         path.with_name("driver-999999999999999-1.json").write_text(json.dumps(newer))
         assert [driver.program for driver in drivers()] == ["dead.py", "living.py"]
         assert driver_of("job")[0].program == "living.py"
+
+
+def test_two_records_of_one_moment_are_two(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 5_000_000_000)
+    with recorded("first.py", None), recorded("second.py", None):
+        assert [(driver.program, driver.alive) for driver in drivers()] == [("second.py", True), ("first.py", True)]
 
 
 def test_records_that_cannot_be_read_are_passed_over(home: Path) -> None:

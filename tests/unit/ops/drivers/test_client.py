@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-from tests.unit.ops.rest.test_https import certificate
-from tidemill.ops.cli.drivers import DriverJob, RestAddress, recorded
-from tidemill.ops.cli.failures import NotThereError
-from tidemill.ops.cli.rest_client import DriverGoneError, JobAddress, RefusedError, address_of
+from tests.unit.ops.rest.test_https import Authority, certificate
+from tidemill.ops.drivers.client import DriverGoneError, JobAddress, RefusedError, address_of
+from tidemill.ops.drivers.records import DriverJob, RestAddress, recorded
+from tidemill.ops.errors import NotThereError
 from tidemill.ops.rest.server import RestServer
 from tidemill.ops.rest.settings import RestSettings
 
@@ -39,6 +41,47 @@ def test_the_certificate_of_a_driver_is_believed_and_no_other(
         JobAddress("nobody", RestAddress(server.url, "env:THE_TOKEN")).ask("GET")
     with pytest.raises(RefusedError, match="a token is needed"):
         JobAddress("nobody", RestAddress(server.url, None, server.settings.certificate)).ask("GET")
+
+
+def test_where_certificates_are_wanted_one_is_shown(tmp_path: Path) -> None:
+    chain, key = certificate(tmp_path)
+    ours = Authority("ours")
+    ca, ann = ours.write(tmp_path / "ours.pem"), ours.sign("ann", tmp_path / "ann.pem")
+    settings = RestSettings(ports=(0,), address="localhost", certificate=chain, certificate_key=key, client_ca=ca)
+    server = RestServer(settings)
+    try:
+        with pytest.raises(NotThereError, match="nobody"):
+            address_of("nobody", server.url, None, chain, ann).ask("GET")
+        with pytest.raises((RefusedError, DriverGoneError), match=r"wants a certificate: show it with --cert|does not"):
+            address_of("nobody", server.url, None, chain, None).ask("GET")
+        with pytest.raises(NotThereError, match=r"none\.pem cannot be used"):
+            address_of("nobody", server.url, None, chain, str(tmp_path / "none.pem")).ask("GET")
+    finally:
+        server.close()
+
+
+def test_a_token_does_not_go_where_a_server_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    class Pointing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(302)
+            self.send_header("Location", "/elsewhere")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setenv("THE_TOKEN", GIVEN)
+    with HTTPServer(("127.0.0.1", 0), Pointing) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        try:
+            with pytest.raises(RefusedError, match="answered 302"):
+                address_of("job", f"127.0.0.1:{server.server_port}", "env:THE_TOKEN").ask("GET")
+        finally:
+            server.shutdown()
+    assert asked == ["/jobs/job"]
 
 
 def test_a_token_that_is_not_there_is_not_made(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidemill.errors import ConfigurationError
-from tidemill.ops.cli.failures import NotThereError
+from tidemill.ops.errors import NotThereError
 
 __all__ = [
     "Driver",
@@ -53,16 +53,21 @@ class DriverJob:
 
 @dataclass(frozen=True)
 class RestAddress:
-    """A driver's REST server; ``token`` says where the token is (env:NAME, file:PATH), ``certificate`` is a file."""
+    """A driver's REST server; ``token`` says where the token is (env:NAME, file:PATH).
+
+    ``certificate`` is the file of the one it has, or of its authority; ``identity`` that of the one to show, with its
+    key, which no record has.
+    """
 
     url: str
     token: str | None = None
     certificate: str | None = None
+    identity: str | None = None
 
 
 @dataclass(frozen=True)
 class Driver:
-    """What a record says about a driver; ``started`` is in milliseconds since 1970."""
+    """What a record says about a driver; times are in milliseconds since 1970, ``ended`` None if it was killed."""
 
     pid: int
     program: str
@@ -71,6 +76,7 @@ class Driver:
     rest: RestAddress | None = None
     jobs: tuple[DriverJob, ...] = ()
     exit_code: int | None = None
+    ended: int | None = None
     alive: bool = field(default=True, compare=False)
 
 
@@ -117,7 +123,7 @@ class DriverRecord:
 
     def close(self, exit_code: int) -> None:
         """The program has ended."""
-        self._driver = replace(self._driver, exit_code=exit_code)
+        self._driver = replace(self._driver, exit_code=exit_code, ended=time.time_ns() // 1_000_000)
         self._write()
         os.close(self._lock)
 
@@ -134,7 +140,9 @@ class DriverRecord:
 def recorded(program: str, log: str | None) -> Iterator[DriverRecord]:
     """A record of this process; whoever opens it closes it with an exit code, or else it died."""
     started = time.time_ns() // 1_000_000
-    path = records_directory() / f"driver-{started:015d}-{os.getpid()}.json"
+    # A process may have several within a millisecond: one that waited for its own lock would do so for ever.
+    while (path := records_directory() / f"driver-{started:015d}-{os.getpid()}.json").with_suffix(".lock").exists():
+        started += 1
     _forget_old()
     record = DriverRecord(path, Driver(os.getpid(), program, started, log))
     code = 1

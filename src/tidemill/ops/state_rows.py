@@ -12,7 +12,7 @@ from tidemill.state.key_groups import key_group_of
 from tidemill.state.plain_values import json_text
 from tidemill.state_processor import SavepointReader
 
-__all__ = ["Row", "difference", "groups_of", "rows_of", "rows_of_key", "shown"]
+__all__ = ["Row", "difference", "difference_in", "groups_of", "rows_of", "rows_of_key", "shown"]
 
 #: A row of a state's table: key, namespace if there is any, map_key for map state, value.
 Row = dict[str, Any]
@@ -89,11 +89,18 @@ def difference(before: SavepointReader, after: SavepointReader, uid: str, state:
     size = sum(info.bytes for one in after.operators() if one.uid == uid for info in one.states if info.name == state)
     parts = max(1, min(groups, -(-size // _SLICE_BYTES)))
     if groups_of(after, uid) != groups:
-        yield from _differing(_by_name(before, uid, state, None), _by_name(after, uid, state, None))
+        yield from difference_in(before, after, uid, state, None)
         return
     for part in range(parts):
         cut = (groups * part // parts, groups * (part + 1) // parts - 1)
-        yield from _differing(_by_name(before, uid, state, cut), _by_name(after, uid, state, cut))
+        yield from difference_in(before, after, uid, state, cut)
+
+
+def difference_in(
+    before: SavepointReader, after: SavepointReader, uid: str, state: str, groups: tuple[int, int] | None
+) -> Iterator[dict[str, Any]]:
+    """As :func:`difference`, in the key groups from the first to the last one, or all; these are held in memory."""
+    yield from _differing(_by_name(before, uid, state, groups), _by_name(after, uid, state, groups))
 
 
 def _by_name(reader: SavepointReader, uid: str, state: str, groups: tuple[int, int] | None) -> dict[str, Row]:

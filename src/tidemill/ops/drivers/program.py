@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import traceback
 import types
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -14,25 +13,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import typer
+from tidemill.errors import ConfigurationError
+from tidemill.ops.errors import NotThereError
 
-from tidemill.common.exit_codes import exit_code_of
-from tidemill.errors import ConfigurationError, TidemillError
-from tidemill.ops.cli.failures import CommandExit, NotThereError
+__all__ = ["Program"]
 
-__all__ = ["Program", "ended_with"]
-
-_OURS: Final = str(Path(__file__).parent)
 #: Code is small. More than that is a directory with something else in it.
 _MOST_SHIPPED: Final = 50 << 20
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program as it was named: ``path/to/script.py``, or ``package.module:function``."""
+    """A program as it was named: ``path/to/script.py``, or ``package.module:function``.
+
+    ``python_files`` are those that workers get: what the program imports from them, it finds too.
+    """
 
     name: str
     arguments: tuple[str, ...] = ()
+    python_files: tuple[str, ...] = ()
 
     @property
     def is_script(self) -> bool:
@@ -56,11 +55,11 @@ class Program:
             raise NotThereError(f"cannot read the program {path}: {error.strerror}") from error
         module = types.ModuleType("__main__")
         module.__file__ = str(path)
-        with _as_main(module, [str(path), *self.arguments], path.resolve().parent):
+        with self._as_main(module, str(path), path.resolve().parent):
             exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102 - it is what the user asks for
 
     def _run_function(self, module_name: str, function_name: str) -> None:
-        with _as_main(sys.modules["__main__"], [self.name, *self.arguments], Path.cwd()):
+        with self._as_main(sys.modules["__main__"], self.name, Path.cwd()):
             try:
                 module = importlib.import_module(module_name)
             except ModuleNotFoundError as error:
@@ -98,49 +97,31 @@ class Program:
                 target.write(file, file.relative_to(root))
         return archive
 
+    @contextmanager
+    def _as_main(self, module: types.ModuleType, name: str, directory: Path) -> Iterator[None]:
+        """Let ``module`` be the main module of this process, with the program's arguments, its directory and its files
+        on the path.
 
-def ended_with(error: BaseException) -> int:
-    """Tell a person what a program ended with, and return its exit code. The user's own traceback is shown; ours never.
-
-    What Tidemill raises says itself what happened, and has the traceback of a user's function in it.
-    """
-    if isinstance(error, SystemExit):
-        if error.code is None or isinstance(error.code, int):
-            return error.code or 0
-        typer.echo(str(error.code), err=True)
-        return 1
-    if isinstance(error, KeyboardInterrupt):
-        typer.echo("interrupted: the job was cancelled", err=True)
-        return CommandExit.INTERRUPTED
-    if isinstance(error, TidemillError):
-        typer.echo(f"{type(error).__name__}: {error}", err=True)
-    else:
-        told = traceback.TracebackException.from_exception(error)
-        told.stack = traceback.StackSummary.from_list(
-            [frame for frame in told.stack if not frame.filename.startswith(_OURS)]
-        )
-        typer.echo("".join(told.format()), err=True, nl=False)
-    return CommandExit.NOT_FOUND if isinstance(error, NotThereError) else exit_code_of(error)
+        Workers on this machine inherit the directory from the environment; files are handed to them.
+        """
+        main, argv, path, inherited = sys.modules["__main__"], sys.argv, list(sys.path), os.environ.get("PYTHONPATH")
+        sys.modules["__main__"], sys.argv = module, [name, *self.arguments]
+        sys.path[:0] = [str(directory), *_import_paths(self.python_files)]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(directory), inherited]))
+        try:
+            yield
+        finally:
+            sys.modules["__main__"], sys.argv, sys.path[:] = main, argv, path
+            if inherited is None:
+                del os.environ["PYTHONPATH"]
+            else:
+                os.environ["PYTHONPATH"] = inherited
 
 
-@contextmanager
-def _as_main(module: types.ModuleType, arguments: Sequence[str], directory: Path) -> Iterator[None]:
-    """Let ``module`` be the main module of this process, with these arguments and this directory on the path.
-
-    Workers on this machine inherit the path from the environment.
-    """
-    main, argv, path, inherited = sys.modules["__main__"], sys.argv, list(sys.path), os.environ.get("PYTHONPATH")
-    sys.modules["__main__"], sys.argv = module, list(arguments)
-    sys.path.insert(0, str(directory))
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(directory), inherited]))
-    try:
-        yield
-    finally:
-        sys.modules["__main__"], sys.argv, sys.path[:] = main, argv, path
-        if inherited is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = inherited
+def _import_paths(files: Sequence[str]) -> list[str]:
+    """What makes Python files and zips importable; those elsewhere than on this machine are left to Spark."""
+    here = [Path(file).resolve() for file in files if "://" not in file]
+    return list(dict.fromkeys(str(file.parent if file.suffix == ".py" else file) for file in here))
 
 
 def _is_code(path: Path) -> bool:

@@ -1,0 +1,67 @@
+"""``tidemill state hot``: the keys that a running job sees most often, as its driver knows them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Annotated, Any
+
+import typer
+
+from tidemill.ops.cli.arguments import AsJson, Authority, Identity, RestUrl, RunningJob, Token
+from tidemill.ops.cli.output import print_json, print_table
+from tidemill.ops.drivers.client import JobAddress, address_of
+from tidemill.ops.errors import NotThereError
+
+__all__ = ["hot"]
+
+
+def hot(
+    job: RunningJob,
+    operator: Annotated[
+        str | None, typer.Argument(metavar="[OPERATOR]", help="Its uid or name; by default all with keyed input.")
+    ] = None,
+    rest: RestUrl = None,
+    token: Token = None,
+    authority: Authority = None,
+    identity: Identity = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the keys that come most often.
+
+    They are estimated from samples of the last minute or so. A key with a large share keeps one subtask busy while
+    others wait.
+    """
+    address = address_of(job, rest, token, authority, identity)
+    vertices = address.ask("GET")["vertices"]
+    if operator is None:
+        found = [{"uid": one["uid"], **keys} for one in vertices if (keys := _sampled(address, one)) is not None]
+    else:
+        vertex = next((one for one in vertices if _is(one, operator)), None)
+        if vertex is None:
+            raise NotThereError(f"job {address.job_id} has no vertex that begins with an operator {operator!r}")
+        found = [{"uid": vertex["uid"], **_keys(address, vertex)}]
+    if as_json:
+        print_json({"job": address.job_id, "operators": found})
+        return
+    rows = [
+        (one["uid"], key["text"], f"{key['share']:.1%}", key["records"], one["sampled"])
+        for one in found
+        for key in one["keys"]
+    ]
+    print_table(("uid", "key", "share", "records", "samples"), rows, empty="no key came more than once")
+
+
+def _is(vertex: dict[str, Any], operator: str) -> bool:
+    return operator in (vertex["uid"], vertex["id"], vertex["name"].partition(" -> ")[0])
+
+
+def _keys(address: JobAddress, vertex: dict[str, Any]) -> dict[str, Any]:
+    answer: dict[str, Any] = address.ask("GET", f"/vertices/{vertex['id']}/hot-keys")
+    return answer
+
+
+def _sampled(address: JobAddress, vertex: dict[str, Any]) -> dict[str, Any] | None:
+    """The keys of a vertex, None if they are not sampled."""
+    with suppress(NotThereError):
+        return _keys(address, vertex)
+    return None

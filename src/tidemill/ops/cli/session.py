@@ -1,0 +1,73 @@
+"""``tidemill session``: a process without a job that serves REST and the page, and takes programs to run."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from typing import Annotated
+
+import typer
+
+from tidemill.common.configuration import Configuration
+from tidemill.config import RestOptions
+from tidemill.errors import ConfigurationError
+from tidemill.ops.cli.arguments import ConfigFile, Defined, configured, serve_rest
+from tidemill.ops.cli.page import page_address
+from tidemill.ops.drivers.records import RestAddress
+from tidemill.ops.rest.notices import tell_always
+
+__all__ = ["session"]
+
+
+def session(
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65535, help="Where to listen; by default at the first free port.")
+    ] = None,
+    defined: Defined = None,
+    config: ConfigFile = None,
+) -> None:
+    """Serve REST and the page without a job, and take programs to run.
+
+    Programs are uploaded at /jars, and each runs in a process of its own, as by 'tidemill run -d', with the settings
+    given here. All of your jobs on this machine are listed. Whoever has the token can run any code as you. Ends when it
+    is interrupted or told to; the jobs go on.
+    """
+    settings = configured(config, defined)
+    if port is not None:
+        settings.set(RestOptions.BIND_PORT, str(port))
+    serve_rest(settings)
+    if not settings.contains(RestOptions.SUBMIT):
+        settings.set(RestOptions.SUBMIT, True)
+    ended = threading.Event()
+    before = {kind: signal.signal(kind, lambda *_: ended.set()) for kind in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        _serve(settings, ended)
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+
+
+def _serve(settings: Configuration, ended: threading.Event) -> None:
+    """Serve until the end."""
+    from tidemill.ops.rest.other_drivers import OtherDrivers
+    from tidemill.ops.rest.program_runs import Programs
+    from tidemill.ops.rest.server import RestServer, warn_of
+    from tidemill.ops.rest.settings import RestSettings
+
+    wanted = RestSettings.of(settings)
+    tell_always(settings)
+    programs = Programs(settings, begin_with=settings) if wanted.submit else None
+    try:
+        server = RestServer(wanted, programs, OtherDrivers().jobs)
+    except OSError as error:
+        raise ConfigurationError(f"the session cannot be served: {error}") from error
+    try:
+        warn_of(server)
+        where = settings.get(RestOptions.OPERATE_TOKEN)
+        typer.echo(f"REST is at {server.url}; it asks for the token of {where}")
+        if sys.stdout.isatty():
+            typer.echo(f"The page: {page_address(RestAddress(server.url, where))}")
+        ended.wait()
+    finally:
+        server.close()

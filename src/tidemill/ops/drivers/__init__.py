@@ -1,0 +1,1 @@
+"""Driver processes of this machine: their records, the programs they run, how one is started and asked."""

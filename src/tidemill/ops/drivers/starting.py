@@ -1,0 +1,91 @@
+"""A program in a process of its own, which outlives the one that started it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+import yaml
+
+from tidemill.common.configuration import Configuration
+from tidemill.ops.driver_log import LOG_VARIABLE
+from tidemill.ops.drivers.program import Program
+from tidemill.ops.drivers.records import Driver, DriverJob, drivers, new_log
+
+__all__ = ["Started", "start_detached"]
+
+#: How long a program may take until it has a job: Spark itself needs ten seconds or more.
+_START_SECONDS: Final = 120.0
+
+
+@dataclass(frozen=True)
+class Started:
+    """A program in a process of its own: ``code`` if it has ended already, ``driver`` if it has a job."""
+
+    pid: int
+    log: Path
+    code: int | None
+    driver: Driver | None
+
+    @property
+    def jobs(self) -> tuple[DriverJob, ...]:
+        """The jobs it has by now."""
+        return () if self.driver is None else self.driver.jobs
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended with an error, or without a job."""
+        return self.code is not None and (self.code != 0 or not self.jobs)
+
+
+def start_detached(
+    program: Program, settings: Configuration, variables: Mapping[str, str] = MappingProxyType({})
+) -> Started:
+    """Start the program in a session of its own, and wait until it has a job, or has ended, or two minutes are over.
+
+    ``variables`` are those of its environment beside our own.
+    """
+    log = new_log(program.name)
+    command = [sys.executable, "-m", "tidemill", "run"]
+    with log.with_suffix(".yaml").open("x", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o600)  # it may hold secrets
+        yaml.safe_dump(settings.to_dict(), file, allow_unicode=True)
+    command += ["--config", file.name, program.name, *program.arguments]
+    begun = time.time_ns() // 1_000_000
+    try:
+        with log.open("ab") as output:
+            process = subprocess.Popen(  # noqa: S603 - this very program
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **variables, LOG_VARIABLE: str(log)},
+                start_new_session=True,
+            )
+        code, driver = _await_job(process, begun)
+        # Should this process go on, what has ended is not to stay in the system's list.
+        threading.Thread(target=process.wait, daemon=True).start()
+    finally:
+        Path(file.name).unlink()
+    return Started(process.pid, log, code, driver)
+
+
+def _await_job(process: subprocess.Popen[bytes], begun: int) -> tuple[int | None, Driver | None]:
+    """Wait for the first job of a driver: (its exit code if it has ended, the driver if it has a job)."""
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        code = process.poll()
+        mine = (one for one in drivers() if one.pid == process.pid and one.started >= begun and one.jobs)
+        driver = next(mine, None)
+        if driver is not None or code is not None:
+            return code, driver
+        time.sleep(0.05)
+    return None, None

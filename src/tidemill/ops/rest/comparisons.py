@@ -1,0 +1,129 @@
+"""What changed in a keyed state between two committed epochs, some changes at a time.
+
+About four megabytes of the files of both epochs are held in memory, or one key group. Within two epochs a place always
+means the same, so a page is followed by the next one whoever asks, and nothing is kept in between.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Query
+
+from tidemill.ops.rest.errors import BadRequestError, ConflictError
+from tidemill.ops.rest.jobs_shown import ShownJob
+from tidemill.ops.rest.models.state import StateDifference
+from tidemill.ops.rest.parameters import JobPath, Name, operating
+from tidemill.ops.rest.state_pages import shown
+from tidemill.ops.rest.state_readers import find_state, reader_of, turn
+from tidemill.ops.state_rows import difference_in
+from tidemill.state_processor import OperatorInfo, SavepointReader, StateInfo
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["state"], dependencies=[Depends(operating)])
+
+#: About how much of the files is compared at a time.
+_CHUNK: Final = 4 << 20
+#: The most that a key group, which is never divided, may have of the files on the average.
+_LARGEST_GROUP: Final = 64 << 20
+#: A page ends when it has taken so long, also if it is not full.
+_SECONDS: Final = 2.0
+#: What is shown of a change as it is; the rest is cut off where it is long.
+_VALUES: Final = ("key", "namespace", "map_key", "before", "after")
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A place in the changes between two epochs: behind it is what was not shown yet."""
+
+    first: int
+    last: int
+    group: int = 0
+    entry: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}-{self.group}-{self.entry}"
+
+
+@router.get("/jobs/{job_id}/state/{operator}/{name}/diff", summary="What changed in a state between two epochs")
+def get_difference(
+    job: JobPath,
+    operator: Name,
+    name: Name,
+    first: Annotated[
+        int, Query(alias="from", ge=0, le=2**63 - 1, description="The earlier epoch, which is still kept.")
+    ],
+    last: Annotated[
+        int | None, Query(alias="to", ge=0, le=2**63 - 1, description="The later epoch; by default the last.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="At most so many changes.")] = 100,
+    after: Annotated[
+        str | None,
+        Query(
+            pattern=r"^[0-9]{1,18}-[0-9]{1,18}-[0-9]{1,5}-[0-9]{1,12}$",
+            description="The next of the page before; it goes on with the same epochs.",
+        ),
+    ] = None,
+) -> StateDifference:
+    given = None if after is None else _Place(*map(int, after.split("-")))
+    with turn():
+        old = reader_of(job, first if given is None else given.first)
+        new = reader_of(job, last if given is None else given.last)
+        place = given or _Place(old.epoch, new.epoch)
+        before, after_state = _keyed(job, old, operator, name), _keyed(job, new, operator, name)
+        changes, behind = _page(job, (old, *before), (new, *after_state), place, limit)
+    return {
+        "from": old.epoch,
+        "to": new.epoch,
+        "uid": before[0].uid,
+        "state": before[1].name,
+        "changes": changes,
+        "next": None if behind is None else str(behind),
+    }
+
+
+def _keyed(job: ShownJob, reader: SavepointReader, operator: str, name: str) -> tuple[OperatorInfo, StateInfo]:
+    owner, state = find_state(job, reader, operator, name)
+    if state not in owner.states:
+        raise BadRequestError(f"name: {state.name!r} is operator state; only keyed state can be compared")
+    return owner, state
+
+
+_Side = tuple[SavepointReader, OperatorInfo, StateInfo]
+
+
+def _page(
+    job: ShownJob, old: _Side, new: _Side, place: _Place, limit: int
+) -> tuple[list[dict[str, Any]], _Place | None]:
+    """At most ``limit`` changes from a place on, and the place behind them; None if there are no more."""
+    (before, operator, old_state), (after, new_operator, new_state) = old, new
+    groups, size = operator.max_parallelism, old_state.bytes + new_state.bytes
+    if groups != new_operator.max_parallelism or size // groups > _LARGEST_GROUP:
+        raise ConflictError(
+            "these epochs cannot be compared in little memory; it can be done without the driver: tidemill state diff "
+            f"{job.id} {operator.uid} {old_state.name} --from {before.epoch} --to {after.epoch}"
+        )
+    width = max(1, min(groups, groups * _CHUNK // max(1, size)))
+    until = time.monotonic() + _SECONDS
+    found: list[dict[str, Any]] = []
+    group, skip = place.group, place.entry
+    while group < groups:
+        cut = (group, min(group + width, groups) - 1)
+        wanted = limit - len(found)
+        changes = difference_in(before, after, operator.uid, old_state.name, cut)
+        more = list(islice(changes, skip, skip + wanted + 1))
+        found += map(_shown, more[:wanted])
+        if len(more) > wanted:
+            return found, _Place(place.first, place.last, group, skip + wanted)
+        group, skip = cut[1] + 1, 0
+        if len(found) == limit or time.monotonic() > until:
+            break
+    return found, _Place(place.first, place.last, group) if group < groups else None
+
+
+def _shown(change: dict[str, Any]) -> dict[str, Any]:
+    return {name: shown(value) if name in _VALUES else value for name, value in change.items()}

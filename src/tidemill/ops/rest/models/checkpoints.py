@@ -1,0 +1,94 @@
+"""Checkpoints and savepoints, and how they are set."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+Checkpoint = TypedDict(
+    "Checkpoint",
+    {
+        "@class": str,
+        "id": int,
+        "status": str,
+        "is_savepoint": bool,
+        "checkpoint_type": str,
+        "trigger_timestamp": int,
+        "latest_ack_timestamp": int,
+        "end_to_end_duration": int,
+        "state_size": int,
+        "checkpointed_size": int,
+        "num_subtasks": int,
+        "num_acknowledged_subtasks": int,
+        "discarded": bool,
+        "external_path": str | None,
+        "failure_message": str | None,
+    },
+)
+
+
+class CheckpointCounts(TypedDict):
+    """How many there were."""
+
+    restored: int
+    total: int
+    in_progress: int
+    completed: int
+    failed: int
+
+
+class Spread(TypedDict):
+    """A size or time over the remembered checkpoints."""
+
+    min: int
+    max: int
+    avg: int
+    p50: float
+    p95: float
+
+
+class CheckpointSummary(TypedDict):
+    """Sizes and times of the remembered checkpoints that are complete."""
+
+    state_size: Spread
+    checkpointed_size: Spread
+    end_to_end_duration: Spread
+
+
+class LatestCheckpoints(TypedDict):
+    """The last one of each kind."""
+
+    completed: Checkpoint | None
+    savepoint: Checkpoint | None
+    failed: Checkpoint | None
+    restored: Checkpoint | None
+
+
+class Checkpoints(TypedDict):
+    """The checkpoints of a job, newest first."""
+
+    counts: CheckpointCounts
+    summary: CheckpointSummary
+    latest: LatestCheckpoints
+    history: list[Checkpoint]
+
+
+class Externalization(TypedDict):
+    """Whether checkpoints outlive their job."""
+
+    enabled: bool
+    delete_on_cancellation: bool
+
+
+class CheckpointConfig(TypedDict):
+    """The settings of checkpoints. An interval of 0: every epoch is one."""
+
+    mode: str
+    interval: int
+    timeout: int
+    min_pause: int
+    max_concurrent: int
+    externalization: Externalization
+    state_backend: str
+    checkpoint_storage: str
+    tolerable_failed_checkpoints: int
+    num_retained: int

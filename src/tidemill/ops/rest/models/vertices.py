@@ -1,0 +1,114 @@
+"""Vertices, their subtasks, and metrics."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+IoMetrics = TypedDict(
+    "IoMetrics",
+    {
+        "read-bytes": float,
+        "write-bytes": float,
+        "read-records": float,
+        "write-records": float,
+        "accumulated-busy-time": float,
+        "accumulated-backpressured-time": float,
+        "accumulated-idle-time": float,
+    },
+)
+Vertex = TypedDict(
+    "Vertex",
+    {
+        "id": str,
+        "uid": str,
+        "name": str,
+        "operators": list[str],
+        "maxParallelism": int,
+        "parallelism": int,
+        "status": str,
+        "start-time": int,
+        "end-time": int,
+        "duration": int,
+        "metrics": IoMetrics,
+    },
+)
+Subtask = TypedDict(
+    "Subtask", {"subtask": int, "status": str, "attempt": int, "start-time": int, "duration": int, "metrics": IoMetrics}
+)
+
+
+class VertexDetails(TypedDict):
+    """A vertex with its subtasks."""
+
+    id: str
+    uid: str
+    name: str
+    parallelism: int
+    maxParallelism: int
+    now: int
+    subtasks: list[Subtask]
+
+
+class SubtaskPressure(TypedDict):
+    """How busy a subtask is: shares of its time."""
+
+    subtask: int
+    backpressureLevel: str
+    ratio: float
+    busyRatio: float
+    idleRatio: float
+
+
+Backpressure = TypedDict(
+    "Backpressure", {"status": str, "backpressureLevel": str, "end-timestamp": int, "subtasks": list[SubtaskPressure]}
+)
+
+
+#: What an event tells of a vertex.
+VertexNow = TypedDict(
+    "VertexNow",
+    {
+        "id": str,
+        "parallelism": int,
+        "records-in-per-second": float,
+        "records-out-per-second": float,
+        "busy": float,
+        "backpressure": float,
+        "watermark": int | None,
+    },
+)
+
+
+class HotKey(TypedDict):
+    """A key as JSON and as text, its part of all records, and how many it had: estimates."""
+
+    key: Any
+    text: str
+    share: float
+    records: int
+
+
+class HotKeys(TypedDict):
+    """The most frequent keys, the hottest first, and how many records were looked at to know it."""
+
+    keys: list[HotKey]
+    sampled: int
+
+
+class Metric(TypedDict):
+    """A metric; its value is there if it was asked for."""
+
+    id: str
+    value: NotRequired[str]
+
+
+class AggregatedMetric(TypedDict):
+    """A metric over all subtasks."""
+
+    id: str
+    min: NotRequired[float]
+    max: NotRequired[float]
+    avg: NotRequired[float]
+    sum: NotRequired[float]

@@ -1,0 +1,195 @@
+"""Runs uploaded programs, each as ``tidemill run -d`` does, in a process of its own that outlives this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Final
+
+from tidemill.common.configuration import Configuration
+from tidemill.common.exit_codes import ExitCode
+from tidemill.config import (
+    CheckpointingOptions,
+    ExecutionOptions,
+    PipelineOptions,
+    SparkOptions,
+    StateRecoveryOptions,
+)
+from tidemill.errors import ConfigurationError
+from tidemill.ops.drivers.program import Program
+from tidemill.ops.drivers.records import drivers, records_directory
+from tidemill.ops.drivers.starting import start_detached
+from tidemill.ops.rest.errors import BadRequestError, ConflictError, UnavailableError
+from tidemill.ops.rest.models.programs import ProgramPlan, RunRequest
+from tidemill.ops.rest.program_store import ProgramStore, StoredProgram
+from tidemill.ops.rest.savepoint_paths import checked_path, roots_of
+
+__all__ = ["Programs"]
+
+#: Programs that are started, or looked at, at a time.
+_MOST_STARTS: Final = 4
+_PLAN_SECONDS: Final = 60.0
+_LONGEST_PLAN: Final = 4 << 20
+#: What is told of the log of a program that failed, in bytes.
+_TOLD: Final = 4000
+#: What is the server's alone: its programs listen elsewhere, in the same way, and take no programs themselves.
+_NOT_FOR_PROGRAMS: Final = ("rest.port", "rest.bind-port", "web.")
+#: Names the logs of a program's runs, a line each.
+_RUNS: Final = "runs"
+
+
+class Programs:
+    """The programs of a server. ``configuration`` says where savepoints are that may be started from; each program
+    begins with ``begin_with``, apart from ports. Any thread may use it."""
+
+    def __init__(self, configuration: Configuration, begin_with: Configuration) -> None:
+        self.store = ProgramStore(records_directory() / "programs")
+        self._roots = [*filter(None, [configuration.get(CheckpointingOptions.DIRECTORY)]), *roots_of(configuration)]
+        self._begin_with = begin_with
+        self._starts = threading.Semaphore(_MOST_STARTS)
+        #: The ids of programs that are being started: nothing of theirs is noted yet.
+        self._starting: list[str] = []
+
+    def run(self, program: StoredProgram, asked: RunRequest) -> str:
+        """Start a program; the id of its first job.
+
+        Raises :class:`BadRequestError` with the end of its log if it ended without one.
+        """
+        _check_text(asked)
+        settings = self._settings(asked)
+        named = Program(program.named(asked.entry_class), _arguments(asked.program_args))
+        is_local = settings.get(SparkOptions.MASTER).startswith("local")
+        if program.archive is not None and not is_local:
+            files = filter(None, [settings.get(PipelineOptions.PYTHON_FILES), str(program.archive)])
+            settings.set(PipelineOptions.PYTHON_FILES, ",".join(files))
+        with self._turn(program):
+            started = start_detached(named, settings, _variables(program))
+            with (program.folder / _RUNS).open("a", encoding="utf-8") as runs:
+                runs.write(f"{started.log}\n")
+        if started.has_failed:
+            error = ConflictError if started.code == ExitCode.FENCED else BadRequestError
+            with started.log.open("rb") as log:
+                raise error(f"the program ended with code {started.code}: {_end_of(log)}")
+        if not started.jobs:
+            raise UnavailableError(
+                f"the program runs, in process {started.pid}, but has no job yet; /jobs will list it"
+            )
+        return started.jobs[0].id
+
+    def plan(
+        self, program: StoredProgram, entry: str | None, arguments: Sequence[str], parallelism: int | None
+    ) -> ProgramPlan:
+        """What ``tidemill info --json`` tells of a program, which runs up to its first job."""
+        settings = self._settings(RunRequest(parallelism=parallelism))
+        named = Program(program.named(entry), _arguments(arguments))
+        with self._turn(program), tempfile.TemporaryDirectory(prefix="tidemill-") as folder:
+            file = Path(folder, "settings.yaml")
+            file.write_text(json.dumps(settings.to_dict()), encoding="utf-8")  # JSON is YAML
+            with Path(folder, "plan").open("w+b") as told, Path(folder, "log").open("w+b") as log:
+                command = ["info", "--json", "--config", str(file), named.name, *named.arguments]
+                code = _run(command, _variables(program), told, log)
+                if code != 0:
+                    raise BadRequestError(f"the program has no plan: it ended with code {code}: {_end_of(log)}")
+                told.seek(0)
+                try:
+                    found = json.loads(told.read(_LONGEST_PLAN))
+                    return ProgramPlan(name=found["name"], plan=found["plan"], guarantees=found["guarantees"])
+                except (ValueError, KeyError, TypeError):
+                    raise BadRequestError("the program has written something else than a plan") from None
+
+    def remove(self, program: StoredProgram) -> None:
+        """Delete a program. Raises :class:`ConflictError` while it runs: workers still read its files."""
+        runs = program.folder / _RUNS
+        logs = runs.read_text(encoding="utf-8").splitlines() if runs.exists() else []
+        running = [job.id for driver in drivers() if driver.alive and driver.log in logs for job in driver.jobs]
+        if program.id in self._starting:
+            raise ConflictError("the program is being started: wait for that")
+        if running:
+            raise ConflictError(f"the program runs, as job {', '.join(running)}: stop that first")
+        self.store.remove(program)
+
+    def _settings(self, asked: RunRequest) -> Configuration:
+        settings = Configuration()
+        for key, text in self._begin_with.to_dict().items():
+            if not key.startswith(_NOT_FOR_PROGRAMS):
+                settings.set_string(key, text)
+        # Whoever may run a program may have it set what it likes: there is nothing to forbid here.
+        for key, text in asked.configuration.items():
+            try:
+                settings.set_string(key, text)
+            except ConfigurationError as error:
+                raise BadRequestError(f"flinkConfiguration: {error}") from error
+        if asked.parallelism is not None:
+            settings.set(PipelineOptions.PARALLELISM, asked.parallelism)
+        if asked.savepoint_path is not None:
+            path = checked_path(asked.savepoint_path, self._roots, "savepointPath")
+            settings.set(StateRecoveryOptions.SAVEPOINT_PATH, path)
+        if asked.allow_non_restored:
+            settings.set(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE, True)
+        if asked.job_id is not None:
+            settings.set(ExecutionOptions.JOB_ID, asked.job_id)
+        return settings
+
+    @contextmanager
+    def _turn(self, program: StoredProgram) -> Iterator[None]:
+        if not self._starts.acquire(blocking=False):
+            raise UnavailableError(f"{_MOST_STARTS} programs are being started: try again")
+        self._starting.append(program.id)
+        try:
+            yield
+        finally:
+            self._starting.remove(program.id)
+            self._starts.release()
+
+
+def _check_text(asked: RunRequest) -> None:
+    """Half of a surrogate pair is text for JSON, but for no file and no process."""
+    try:
+        json.dumps(asked.model_dump(), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise BadRequestError("body: it has text that is no Unicode") from None
+
+
+def _arguments(arguments: Sequence[str]) -> tuple[str, ...]:
+    if any("\0" in argument for argument in arguments):
+        raise BadRequestError("programArgsList: an argument has a NUL in it")
+    return tuple(arguments)
+
+
+def _variables(program: StoredProgram) -> dict[str, str]:
+    """What makes the files of a program importable, also for workers on this machine."""
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(program.code), os.environ.get("PYTHONPATH")]))}
+
+
+def _run(command: Sequence[str], variables: dict[str, str], output: IO[bytes], log: IO[bytes]) -> int:
+    """Run the command line with a time limit: its exit code. Nothing that it has started stays."""
+    process = subprocess.Popen(  # noqa: S603 - this very program
+        [sys.executable, "-m", "tidemill", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=log,
+        env={**os.environ, **variables},
+        start_new_session=True,
+    )
+    try:
+        return process.wait(_PLAN_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise BadRequestError(f"the program has no plan after {_PLAN_SECONDS:.0f} s") from None
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _end_of(log: IO[bytes]) -> str:
+    size = log.seek(0, os.SEEK_END)
+    log.seek(max(0, size - _TOLD))
+    return log.read(_TOLD).decode("utf-8", "replace").strip() or "it has printed nothing"

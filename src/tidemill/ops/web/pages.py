@@ -1,0 +1,71 @@
+"""Serves the files of the web page. They hold no data of any job, so that no token is needed to have them.
+
+Files are read once, when the server starts: what is not among them then cannot be had, whatever a path says. A browser
+asks each time whether its copy is still right (``no-cache`` with an ``ETag``), so that it sees an upgrade at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final, NamedTuple
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+__all__ = ["PageFile", "page_files", "router_of"]
+
+_MEDIA_TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+class PageFile(NamedTuple):
+    """A file of the page as it is sent."""
+
+    content: bytes
+    media_type: str
+    #: Stands for its content; another one if that changes.
+    etag: str
+
+
+def page_files() -> dict[str, PageFile]:
+    """All files by the path they are served at: ``/`` is the page itself, the rest is below ``/web/``."""
+    found = _below(files("tidemill.ops.web") / "static", "/web/")
+    return {"/": found.pop("/web/index.html"), **found}
+
+
+def router_of(table: Mapping[str, PageFile]) -> APIRouter:
+    """Answers these paths, and no others."""
+    router = APIRouter()
+    for path, file in table.items():
+        router.add_route(path, _answer_with(file), methods=["GET", "HEAD"])
+    return router
+
+
+def _answer_with(file: PageFile) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        headers = {"ETag": file.etag, "Cache-Control": "no-cache"}
+        if file.etag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(file.content, headers=headers, media_type=file.media_type)
+
+    return answer
+
+
+def _below(folder: Traversable, prefix: str) -> dict[str, PageFile]:
+    found: dict[str, PageFile] = {}
+    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+        suffix = entry.name[entry.name.rfind(".") :]
+        if entry.is_dir():
+            found.update(_below(entry, f"{prefix}{entry.name}/"))
+        elif suffix in _MEDIA_TYPES:
+            content = entry.read_bytes()
+            etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+            found[prefix + entry.name] = PageFile(content, _MEDIA_TYPES[suffix], etag)
+    return found

@@ -1,0 +1,37 @@
+// The state of a job: a word with a sign, so that colour is not all that tells states apart.
+
+import { h, setAttribute, setText } from "./dom.js";
+
+const KINDS = {
+  RUNNING: "good",
+  FINISHED: "done",
+  FAILED: "bad",
+  FAILING: "bad",
+  SUSPENDED: "bad",
+  RESTARTING: "warning",
+  CANCELLING: "warning",
+  CANCELED: "over",
+};
+const SIGNS = { good: "●", done: "✓", bad: "✕", warning: "↻", over: "■", begin: "○" };
+
+const OVER = ["FINISHED", "FAILED", "CANCELED", "SUSPENDED"];
+
+/** Whether a job in this state does nothing more. */
+export function isOver(job) {
+  return OVER.includes(job.state);
+}
+
+/** A badge: {element, update(state)}. */
+export function badge(state) {
+  const sign = h("span", { "aria-hidden": "true" });
+  const word = h("span");
+  const element = h("span", { class: "badge" }, sign, word);
+  const update = (next) => {
+    const kind = KINDS[next] ?? "begin";
+    setAttribute(element, "data-kind", kind);
+    setText(sign, SIGNS[kind]);
+    setText(word, next ? next.charAt(0) + next.slice(1).toLowerCase() : "…");
+  };
+  update(state);
+  return { element, update };
+}

@@ -1,0 +1,271 @@
+// The checkpoints and savepoints of a job: how many, how large, how long they took, and where they are.
+
+import { chart } from "../chart.js";
+import { h, reconcile, replace, setAttribute, setText } from "../dom.js";
+import { NOTHING, bytes, count, duration, plural, time, timeOfDay } from "../format.js";
+import { copyable, facts, figure, isAborted, loader, nothing, problem, section, tableSection } from "../parts.js";
+
+export const title = "Checkpoints";
+
+/** The least time between two looks, in milliseconds. */
+const PAUSE = 4000;
+/** So many are kept for the charts; the driver remembers fewer. */
+const KEPT = 300;
+/** So many are in the table, unless all are asked for. */
+const IN_TABLE = 10;
+const COLUMNS = ["Epoch", "Kind", "Status", "Begun", "Duration", "Written", "All state", "Where"];
+const NUMBERS = ["Epoch", "Duration", "Written", "All state"];
+
+const FIGURES = [
+  { name: "Completed", of: ({ counts }) => count(counts.completed) },
+  { name: "Failed", of: ({ counts }) => count(counts.failed) },
+  { name: "Last", of: ({ latest }) => (latest.completed ? timeOfDay(ended(latest.completed)) : NOTHING) },
+  { name: "All state", of: ({ latest }) => (latest.completed ? bytes(latest.completed.state_size) : NOTHING) },
+  { name: "Median written", of: ({ summary }) => bytes(summary.checkpointed_size.p50) },
+  { name: "Median duration", of: ({ summary }) => duration(summary.end_to_end_duration.p50) },
+  { name: "95 % within", of: ({ summary }) => duration(summary.end_to_end_duration.p95) },
+];
+
+/** What was seen of a job's checkpoints while it is shown, whichever view is. */
+const seenOf = new WeakMap();
+
+export function mount(root, context) {
+  if (!seenOf.has(context)) seenOf.set(context, new Map());
+  const seen = seenOf.get(context);
+  const trouble = h("div");
+  const figures = FIGURES.map(({ name, of }) => ({ of, ...figure(name) }));
+  const latest = h("div");
+  const settings = h("div");
+  const note = h("p", { class: "help" });
+  const sizes = chart({
+    title: "Size",
+    series: [
+      { key: "written", label: "Written by each", kind: "bar", tone: 5 },
+      { key: "whole", label: "All state it refers to", kind: "line", tone: 8 },
+    ],
+    format: bytes,
+    height: 160,
+    nothing: "There is no checkpoint yet.",
+  });
+  const durations = chart({
+    title: "Duration",
+    series: [{ key: "duration", label: "From begin to end", kind: "bar", tone: 3 }],
+    format: duration,
+    height: 160,
+    cut: true,
+    nothing: "There is no checkpoint yet.",
+  });
+  const body = h("tbody");
+  const none = nothing("There is no checkpoint yet.");
+  const more = h("button", { type: "button", class: "button", "aria-expanded": "false" });
+  let known = [];
+  let isWhole = false;
+  const history = h(
+    "div",
+    { class: "table-box", role: "group", "aria-label": "Last checkpoints", tabindex: "0" },
+    h(
+      "table",
+      { class: "cards cards-pairs" },
+      h("caption", { class: "visually-hidden" }, "The last checkpoints and savepoints, newest first"),
+      h("thead", {}, h("tr", {}, ...COLUMNS.map((name) => h("th", { scope: "col", class: styleOf(name) }, name)))),
+      body,
+    ),
+  );
+  replace(
+    root,
+    h("h2", { class: "visually-hidden" }, title),
+    trouble,
+    h(
+      "section",
+      { class: "panel", "aria-label": "Overview of checkpoints" },
+      h("dl", { class: "figures" }, ...figures.map((one) => one.element)),
+    ),
+    h(
+      "section",
+      { class: "panel", "aria-label": "Sizes and durations" },
+      h("div", { class: "chart-pair" }, sizes.element, durations.element),
+      note,
+    ),
+    section("Latest", latest),
+    tableSection("Last checkpoints", history, none, h("div", { class: "toolbar" }, more)),
+    section("Settings", settings),
+  );
+
+  const loading = loader(async (signal) => {
+    try {
+      const answer = await context.api.get(`/jobs/${context.jobId}/checkpoints`, { signal });
+      replace(trouble);
+      draw(answer);
+    } catch (error) {
+      if (!isAborted(error))
+        replace(
+          trouble,
+          problem(error, () => loading.now()),
+        );
+    }
+  }, PAUSE);
+
+  const loadingSettings = loader(async (signal) => {
+    try {
+      const answer = await context.api.get(`/jobs/${context.jobId}/checkpoints/config`, { signal });
+      replace(settings, settingsOf(answer));
+    } catch (error) {
+      if (!isAborted(error))
+        replace(
+          settings,
+          problem(error, () => loadingSettings.now()),
+        );
+    }
+  }, 0);
+
+  function draw(answer) {
+    for (const { value, of } of figures) setText(value, of(answer));
+    drawLatest(answer.latest);
+    for (const one of answer.history.toReversed()) seen.set(keyOf(one), one);
+    for (const key of [...seen.keys()].slice(0, -KEPT)) seen.delete(key);
+    const points = [...seen.values()]
+      .filter((one) => one.status === "COMPLETED")
+      .sort((a, b) => a.trigger_timestamp - b.trigger_timestamp)
+      .map(pointOf);
+    sizes.update(points);
+    durations.update(points);
+    note.textContent = points.length
+      ? `${plural(points.length, "checkpoint")}: those that the driver remembers (web.checkpoints.history), and those seen since this page was opened.`
+      : "";
+    known = answer.history;
+    drawTable();
+  }
+
+  function drawTable() {
+    none.hidden = known.length > 0;
+    history.hidden = known.length === 0;
+    more.hidden = known.length <= IN_TABLE;
+    setText(more, isWhole ? `Show the last ${IN_TABLE} only` : `Show all ${known.length}`);
+    setAttribute(more, "aria-expanded", String(isWhole));
+    const shown = isWhole ? known : known.slice(0, IN_TABLE);
+    reconcile(
+      body,
+      shown,
+      (one) => `${keyOf(one)} ${one.discarded}`,
+      (one) => rowOf(one, context),
+    );
+  }
+
+  more.addEventListener("click", () => {
+    isWhole = !isWhole;
+    drawTable();
+  });
+
+  let drawnLatest = "";
+  function drawLatest(known) {
+    const now = JSON.stringify(known);
+    if (now === drawnLatest) return; // so that what is selected or in focus stays so
+    drawnLatest = now;
+    replace(latest, latestOf(known, context));
+  }
+
+  loading.now();
+  loadingSettings.now();
+  return {
+    update: () => loading.ask(),
+    unmount() {
+      loading.stop();
+      loadingSettings.stop();
+    },
+  };
+}
+
+function latestOf({ completed, savepoint, restored, failed }, { announce }) {
+  const when = (one) => `Epoch ${count(one.id)}, ${time(ended(one))}`;
+  return facts(
+    ["Checkpoint", ...(completed ? [when(completed), line(`${bytes(completed.state_size)} of state`)] : ["none yet"])],
+    ["Savepoint", ...(savepoint ? [when(savepoint), line(whereOf(savepoint, announce))] : ["none"])],
+    [
+      "Restored from",
+      ...(restored
+        ? [
+            `${restored.is_savepoint ? "Savepoint" : "Checkpoint"} of epoch ${count(restored.id)}`,
+            restored.external_path && line(whereOf(restored, announce)),
+          ]
+        : ["nothing: it began anew"]),
+    ],
+    failed && [
+      "Failed",
+      `Epoch ${count(failed.id)}, ${time(failed.trigger_timestamp)}`,
+      line(failed.failure_message ?? "for an unknown reason"),
+    ],
+  );
+}
+
+function line(...children) {
+  return h("div", {}, ...children);
+}
+
+function settingsOf(config) {
+  const { enabled, delete_on_cancellation: deleted } = config.externalization;
+  return facts(
+    ["Guarantee", config.mode.replaceAll("_", " ")],
+    ["Interval", config.interval ? duration(config.interval) : "every epoch is a checkpoint"],
+    ["Timeout", config.timeout ? duration(config.timeout) : "none"],
+    ["Pause between", config.min_pause ? duration(config.min_pause) : "none"],
+    ["Kept", plural(config.num_retained, "checkpoint")],
+    ["When cancelled", !enabled ? "gone with the driver" : deleted ? "deleted" : "kept"],
+    ["Failures borne", count(config.tolerable_failed_checkpoints)],
+    ["State backend", config.state_backend],
+    ["Storage", config.checkpoint_storage],
+  );
+}
+
+function rowOf(one, { announce }) {
+  const cells = [
+    count(one.id),
+    one.is_savepoint ? "Savepoint" : "Checkpoint",
+    h(
+      "span",
+      { class: `status status-${one.status.toLowerCase()}` },
+      one.status === "COMPLETED" ? "✓ completed" : "✕ failed",
+    ),
+    time(one.trigger_timestamp),
+    duration(one.end_to_end_duration),
+    one.status === "COMPLETED" ? bytes(one.checkpointed_size) : NOTHING,
+    one.status === "COMPLETED" ? bytes(one.state_size) : NOTHING,
+    whereOf(one, announce),
+  ];
+  return h(
+    "tr",
+    {},
+    ...cells.map((cell, at) => {
+      const attributes = { class: styleOf(COLUMNS[at]), "data-label": COLUMNS[at] };
+      return at === 0 ? h("th", { scope: "row", ...attributes }, cell) : h("td", attributes, cell);
+    }),
+  );
+}
+
+/** Where a checkpoint is, or why there is none. */
+function whereOf(one, announce) {
+  if (one.status === "FAILED") return h("span", { class: "wrap" }, one.failure_message ?? "for an unknown reason");
+  if (one.external_path) return copyable(one.external_path, `the path of the savepoint of epoch ${one.id}`, announce);
+  return one.is_savepoint ? NOTHING : one.discarded ? "let go" : "kept";
+}
+
+function pointOf(one) {
+  return {
+    label: `${one.is_savepoint ? "Savepoint" : "Checkpoint"} of epoch ${count(one.id)}`,
+    tick: count(one.id),
+    written: one.checkpointed_size,
+    whole: one.state_size,
+    duration: one.end_to_end_duration,
+  };
+}
+
+function keyOf(one) {
+  return `${one.id} ${one.checkpoint_type} ${one.status} ${one.trigger_timestamp}`;
+}
+
+function ended(one) {
+  return one.trigger_timestamp + one.end_to_end_duration;
+}
+
+function styleOf(column) {
+  return NUMBERS.includes(column) ? "number" : column === "Where" ? "wrap" : column === "Begun" ? "moment" : null;
+}

@@ -1,0 +1,219 @@
+// The epochs of a job: where their time goes, how many records they take, and how long they are.
+
+import { chart } from "../chart.js";
+import { h, reconcile, replace, setText } from "../dom.js";
+import { bytes, count, duration, rate, short, timeOfDay } from "../format.js";
+
+export const title = "Epochs";
+
+/** How many epochs are shown, as the user likes; the driver keeps a thousand. */
+const CHOICES = [100, 300, 1000];
+const USUAL = 300;
+const IN_TABLE = 50;
+/** Milliseconds between two drawings at least: charts and table cost more than the events bring. */
+const PAUSE = 3500;
+const PHASES = [
+  { key: "source", label: "Source", tone: 1 },
+  { key: "load", label: "Load", tone: 2 },
+  { key: "compute", label: "Compute", tone: 3 },
+  { key: "exchange", label: "Exchange", tone: 4 },
+  { key: "delta", label: "Delta", tone: 5 },
+  { key: "commit", label: "Commit", tone: 6 },
+  { key: "other", label: "Other", tone: 7 },
+];
+const PHASE_TITLES = {
+  source: "Reading input",
+  load: "Getting chains ready: long only where state is loaded",
+  compute: "Processing records",
+  exchange: "Sending parcels between chains and waiting for them",
+  delta: "Writing what changed in the state",
+  commit: "The manifest and the sinks",
+  other: "The engine's own time",
+};
+
+/** Shows the epochs below `root`. */
+export function mount(root, context) {
+  const { jobId, api } = context;
+  const life = new AbortController();
+  let epochs = []; // with `interval`, the time since the one before, where that is known
+  let kept = USUAL;
+  let drawnAt = 0;
+  let waiting = null;
+  let loading = false;
+  let again = false;
+
+  const figures = ["Median", "95 %", "99 %", "Longest", "Records", "Between epochs"].map((name) => {
+    const value = h("span", { class: "figure-value" }, "–");
+    return { value, element: h("div", { class: "figure" }, h("dt", {}, name), h("dd", {}, value)) };
+  });
+  const scope = h("span", { class: "summary" });
+  const choice = h(
+    "select",
+    { id: "epochs-shown" },
+    CHOICES.map((number) => h("option", { value: number, selected: number === kept }, `the last ${number} epochs`)),
+  );
+  choice.addEventListener("change", () => {
+    const more = Number(choice.value) > kept;
+    kept = Number(choice.value);
+    drawnAt = 0; // at once
+    if (more) {
+      epochs = [];
+      load();
+    } else take([]);
+  });
+  const phases = chart({
+    title: "Time by phase",
+    series: PHASES,
+    format: duration,
+    height: 220,
+    cut: true,
+    nothing: "No epoch has been committed yet.",
+  });
+  const rates = chart({
+    title: "Records per second",
+    series: [{ key: "rate", label: "Records in", kind: "line", tone: 8 }],
+    format: rate,
+    height: 140,
+    nothing: "No epoch has been committed yet.",
+  });
+  const body = h("tbody");
+  const heads = ["Epoch", "Committed", "Duration", "Records", "Written", "State entries", "Runs"];
+  const table = h(
+    "div",
+    { class: "table-box", role: "region", "aria-label": `The last ${IN_TABLE} epochs`, tabindex: "0" },
+    h(
+      "table",
+      {},
+      h("caption", { class: "visually-hidden" }, `The last ${IN_TABLE} epochs, newest first`),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          heads.map((head) => h("th", { scope: "col", class: head === "Committed" ? null : "number" }, head)),
+          PHASES.map((phase) =>
+            h("th", { scope: "col", class: "number phase", title: PHASE_TITLES[phase.key] }, phase.label),
+          ),
+        ),
+      ),
+      body,
+    ),
+  );
+  replace(
+    root,
+    h("h2", { class: "visually-hidden" }, title),
+    h(
+      "section",
+      { class: "panel", "aria-label": "Durations of epochs" },
+      h(
+        "dl",
+        { class: "figures" },
+        figures.map((one) => one.element),
+      ),
+      h("p", { class: "epochs-scope" }, h("label", { for: "epochs-shown" }, "Show "), choice, " ", scope),
+    ),
+    h("section", { class: "panel", "aria-label": "Phases" }, phases.element),
+    h("section", { class: "panel", "aria-label": "Records" }, rates.element),
+    h(
+      "section",
+      { class: "panel panel-table epochs-table", "aria-label": "Last epochs" },
+      h("h3", {}, "Last epochs"),
+      table,
+    ),
+  );
+
+  async function load() {
+    if (loading) {
+      again = true;
+      return;
+    }
+    loading = true;
+    try {
+      const before = epochs;
+      const after = before.at(-1)?.epoch ?? -1;
+      const answer = await api.get(`/jobs/${encodeURIComponent(jobId)}/epochs?after=${after}&limit=${kept}`, {
+        signal: life.signal,
+      });
+      if (answer.epochs.length > 0 && epochs === before) take(answer.epochs); // otherwise it was asked anew
+    } catch {
+      // The frame tells that the driver does not answer; the next event asks again.
+    } finally {
+      loading = false;
+      if (again && !life.signal.aborted) {
+        again = false;
+        load();
+      }
+    }
+  }
+
+  function take(more) {
+    let before = epochs.at(-1);
+    for (const epoch of more) {
+      epoch.interval = before ? epoch.ended - before.ended : null;
+      before = epoch;
+    }
+    epochs = [...epochs, ...more].slice(-kept);
+    clearTimeout(waiting);
+    waiting = setTimeout(draw, Math.max(0, drawnAt + PAUSE - Date.now()));
+  }
+
+  function draw() {
+    drawnAt = Date.now();
+    const points = epochs.map((epoch, at) => ({
+      label: `Epoch ${count(epoch.epoch)}`,
+      tick: count(epoch.epoch),
+      rate: (epoch.records * 1000) / Math.max(epoch.duration, epoch.interval ?? epochs[at + 1]?.interval ?? 0, 1),
+      ...epoch.phases,
+    }));
+    phases.update(points);
+    rates.update(points);
+    drawFigures();
+    reconcile(body, epochs.slice(-IN_TABLE).reverse(), (epoch) => epoch.epoch, row);
+  }
+
+  function drawFigures() {
+    const lengths = epochs.map((epoch) => epoch.duration).sort((a, b) => a - b);
+    const at = (share) =>
+      lengths.length ? duration(lengths[Math.min(lengths.length - 1, Math.ceil(share * lengths.length) - 1)]) : "–";
+    const span = epochs.length > 1 ? (epochs.at(-1).ended - epochs[0].ended) / (epochs.length - 1) : null;
+    const records = epochs.length ? short(epochs.reduce((sum, epoch) => sum + epoch.records, 0) / epochs.length) : "–";
+    const shown = [at(0.5), at(0.95), at(0.99), at(1), `${records} each`, span === null ? "–" : duration(span)];
+    shown.forEach((text, place) => setText(figures[place].value, text));
+    setText(scope, epochs.length ? `${count(epochs[0].epoch)} to ${count(epochs.at(-1).epoch)}` : "");
+  }
+
+  load();
+
+  return {
+    update(message) {
+      const [last, { epoch: next, latest }] = [epochs.at(-1), message];
+      if (!next || next.epoch === last?.epoch) return;
+      if (last && latest[0]?.epoch === last.epoch + 1 && !loading) return take(latest);
+      const isEarlier = next.epoch < last?.epoch && next.ended > last.ended; // begun again from an older checkpoint
+      if (isEarlier) epochs = [];
+      load();
+    },
+    unmount() {
+      clearTimeout(waiting);
+      life.abort();
+    },
+  };
+}
+
+/** An epoch does not change: its row is made once. */
+function row(epoch) {
+  const number = (text, attributes) => h("td", { class: "number", ...attributes }, text);
+  return h(
+    "tr",
+    {},
+    h("th", { scope: "row", class: "number" }, count(epoch.epoch)),
+    h("td", {}, timeOfDay(epoch.ended)),
+    number(duration(epoch.duration)),
+    number(count(epoch.records)),
+    number(bytes(epoch["delta-bytes"])),
+    number(count(epoch["state-entries"])),
+    number(count(epoch.runs)),
+    PHASES.map((phase) => number(duration(epoch.phases[phase.key] ?? 0), { class: "number phase" })),
+  );
+}

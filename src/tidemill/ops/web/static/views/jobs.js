@@ -1,0 +1,137 @@
+// The list of jobs of this driver, those that run first, then those that ended.
+
+import { badge } from "../badge.js";
+import { h, reconcile, replace, setAttribute, setText } from "../dom.js";
+import { count, rate, time, uptime } from "../format.js";
+import { addressOf } from "../router.js";
+
+export const title = "Jobs";
+
+/** Milliseconds between two looks. */
+const PAUSE = 3000;
+
+/** Shows the list below `root` and keeps it live until `unmount` is called. */
+export function mount(root, { api, announce }) {
+  const life = new AbortController();
+  const states = new Map();
+  let timer = null;
+  let looking = false;
+
+  const summary = h("p", { class: "summary" }, "Loading");
+  const body = h("tbody");
+  const table = h(
+    "table",
+    { class: "jobs stacking" },
+    h("caption", { class: "visually-hidden" }, "Jobs of this driver"),
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        ["Job", "State", "Epoch", "Records in", "Duration", "Started", "Restarts"].map((head, at) =>
+          h("th", { scope: "col", class: [2, 3, 4, 6].includes(at) ? "number" : null }, head),
+        ),
+      ),
+    ),
+    body,
+  );
+  const box = h("div", { class: "panel panel-table", hidden: true }, table);
+  const none = h("p", { class: "nothing", hidden: true }, "No job has been started in this driver yet.");
+  replace(root, h("div", { class: "list-head" }, h("h1", { tabindex: "-1" }, "Jobs"), summary), box, none);
+  document.title = "Jobs · Tidemill";
+
+  function row(job) {
+    const shown = badge(job.state);
+    const cells = {
+      name: h("a"),
+      epoch: h("td", { class: "number", "data-label": "Epoch" }),
+      rate: h("td", { class: "number", "data-label": "Records in" }),
+      running: h("td", { class: "number", "data-label": "Duration" }),
+      started: h("td", { "data-label": "Started" }),
+      restarts: h("td", { class: "number", "data-label": "Restarts" }),
+    };
+    const element = h(
+      "tr",
+      {},
+      h(
+        "th",
+        { scope: "row" },
+        cells.name,
+        h("code", { class: "job-id" }, job.jid),
+        "url" in job && h("span", { class: "tag" }, "another driver"),
+      ),
+      h("td", { "data-label": "State" }, shown.element),
+      cells.epoch,
+      cells.rate,
+      cells.running,
+      cells.started,
+      cells.restarts,
+    );
+    element.draw = (next) => {
+      setText(cells.name, next.name);
+      setAttribute(cells.name, "href", pageOf(next));
+      shown.update(next.state);
+      setText(cells.epoch, count(next.epoch));
+      setText(cells.rate, next["end-time"] > 0 ? "–" : rate(next["records-per-second"]));
+      setText(cells.running, uptime(next.duration));
+      setText(cells.started, time(next["start-time"]));
+      setText(cells.restarts, count(next.restarts));
+    };
+    return element;
+  }
+
+  function draw(jobs) {
+    const ordered = [...jobs].sort(
+      (a, b) => (a["end-time"] > 0) - (b["end-time"] > 0) || b["start-time"] - a["start-time"],
+    );
+    const running = jobs.filter((job) => job["end-time"] <= 0).length;
+    setText(summary, `${count(running)} running, ${count(jobs.length - running)} ended`);
+    box.hidden = jobs.length === 0;
+    none.hidden = jobs.length !== 0;
+    reconcile(
+      body,
+      ordered,
+      (job) => job.jid,
+      row,
+      (element, job) => element.draw(job),
+    );
+    for (const job of jobs) {
+      const before = states.get(job.jid);
+      if (before && before !== job.state) announce(`${job.name} is ${job.state.toLowerCase()}.`);
+      states.set(job.jid, job.state);
+    }
+  }
+
+  async function look() {
+    if (looking || document.hidden || life.signal.aborted) return;
+    clearTimeout(timer);
+    looking = true;
+    try {
+      draw((await api.get("/jobs/overview", { signal: life.signal })).jobs);
+    } catch (error) {
+      if (life.signal.aborted || error.status === 401) return;
+      if (summary.textContent === "Loading") setText(summary, error.message);
+    } finally {
+      looking = false;
+    }
+    if (!life.signal.aborted) timer = setTimeout(look, PAUSE);
+  }
+
+  document.addEventListener("visibilitychange", look);
+  look();
+
+  return {
+    unmount() {
+      document.removeEventListener("visibilitychange", look);
+      clearTimeout(timer);
+      life.abort();
+    },
+  };
+}
+
+/** Where the page of a job is: one of another driver has it there, or none once that driver has ended. */
+function pageOf(job) {
+  if ("url" in job) return /^https?:/.test(job.url ?? "") ? job.url : null;
+  return addressOf(job.jid);
+}
