@@ -182,9 +182,11 @@ class Benchmark:
 def shown(details: dict[str, Any]) -> str:
     """The details worth a place in the table: what an epoch writes, and the memory of all Python workers together."""
     parts = [f"{details[name]:,} bytes/epoch" for name in ("bytes written", "delta_bytes") if name in details]
-    core = "reads per second of a core, server"
-    if core in details:
-        parts.append(f"{details['reads per second']:,.0f} reads/s; server {details[core]:,.0f}/s of a core")
+    core = "reads per second of a core"
+    if f"{core}, server" in details:
+        of_a_core = ", ".join(f"{who} {details[f'{core}, {who}']:,.0f}/s" for who in ("server", "client"))
+        parts.append(f"{details['reads per second']:,.0f} reads/s; of a core: {of_a_core}")
+        parts.append(f"epochs take {details['slowdown']:.2f} x the time")
     if "peak memory, MB" in details:
         parts.append(f"workers {details['peak memory, MB']['python workers']:,} MB")
     return ", ".join(parts)

@@ -1,7 +1,8 @@
 """Reads of queryable state per second, and what they cost the job: epochs with and without somebody who reads.
 
 The job has one subtask, so that on a machine of two cores it leaves one to the reads. Server and reader are processes
-of their own. Times of reading and not reading alternate within one run of the job.
+of their own. Times of reading and not reading alternate within one run of the job; how much slower epochs are while
+somebody reads is the median, over the rounds, of the ratio within a round.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import psutil
@@ -36,6 +38,7 @@ _KEYS = 100_000
 _PER_EPOCH = 20_000
 #: Lookups that a reader has under way at once.
 _AT_ONCE = 64
+_NOBODY = "nobody reads"
 
 
 def measure_queries(turns: int, seconds: float, reads_per_second: int = 3_000) -> list[Measurement]:
@@ -63,41 +66,66 @@ def measure_queries(turns: int, seconds: float, reads_per_second: int = 3_000) -
 def _in_turns(client: Any, host: str, port: int, turns: int, seconds: float, rate: int) -> list[Measurement]:
     server = next(child for child in psutil.Process().children() if "tidemill.ops.queryable" in child.cmdline())
     command = [sys.executable, "-m", "bench.queryable", host, str(port)]
-    contenders = {"nobody reads": None, f"{rate:,} reads/s": rate, "as many reads as it goes": 0}
-    taken: dict[str, list[float]] = {name: [] for name in contenders}
-    reads: dict[str, list[dict[str, float]]] = {name: [] for name in contenders}
+    contenders = {_NOBODY: None, f"{rate:,} reads/s": rate, "as many reads as it goes": 0}
+    rounds: list[dict[str, Turn]] = []
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
         assert reader.stdin is not None
         assert reader.stdout is not None
         reader.stdout.readline()  # it has read all keys once
         time.sleep(seconds)  # the JVM's warm-up
-        for _ in range(turns):
-            for name, limit in contenders.items():
-                first, used = len(client.epochs), _cpu(server)
+        for number in range(turns):
+            # Each order as often as its reverse: a machine that becomes slower, or faster, does so for all.
+            order = list(contenders) if number % 2 == 0 else list(contenders)[::-1]
+            found: dict[str, Turn] = {}
+            for name in order:
+                first, used, limit = client.epochs[-1].epoch, _cpu(server), contenders[name]
+                told = {"reads": 0, "seconds": seconds, "client": 0.0}
                 if limit is None:
                     time.sleep(seconds)
                 else:
                     reader.stdin.write(f"{json.dumps([seconds, limit])}\n")
                     reader.stdin.flush()
                     told = json.loads(reader.stdout.readline())
-                    reads[name].append({**told, "server": _cpu(server) - used})
-                # The epoch in which the turn began, and the one in which it ends, belong to two turns.
-                taken[name] += [epoch.seconds for epoch in client.epochs[first + 1 :]]
+                # The epoch in which the turn began belongs to two turns.
+                epochs = [epoch.seconds for epoch in list(client.epochs) if epoch.epoch > first + 1]
+                found[name] = Turn(epochs, **told, server=_cpu(server) - used)
+            rounds.append(found)
         reader.stdin.close()
-    return [_measurement(name, taken[name], reads[name]) for name in contenders]
+    return [_measurement(name, rounds) for name in contenders]
 
 
-def _measurement(name: str, taken: list[float], reads: list[dict[str, float]]) -> Measurement:
-    details: dict[str, Any] = {"epochs": len(taken), "keys": _KEYS, "records per epoch": _PER_EPOCH}
-    rate = 0.0
+@dataclass(frozen=True)
+class Turn:
+    """What happened while there were so many readers: how long each epoch took, and seconds of a core."""
+
+    epochs: list[float]
+    reads: float
+    seconds: float
+    client: float
+    server: float
+
+
+def _measurement(name: str, rounds: list[dict[str, Turn]]) -> Measurement:
+    turns = [one[name] for one in rounds]
+    taken = [seconds for turn in turns for seconds in turn.epochs]
+    reads, lasted = sum(turn.reads for turn in turns), sum(turn.seconds for turn in turns)
+    server, client = sum(turn.server for turn in turns), sum(turn.client for turn in turns)
+    details: dict[str, Any] = {
+        "epochs": len(taken),
+        "keys": _KEYS,
+        "records per epoch": _PER_EPOCH,
+        "share of a core, server": server / lasted,
+        # Within each round, since nothing else is alike enough.
+        "slowdown": statistics.median(
+            statistics.median(one[name].epochs) / statistics.median(one[_NOBODY].epochs) for one in rounds
+        ),
+    }
     if reads:
-        count = sum(one["reads"] for one in reads)
-        rate = count / sum(one["seconds"] for one in reads)
-        server, client = (sum(one[who] for one in reads) for who in ("server", "client"))
         details |= {
-            "reads per second": rate,
-            "reads per second of a core, server": count / server,
-            "reads per second of a core, server and client": count / (server + client),
+            "reads per second": reads / lasted,
+            "reads per second of a core, server": reads / server,
+            "reads per second of a core, client": reads / client,
+            "reads per second of a core, server and client": reads / (server + client),
         }
     return Measurement("queryable state", name, 0.0, statistics.median(taken), details)
 

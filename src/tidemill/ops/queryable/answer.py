@@ -8,30 +8,36 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
 
-from tidemill.errors import SerializationError, StateError
+from tidemill.errors import SerializationError, StateError, TidemillError
 from tidemill.ops.queryable.errors import QueryableStateError
 from tidemill.state.class_names import Loading
 from tidemill.state.codec_ttl import Stamped
 from tidemill.state.merging import merge_rows
 from tidemill.state.plain_values import plain_loading, shown
+from tidemill.state.replacing import REPLACES
 from tidemill.state.sections import StateShape, read_rows
 from tidemill.state.state_file import Section
-from tidemill.state.tables import Rows
-from tidemill.state.ttl_declared import MIN_TIME, stored_ttl
+from tidemill.state.state_file_index import IndexedSection
+from tidemill.state.tables import PUT, Rows
+from tidemill.state.ttl_declared import MIN_TIME, SCHEMA_KEY, stored_ttl
 from tidemill.state.ttl_merge import Horizon, drop_expired_rows
 from tidemill.state.ttl_rows import fit_times
 
-__all__ = ["NOTHING", "Answer", "Part", "PartSchema"]
+__all__ = ["NOTHING", "Answer", "Answers", "Part", "PartSchema", "Place", "ValueReader", "Values"]
 
 #: In place of a value: there is none. (A stored value is never this, but may be None in a map or a list.)
 NOTHING: Final = object()
+#: In place of a number of spans: the key must be asked for alone.
+_ALONE: Final = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,15 @@ class PartSchema:
     kind: str
     schema: Mapping[str, Any]
     columns: Any
+
+    @classmethod
+    def of(cls, section: IndexedSection, columns: Any) -> PartSchema:
+        """That of a section, without what differs from epoch to epoch and no reader needs: the rows of many epochs can
+        go together, and a client does not have to ask for a schema with each."""
+        schema = {name: value for name, value in section.schema.items() if name != REPLACES}
+        if SCHEMA_KEY in schema:
+            schema[SCHEMA_KEY] = {**schema[SCHEMA_KEY], "declared": 0}
+        return cls(section.operator, section.state, section.kind, schema, columns)
 
     @cached_property
     def encoded(self) -> bytes:
@@ -81,6 +96,10 @@ class Part:
         data: bytes = self.rows.serialize().to_pybytes()
         return data
 
+    def some(self, first: int, count: int) -> Part:
+        """So many of the rows, from one on."""
+        return Part(self.schema, self.rows.slice(first, count))
+
     @classmethod
     def decode(cls, schema: PartSchema, data: bytes) -> Part:
         """The rows of :attr:`encoded`. Raises :class:`QueryableStateError`."""
@@ -92,13 +111,59 @@ class Part:
         return cls(schema, rows)
 
 
+class ValueReader:
+    """Makes values of rows: in the types that ``shape`` declares, or without one as plain data.
+
+    Plain data are dicts for objects, names for enum members, a list or a dict for those states. With a shape, the
+    classes of its types are known; only with ``allow_pickle`` are others imported, and pickles unpickled.
+    """
+
+    def __init__(self, shape: StateShape | None = None, *, allow_pickle: bool = False) -> None:
+        self._shape = shape
+        self._loading = plain_loading(allow_pickle=False)
+        if shape is not None:
+            codecs = [codec for codec in (shape.key, shape.user_key, shape.value) if codec is not None]
+            classes = {name: known for codec in codecs for name, known in codec.classes().items()}
+            self._loading = Loading(allow_pickle, classes)
+
+    def rows(self, part: Part, declared: PartSchema) -> Rows:
+        """The rows of a part of a state that is by now declared like this, decoded. Raises
+        :class:`~tidemill.errors.SerializationError` for what may not be read."""
+        schema, ttl = part.schema, stored_ttl(declared.schema)
+        types = (declared.schema if self._shape is None else self._shape.schema).get("types")
+        table = pa.Table.from_batches([part.rows])
+        section = Section(schema.operator, schema.state, schema.kind, dict(schema.schema), table)
+        same = types == schema.schema.get("types")
+        try:
+            rows = read_rows(section, as_types=None if same else types, loading=self._loading)
+        except (SerializationError, StateError):
+            raise
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise SerializationError(f"state {schema.state!r} does not match its description: {error!r}") from error
+        rows.values = fit_times(rows.values, rows.ops, stored_ttl(schema.schema), ttl, is_list=schema.kind == "list")
+        return rows
+
+    def value(self, spans: Sequence[tuple[Rows, int, int]], declared: PartSchema, time: int | None) -> Any:
+        """What rows of one key make up, oldest first: each so many of some rows, from one on.
+
+        ``time`` is when it is by the clock of the state's time to live. :data:`NOTHING` if nothing is left.
+        """
+        found = _merged(spans, declared, time)
+        return found if found is NOTHING or self._shape is not None else shown(found)
+
+
+#: Where the rows of a key are: (number of the part, first row, how many), oldest first.
+Place = tuple[tuple[int, int, int], ...]
+
+
 @dataclass(frozen=True)
-class Answer:
-    """The rows of one key as of a committed epoch, oldest part first.
+class Answers:
+    """What a committed epoch has for some keys: of each, where in ``parts`` its rows are.
 
     ``slot`` is the place of the epoch's manifest in the log: it never goes back. ``time`` is when it is by the clock
     of the state's time to live, None if nothing expires. ``declared`` is how the program declares the state by now,
-    without columns: rows that have not changed since may be older.
+    without columns: rows that have not changed since may be older. Where a place is None the key must be asked for
+    alone: what it has is large, or cannot be read.
     """
 
     epoch: int
@@ -106,50 +171,126 @@ class Answer:
     time: int | None
     declared: PartSchema
     parts: tuple[Part, ...]
+    places: tuple[Place | None, ...]
+
+    def encoded(self) -> tuple[Any, ...]:
+        """As values of a frame: see :mod:`tidemill.ops.queryable.wire`."""
+        numbers: list[int] = []
+        for place in self.places:
+            if place is None:
+                numbers.append(_ALONE)
+                continue
+            numbers.append(len(place))
+            for span in place:
+                numbers += span
+        places = struct.pack(f"<{len(numbers)}I", *numbers)
+        parts = [(part.schema.id, part.encoded) for part in self.parts]
+        return self.epoch, self.slot, self.time, self.declared.id, parts, places
+
+    @classmethod
+    def decode(cls, values: tuple[Any, ...], schemas: Mapping[bytes, PartSchema]) -> Answers:
+        """The inverse of :meth:`encoded`; ``schemas`` are those it names. Raises :class:`QueryableStateError`."""
+        epoch, slot, time, declared, parts, places = values
+        decoded = tuple(Part.decode(schemas[schema], rows) for schema, rows in parts)
+        sizes = [part.rows.num_rows for part in decoded]
+        return cls(epoch, slot, time, schemas[declared], decoded, tuple(_places(places, sizes)))
+
+
+def _places(data: bytes, sizes: Sequence[int]) -> Iterator[Place | None]:
+    """The places in what came over the network; ``sizes`` are the numbers of rows of all parts."""
+    if len(data) % 4:
+        raise QueryableStateError("an answer has places that cannot be read")
+    numbers = iter(struct.unpack(f"<{len(data) // 4}I", data))
+    for spans in numbers:
+        if spans == _ALONE:
+            yield None
+            continue
+        flat = tuple(islice(numbers, 3 * spans))
+        place = tuple(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
+        if any(part >= len(sizes) or not 0 < count <= sizes[part] - first for part, first, count in place):
+            raise QueryableStateError("an answer names rows that it does not have")
+        yield place
+
+
+class Values:
+    """The values of some answers as one reader makes them. Rows of all keys of a part are decoded together."""
+
+    def __init__(self, answers: Answers, reader: ValueReader) -> None:
+        # configuration
+        self._answers = answers
+        self._reader = reader
+        # transient
+        #: The rows of each part, None if they cannot be decoded all together.
+        self._rows: dict[int, Rows | None] = {}
+
+    def of(self, number: int) -> Any:
+        """The value of the key of this number; :data:`NOTHING` if there is none. Raises
+        :class:`~tidemill.errors.SerializationError` for one that may not be read."""
+        answers = self._answers
+        spans = [self._span(*span) for span in answers.places[number] or ()]
+        return self._reader.value(spans, answers.declared, answers.time)
+
+    def _span(self, part: int, first: int, count: int) -> tuple[Rows, int, int]:
+        answers, rows = self._answers, self._rows.get(part)
+        if rows is None and part not in self._rows:
+            try:
+                rows = self._reader.rows(answers.parts[part], answers.declared)
+            except TidemillError:  # it may be for the row of another key
+                rows = None
+            self._rows[part] = rows
+        if rows is not None:
+            return rows, first, count
+        return self._reader.rows(answers.parts[part].some(first, count), answers.declared), 0, count
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a committed epoch has for one key: see :class:`Answers`."""
+
+    answers: Answers
+
+    @property
+    def epoch(self) -> int:
+        """The epoch."""
+        return self.answers.epoch
+
+    @property
+    def slot(self) -> int:
+        """The place of its manifest in the log."""
+        return self.answers.slot
 
     def plain(self) -> Any:
-        """The value as plain data: dicts for objects, names for enum members, a list or a dict for those states;
-        :data:`NOTHING` if there is none. Raises :class:`~tidemill.errors.SerializationError` for a pickled value."""
-        found = self._value(None, plain_loading(allow_pickle=False))
-        return found if found is NOTHING else shown(found)
+        """The value as plain data; :data:`NOTHING` if there is none. Raises
+        :class:`~tidemill.errors.SerializationError` for a pickled value."""
+        return Values(self.answers, ValueReader()).of(0)
 
-    def value(self, shape: StateShape, *, allow_pickle: bool) -> Any:
-        """What is stored, in the types that ``shape`` declares; :data:`NOTHING` if there is none.
 
-        Classes of the declared types are known. Only with ``allow_pickle`` are others imported, and pickles unpickled;
-        otherwise they raise :class:`~tidemill.errors.SerializationError`.
-        """
-        codecs = [codec for codec in (shape.key, shape.user_key, shape.value) if codec is not None]
-        classes = {name: known for codec in codecs for name, known in codec.classes().items()}
-        return self._value(shape, Loading(allow_pickle, classes))
+def _merged(spans: Sequence[tuple[Rows, int, int]], declared: PartSchema, time: int | None) -> Any:
+    if not spans:
+        return NOTHING
+    kind, ttl = declared.kind, stored_ttl(declared.schema)
+    if kind == "value" and ttl is None:  # the last word counts
+        rows, first, count = spans[-1]
+        last = first + count - 1
+        return NOTHING if rows.ops and rows.ops[last] != PUT else rows.values[last]
+    left = merge_rows(kind, [_some(*span) for span in spans], keep_deletes=False)
+    if left is not None and ttl is not None and time is not None:
+        until = time - ttl["ttl"]
+        horizon = Horizon(until, MIN_TIME != ttl["since"] <= until)
+        left = drop_expired_rows(kind, left, horizon, keep_deletes=False)
+    return NOTHING if left is None else _joined(kind, left)
 
-    def _value(self, shape: StateShape | None, loading: Loading) -> Any:
-        if not self.parts:
-            return NOTHING
-        kind, ttl = self.declared.kind, stored_ttl(self.declared.schema)
-        types = (self.declared.schema if shape is None else shape.schema).get("types")
-        rows = [self._rows(part, types, ttl, loading) for part in self.parts]
-        left = merge_rows(kind, rows, keep_deletes=False)
-        if left is not None and ttl is not None and self.time is not None:
-            time = self.time - ttl["ttl"]
-            horizon = Horizon(time, MIN_TIME != ttl["since"] <= time)
-            left = drop_expired_rows(kind, left, horizon, keep_deletes=False)
-        return NOTHING if left is None else _joined(kind, left)
 
-    @staticmethod
-    def _rows(part: Part, types: dict[str, Any] | None, ttl: Mapping[str, Any] | None, loading: Loading) -> Rows:
-        schema = part.schema
-        table = pa.Table.from_batches([part.rows])
-        section = Section(schema.operator, schema.state, schema.kind, dict(schema.schema), table)
-        same = types == schema.schema.get("types")
-        try:
-            rows = read_rows(section, as_types=None if same else types, loading=loading)
-        except (SerializationError, StateError):
-            raise
-        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            raise SerializationError(f"state {schema.state!r} does not match its description: {error!r}") from error
-        rows.values = fit_times(rows.values, rows.ops, stored_ttl(schema.schema), ttl, is_list=schema.kind == "list")
-        return rows
+def _some(rows: Rows, first: int, count: int) -> Rows:
+    """Some of the rows; what is empty stands for all of them, and stays so."""
+    end = first + count
+    return Rows(
+        rows.keys[first:end],
+        rows.namespaces[first:end],
+        rows.ops[first:end],
+        rows.user_keys[first:end],
+        rows.values[first:end],
+    )
 
 
 def _joined(kind: str, rows: Rows) -> Any:

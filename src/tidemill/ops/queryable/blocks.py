@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from tidemill.ops.queryable.answer import Part, PartSchema
+from tidemill.ops.queryable.answer import PartSchema
 from tidemill.ops.queryable.key_index import key_index
 
 __all__ = ["BlockCache", "BlockId", "IndexedBlock", "NotInMemoryError"]
@@ -30,24 +30,35 @@ class BlockId(NamedTuple):
 class IndexedBlock:
     """The rows of a block, found by key. Values stay as they are stored."""
 
-    __slots__ = ("_batch", "_index", "_schema", "nbytes")
+    __slots__ = ("_batch", "_index", "_row_bytes", "nbytes", "schema")
 
     def __init__(self, table: Any, schema: PartSchema) -> None:
         table = table.combine_chunks()
         batches = table.to_batches()
         self._batch = batches[0] if batches else None
-        self._schema = schema
         self._index = key_index(table)
+        #: Of each row, where all take the same.
+        self._row_bytes: int | None = None
+        if all(map(_is_fixed, table.schema.types)):
+            self._row_bytes = table.nbytes // max(1, table.num_rows)
+        self.schema = schema
         self.nbytes: int = table.nbytes + self._index.nbytes
 
     def rows_of(self, key: Any) -> list[int]:
         """The rows of a key (in plain form) in their order; empty if there are none."""
         return self._index.rows_of(key)
 
-    def part(self, rows: list[int]) -> Part:
-        """These rows, for an answer."""
+    def take(self, rows: list[int]) -> Any:
+        """These rows as a record batch."""
         batch: Any = self._batch
-        return Part(self._schema, batch.slice(rows[0], 1) if len(rows) == 1 else batch.take(pa.array(rows)))
+        return batch.slice(rows[0], 1) if len(rows) == 1 else batch.take(pa.array(rows))
+
+    def size_of(self, rows: list[int]) -> int:
+        """About how many bytes these rows take."""
+        if self._row_bytes is not None:
+            return self._row_bytes * len(rows)
+        batch: Any = self._batch
+        return sum(int(batch.slice(row, 1).nbytes) for row in rows)
 
     def ops(self, rows: list[int]) -> list[int]:
         """What each of these rows does: see ``tidemill.state.tables``."""
@@ -103,3 +114,10 @@ class BlockCache:
                 self.nbytes -= self._blocks.popitem(last=False)[1].nbytes
         future.set_result(found)
         return found
+
+
+def _is_fixed(arrow_type: Any) -> bool:
+    """Whether all values of a type take the same number of bytes."""
+    if pa.types.is_struct(arrow_type):
+        return all(_is_fixed(arrow_type.field(at).type) for at in range(arrow_type.num_fields))
+    return bool(pa.types.is_primitive(arrow_type))

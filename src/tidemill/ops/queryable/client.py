@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.common.job_id import JobID
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.datastream.state_descriptors import StateDescriptor
 from tidemill.errors import SerializationError, TidemillError
-from tidemill.ops.queryable.answer import NOTHING, Answer, Part, PartSchema
+from tidemill.ops.queryable.answer import ValueReader
 from tidemill.ops.queryable.client_connection import ClientConnection
-from tidemill.ops.queryable.errors import QueryableStateError, StateUnavailableError, UnknownKeyOrNamespaceError
+from tidemill.ops.queryable.client_lookups import Location, Lookups
+from tidemill.ops.queryable.errors import QueryableStateError
 from tidemill.ops.queryable.immutable_states import ImmutableState, immutable_state
 from tidemill.state.sections import StateShape, refusal
 from tidemill.state.serializers import Incompatible, compatibility, parse_snapshot, type_text
-from tidemill.state.stable_hash import stable_hash
-from tidemill.state.tagged import TaggedWriter
 
 __all__ = ["PlainAnswer", "QueryableStateClient"]
-
-T = TypeVar("T")
-
-#: How often a lookup is begun again because the server that answered it is gone.
-_TRIES: Final = 5
 
 
 class PlainAnswer(NamedTuple):
@@ -40,15 +29,38 @@ class PlainAnswer(NamedTuple):
     value: Any
 
 
-@dataclass(frozen=True)
-class _Location:
-    """What a client must know of a state, asked once."""
+class _AsState:
+    """A state object of a descriptor's kind is wanted."""
 
-    operator: str
-    state: str
-    kind: str
-    max_parallelism: int
-    types: dict[str, Any]
+    def __init__(self, descriptor: StateDescriptor, key_type: TypeInformation | None, *, allow_pickle: bool) -> None:
+        # configuration
+        self.descriptor = descriptor
+        self.key_type = key_type
+        self.reader = ValueReader(StateShape.of(descriptor, key_type), allow_pickle=allow_pickle)
+        # transient
+        self._fits: Location | None = None
+
+    def check(self, location: Location) -> None:
+        if location is not self._fits:
+            _check_kind(location, self.descriptor)
+            _check_key(location, self.key_type)
+            self._fits = location
+
+    def result(self, epoch: int, value: Any) -> ImmutableState:
+        return immutable_state(self.descriptor, epoch, value)
+
+
+class _AsPlainData:
+    """Plain data is wanted, of whatever state."""
+
+    def __init__(self) -> None:
+        self.reader = ValueReader()
+
+    def check(self, location: Location) -> None:
+        """All fits."""
+
+    def result(self, epoch: int, value: Any) -> PlainAnswer:
+        return PlainAnswer(epoch, value)
 
 
 class QueryableStateClient:
@@ -75,11 +87,9 @@ class QueryableStateClient:
         self._allow_pickle = allow_pickle
         # transient
         self._connection = ClientConnection(remote_hostname, remote_port, token, timeout)
-        self._locations: dict[tuple[str, str], _Location] = {}
-        self._schemas: dict[bytes, PartSchema] = {}
-        self._shapes: dict[tuple[str, str], tuple[StateDescriptor, TypeInformation | None, StateShape]] = {}
-        self._newest: dict[str, int] = {}
-        self._lock = threading.Lock()
+        self._lookups = Lookups(self._connection)
+        self._as_plain_data = _AsPlainData()
+        self._as_states: dict[tuple[str, str], _AsState] = {}
 
     def get_kv_state(
         self,
@@ -96,30 +106,17 @@ class QueryableStateClient:
         ``UnknownStateNameError``, ``UnknownJobError``, ``StateUnavailableError`` if no answer came in time, and with
         :class:`~tidemill.errors.TidemillError` if the key or the descriptor does not fit what is stored.
         """
-
-        def convert(answer: Answer) -> ImmutableState:
-            shape = self._shape(str(job_id), queryable_state_name, key_type_info, state_descriptor)
-            value = answer.value(shape, allow_pickle=self._allow_pickle)
-            return immutable_state(state_descriptor, answer.epoch, self._present(value, answer, key))
-
-        def check(location: _Location) -> None:
-            _check_kind(location, state_descriptor)
-            _check_key(location, key_type_info)
-
-        if key_type_info is not None:
-            try:
+        try:
+            if key_type_info is not None:
                 key_type_info.validate(key)
-            except TidemillError as error:
-                return CompletableFuture.failed(error)
-        return self._get(str(job_id), queryable_state_name, key, check, convert)
+            wanted = self._as_state(str(job_id), queryable_state_name, key_type_info, state_descriptor)
+        except TidemillError as error:
+            return CompletableFuture.failed(error)
+        return self._lookups.get(str(job_id), queryable_state_name, key, wanted)
 
     def get_plain(self, job_id: JobID | str, queryable_state_name: str, key: Any) -> CompletableFuture[PlainAnswer]:
         """As :meth:`get_kv_state`, without a descriptor: the value as plain data, as the state processor shows it."""
-
-        def convert(answer: Answer) -> PlainAnswer:
-            return PlainAnswer(answer.epoch, self._present(answer.plain(), answer, key))
-
-        return self._get(str(job_id), queryable_state_name, key, lambda location: None, convert)
+        return self._lookups.get(str(job_id), queryable_state_name, key, self._as_plain_data)
 
     def shutdown_and_wait(self) -> None:
         """End the connection; lookups that are not answered fail."""
@@ -144,93 +141,15 @@ class QueryableStateClient:
     ) -> None:
         self.shutdown_and_wait()
 
-    # --- from a key to an answer: location, rows, schemas that are new, value
-
-    def _get(
-        self, job: str, name: str, key: Any, check: Callable[[_Location], None], convert: Callable[[Answer], T]
-    ) -> CompletableFuture[T]:
-        result: Future[T] = Future()
-        attempts = itertools.count(1)
-        try:
-            hashed, encoded = stable_hash(key), TaggedWriter().dumps(key)
-        except TidemillError as error:
-            return CompletableFuture.failed(error)
-
-        def located(location: _Location) -> None:
-            check(location)
-            ask()
-
-        def ask() -> None:
-            asked = self._connection.ask("get", job, name, hashed, encoded, self._newest.get(job, 0))
-            _then(asked, result, answered)
-
-        def answered(values: tuple[Any, ...]) -> None:
-            epoch, slot, now, declared, parts = values
-            unknown = [schema for schema in (declared, *(one for one, _ in parts)) if schema not in self._schemas]
-            if unknown:
-                asked = self._connection.ask("schema", unknown[0], job, name, hashed)
-                _then(asked, result, lambda found: learned(unknown[0], found, values))
-                return
-            with self._lock:
-                self._newest[job] = max(slot, self._newest.get(job, 0))
-            found = tuple(Part.decode(self._schemas[schema], rows) for schema, rows in parts)
-            result.set_result(convert(Answer(epoch, slot, now, self._schemas[declared], found)))
-
-        def learned(schema: bytes, found: tuple[Any, ...], values: tuple[Any, ...]) -> None:
-            self._locations.pop((job, name), None)  # the program may have changed
-            if found[0] is not None:
-                self._schemas[schema] = PartSchema.decode(found[0])
-                answered(values)
-            elif next(attempts) < _TRIES:  # the answer was that of a server that is gone: ask for the key again
-                ask()
-            else:
-                raise StateUnavailableError("the server does not know the schema of its own answer")
-
-        known = self._locations.get((job, name))
-        if known is not None:
-            _step(result, lambda: located(known))
-        else:
-            _then(
-                self._connection.ask("locate", job, name), result, lambda values: located(self._note(job, name, values))
-            )
-        return CompletableFuture(result)
-
-    def _note(self, job: str, name: str, values: tuple[Any, ...]) -> _Location:
-        operator, state, kind, groups, types = values
-        location = self._locations[job, name] = _Location(operator, state, kind, groups, json.loads(types))
-        return location
-
-    def _shape(self, job: str, name: str, key_type: TypeInformation | None, descriptor: StateDescriptor) -> StateShape:
-        known = self._shapes.get((job, name))
-        if known is None or known[0] is not descriptor or known[1] is not key_type:
-            known = (descriptor, key_type, StateShape.of(descriptor, key_type))
-            self._shapes[job, name] = known
-        return known[2]
-
-    @staticmethod
-    def _present(value: Any, answer: Answer, key: Any) -> Any:
-        if value is NOTHING:
-            raise UnknownKeyOrNamespaceError(f"there is nothing for key {key!r:.200} in epoch {answer.epoch}")
-        return value
+    def _as_state(self, job: str, name: str, key_type: TypeInformation | None, descriptor: StateDescriptor) -> _AsState:
+        known = self._as_states.get((job, name))
+        if known is None or known.descriptor is not descriptor or known.key_type != key_type:
+            known = _AsState(descriptor, key_type, allow_pickle=self._allow_pickle)
+            self._as_states[job, name] = known
+        return known
 
 
-def _then(asked: Future[tuple[Any, ...]], result: Future[Any], go_on: Callable[[tuple[Any, ...]], None]) -> None:
-    """Go on when an answer is there; what goes wrong on the way is the result."""
-    asked.add_done_callback(lambda done: _step(result, lambda: go_on(done.result())))
-
-
-def _step(result: Future[Any], step: Callable[[], None]) -> None:
-    try:
-        step()
-    except TidemillError as error:
-        result.set_exception(error)
-    except (ValueError, TypeError, LookupError) as error:
-        result.set_exception(QueryableStateError(f"an answer has not the right form: {error!r}"))
-    except BaseException as error:
-        result.set_exception(error)
-
-
-def _check_kind(location: _Location, descriptor: StateDescriptor) -> None:
+def _check_kind(location: Location, descriptor: StateDescriptor) -> None:
     if location.kind != descriptor.kind:
         raise QueryableStateError(
             f"state {location.state!r} of operator {location.operator} is {location.kind} state, and cannot be read as "
@@ -238,7 +157,7 @@ def _check_kind(location: _Location, descriptor: StateDescriptor) -> None:
         )
 
 
-def _check_key(location: _Location, key_type: TypeInformation | None) -> None:
+def _check_key(location: Location, key_type: TypeInformation | None) -> None:
     stored = parse_snapshot(location.types).get("key") if location.types else None
     if stored is None or key_type is None:
         return

@@ -1,20 +1,30 @@
-"""A client's connection: requests out, answers in, and all of it again when the connection is lost."""
+"""A client's connection: requests out, answers in, and all of it again when the connection is lost.
+
+One thread sends and receives. Who asks only leaves a request for it; so requests that come while it is at work go out
+in one write, and those that can be put together (:meth:`ClientConnection.ask_for`) are, because what a request asks for
+is fetched only when it is sent. The faster requests come, the more of them share the cost of a message.
+"""
 
 from __future__ import annotations
 
 import itertools
 import logging
+import selectors
 import socket
 import threading
 import time
-from concurrent.futures import Future
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tidemill.errors import TidemillError
 from tidemill.ops.queryable.errors import QueryableStateError, StateUnavailableError
 from tidemill.ops.queryable.wire import LARGEST_ANSWER, Frames, frame, hello, payload, raised
 
-__all__ = ["ClientConnection"]
+__all__ = ["ClientConnection", "settle"]
 
 log = logging.getLogger(__name__)
 
@@ -23,25 +33,28 @@ _RECEIVE: Final = 256 << 10
 _TICK: Final = 0.05
 #: Between attempts to connect, or to ask again.
 _PAUSE: Final = 0.1
-#: Requests on their way at once; who asks for more waits.
-_MOST_WAITING: Final = 128
+#: Requests on their way at once; a server reads on as long as it has no more than 256.
+_MOST_ON_THEIR_WAY: Final = 64
 
 
-@dataclass
+@dataclass(eq=False)
 class _Waiting:
-    request: bytes
+    number: int
+    what: str
+    #: What is asked for, known when it is sent.
+    rest: Callable[[], tuple[Any, ...]]
     future: Future[tuple[Any, ...]]
     deadline: float
     #: When it may be sent (again).
     due: float = 0.0
-    #: The connection it was sent over.
-    sent_over: socket.socket | None = None
+    #: What was sent.
+    request: bytes | None = None
     #: Why it has not been answered yet.
     reason: str = "the server did not answer"
 
 
 class ClientConnection:
-    """Requests to one address. Safe for threads; its own thread reads, connects again and sends again.
+    """Requests to one address. Safe for threads; its own thread sends, reads, connects again and sends again.
 
     To ask twice does no harm, so a request is sent until it is answered or ``timeout`` seconds are over: also over a
     new connection, and when the server said that it cannot tell now.
@@ -52,79 +65,108 @@ class ClientConnection:
         self._address = (host, port)
         self._token = token
         self._timeout = timeout
-        # transient
+        # transient, all under the lock but what only the thread uses
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        self._sending = threading.Lock()
-        self._wanted = threading.Event()
-        self._window = threading.BoundedSemaphore(_MOST_WAITING)
         self._waiting: dict[int, _Waiting] = {}
-        self._socket: socket.socket | None = None
+        self._unsent: deque[_Waiting] = deque()
+        self._is_awake = False
         self._closed = False
         self._thread: threading.Thread | None = None
+        self._waking: tuple[socket.socket, socket.socket] | None = None
 
     def ask(self, what: str, *rest: Any) -> Future[tuple[Any, ...]]:
         """Send a request; the future has the answer, or raises :class:`QueryableStateError`."""
-        number = next(self._numbers)
-        future: Future[tuple[Any, ...]] = Future()
-        waiting = _Waiting(frame(number, what, *rest), future, time.monotonic() + self._timeout)
-        in_thread = threading.current_thread() is self._thread
-        if not in_thread:  # which must not wait for itself
-            self._window.acquire()
-            future.add_done_callback(lambda _: self._window.release())
+        return self.ask_for(what, lambda: rest)
+
+    def ask_for(self, what: str, rest: Callable[[], tuple[Any, ...]]) -> Future[tuple[Any, ...]]:
+        """As :meth:`ask`; ``rest`` is called, by the connection's thread, when the request is first sent."""
+        waiting = _Waiting(next(self._numbers), what, rest, Future(), time.monotonic() + self._timeout)
         with self._lock:
             if self._closed:
-                future.set_exception(QueryableStateError("the client is closed"))
-                return future
-            self._waiting[number] = waiting
+                waiting.future.set_exception(QueryableStateError("the client is closed"))
+                return waiting.future
+            self._waiting[waiting.number] = waiting
+            self._unsent.append(waiting)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="tidemill-query-client", daemon=True)
-                self._thread.start()
-            current = self._socket
-        self._wanted.set()
-        if current is not None:
-            self._send(current, waiting)
-        return future
+                self._start()
+            wake, self._is_awake = not self._is_awake, True
+        if wake:
+            self._wake()
+        return waiting.future
+
+    @property
+    def is_this_thread(self) -> bool:
+        """Whether it is the connection's thread that asks: it must not wait for itself."""
+        return threading.current_thread() is self._thread
 
     def close(self) -> None:
         """End the connection; what is not answered yet fails."""
         with self._lock:
-            self._closed = True
-            current, thread = self._socket, self._thread
-        self._wanted.set()
-        if current is not None:
-            with self._sending:
-                _shut(current)
-        if thread is not None and thread is not threading.current_thread():
+            was_closed, self._closed = self._closed, True
+            thread = self._thread
+        if thread is None or was_closed:
+            return
+        self._wake()
+        if not self.is_this_thread:
             thread.join()
-        self._fail(QueryableStateError("the client is closed"))
 
-    def _run(self) -> None:
-        while self._is_wanted():
+    def _start(self) -> None:
+        self._waking = socket.socketpair()
+        self._waking[0].setblocking(False)
+        self._thread = threading.Thread(
+            target=self._run, args=(self._waking[0],), name="tidemill-query-client", daemon=True
+        )
+        self._thread.start()
+
+    def _wake(self) -> None:
+        if self._waking is not None:
             try:
-                current = self._connect()
+                self._waking[1].send(b"w")
             except OSError as error:
-                self._expire(f"{self._address[0]}:{self._address[1]} cannot be reached: {error}")
-                time.sleep(_PAUSE)
-            except QueryableStateError as error:
-                self._fail(error)
-            else:
+                log.debug("the thread of the connection has ended: %s", error)
+
+    def _run(self, woken: socket.socket) -> None:
+        try:
+            while self._await_requests(woken):
+                self._connect_and_exchange(woken)
+        finally:
+            self._fail(QueryableStateError("the client is closed"))
+            for end in self._waking or ():
+                end.close()
+
+    def _await_requests(self, woken: socket.socket) -> bool:
+        """Wait until there is something to send; False if there will be nothing any more."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(woken, selectors.EVENT_READ)
+            while not self._closed:
+                with self._lock:
+                    if self._waiting:
+                        return True
+                    self._is_awake = False
+                selector.select()
+                _empty(woken)
+        return False
+
+    def _connect_and_exchange(self, woken: socket.socket) -> None:
+        try:
+            current = self._connect()
+        except OSError as error:
+            self._expire(f"{self._address[0]}:{self._address[1]} cannot be reached: {error}")
+            time.sleep(_PAUSE)
+        except QueryableStateError as error:
+            self._fail(error)
+        else:
+            with current, selectors.DefaultSelector() as selector:
+                selector.register(current, selectors.EVENT_READ)
+                selector.register(woken, selectors.EVENT_READ)
                 try:
-                    self._receive(current)
+                    self._exchange(current, woken, selector)
                 except (OSError, QueryableStateError) as error:
                     log.debug("the connection to %s was lost: %s", self._address, error)
-                finally:
-                    with self._lock:
-                        self._socket = None
-                    current.close()
-            with self._lock:
-                if not self._waiting and not self._closed:
-                    self._wanted.clear()
-
-    def _is_wanted(self) -> bool:
-        """Wait until there is something to send; False if there will be nothing any more."""
-        self._wanted.wait()
-        return not self._closed
+                    # A server may close each connection at the request that is sent over it again and again.
+                    self._expire(f"the connection was lost: {error}")
+                    time.sleep(_PAUSE)
 
     def _connect(self) -> socket.socket:
         made = socket.create_connection(self._address, timeout=self._timeout)
@@ -140,71 +182,103 @@ class ClientConnection:
                 found = list(frames.feed(data))
             if (error := raised(payload(found[0]))) is not None:
                 raise error
-            made.settimeout(_TICK)
+            made.setblocking(False)
         except BaseException:
             made.close()
             raise
-        with self._lock:
-            self._socket = made
-            left = list(self._waiting.values())
-        for waiting in left:
-            self._send(made, waiting)
+        with self._lock:  # over a new connection everything is sent again
+            self._unsent = deque(self._waiting.values())
         return made
 
-    def _send(self, over: socket.socket, waiting: _Waiting) -> None:
-        with self._sending:
-            if waiting.sent_over is over or waiting.due > time.monotonic() or waiting.future.done():
-                return
-            waiting.sent_over = over
-            data = memoryview(waiting.request)
-            try:
-                while data:
-                    try:
-                        data = data[over.send(data) :]
-                    except TimeoutError:  # the server reads no more until its answers are read
-                        if self._closed or waiting.deadline < time.monotonic():
-                            _shut(over)  # a part of a request is of no use, nor is what would come after it
-                            return
-            except OSError as error:  # who reads will notice, and it is sent again
-                log.debug("a request could not be sent: %s", error)
-
-    def _receive(self, current: socket.socket) -> None:
-        frames = Frames(LARGEST_ANSWER)
-        looked = time.monotonic()
+    def _exchange(self, current: socket.socket, woken: socket.socket, selector: selectors.BaseSelector) -> None:
+        """Send and receive until the connection is lost, or the client is closed."""
+        frames, outgoing, looked = Frames(LARGEST_ANSWER), memoryview(b""), time.monotonic()
+        sent: set[int] = set()
+        later: list[_Waiting] = []
         while not self._closed:
-            try:
-                data = current.recv(_RECEIVE)
-            except TimeoutError:
-                data = None
-            if data == b"":
-                raise ConnectionError("the server closed the connection")
-            for body in frames.feed(data or b""):
-                self._answered(payload(body))
+            if not outgoing:
+                outgoing = memoryview(self._next_requests(sent, later))
+            if outgoing:
+                with suppress(BlockingIOError):  # the server reads no more until its answers are read
+                    outgoing = outgoing[current.send(outgoing) :]
+                events = selectors.EVENT_READ | (selectors.EVENT_WRITE if outgoing else 0)
+                if selector.get_key(current).events != events:
+                    selector.modify(current, events)
+            with self._lock:
+                idle = not self._waiting
+                self._is_awake = bool(self._unsent)  # who came since they were looked for wakes nobody
+                hurry = self._is_awake and not outgoing and len(sent) < _MOST_ON_THEIR_WAY
+            ready = {key.fileobj for key, _ in selector.select(0 if hurry else None if idle else _TICK)}
+            if woken in ready:
+                _empty(woken)
+            with self._lock:
+                self._is_awake = True
+            if current in ready:
+                self._receive(current, frames, sent, later)
             if time.monotonic() - looked > _TICK:
                 looked = time.monotonic()
                 self._expire()
-                self._send_what_is_due(current)
 
-    def _answered(self, values: tuple[Any, ...]) -> None:
-        error = raised(values)
+    def _receive(self, current: socket.socket, frames: Frames, sent: set[int], later: list[_Waiting]) -> None:
+        try:
+            data = current.recv(_RECEIVE)
+        except BlockingIOError:
+            return
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        for body in frames.feed(data):
+            self._answered(payload(body), sent, later)
+
+    def _next_requests(self, sent: set[int], later: list[_Waiting]) -> bytes:
+        """What is to be sent next, put together."""
+        if later:
+            now = time.monotonic()
+            due = [waiting for waiting in later if waiting.due <= now]
+            later[:] = [waiting for waiting in later if waiting.due > now]
+            with self._lock:
+                self._unsent.extendleft(reversed(due))
+        requests = []
+        while (waiting := self._next_unsent(sent)) is not None:
+            try:
+                if waiting.request is None:
+                    waiting.request = frame(waiting.number, waiting.what, *waiting.rest())
+            except TidemillError as error:
+                with self._lock:
+                    self._waiting.pop(waiting.number, None)
+                settle(waiting.future, error=error)
+                continue
+            requests.append(waiting.request)
+            sent.add(waiting.number)
+        return b"".join(requests)
+
+    def _next_unsent(self, sent: set[int]) -> _Waiting | None:
         with self._lock:
-            waiting = self._waiting.get(values[0])
+            if len(sent) >= _MOST_ON_THEIR_WAY:
+                sent.intersection_update(self._waiting)  # the others are not waited for any more
+            while self._unsent and len(sent) < _MOST_ON_THEIR_WAY:
+                waiting = self._unsent.popleft()
+                if waiting.number in self._waiting:
+                    return waiting
+        return None
+
+    def _answered(self, values: tuple[Any, ...], sent: set[int], later: list[_Waiting]) -> None:
+        number, error = values[0], raised(values)
+        if not isinstance(number, int):
+            raise QueryableStateError("what came over the network is no answer")
+        sent.discard(number)
+        with self._lock:
+            waiting = self._waiting.get(number)
             if waiting is None:
                 return
             if isinstance(error, StateUnavailableError) and time.monotonic() + _PAUSE < waiting.deadline:
-                waiting.due, waiting.sent_over, waiting.reason = time.monotonic() + _PAUSE, None, str(error)
+                waiting.due, waiting.reason = time.monotonic() + _PAUSE, str(error)
+                later.append(waiting)
                 return
-            del self._waiting[values[0]]
+            del self._waiting[number]
         if error is None:
-            waiting.future.set_result(values[2:])
+            settle(waiting.future, values[2:])
         else:
-            waiting.future.set_exception(error)
-
-    def _send_what_is_due(self, current: socket.socket) -> None:
-        with self._lock:
-            left = [waiting for waiting in self._waiting.values() if waiting.sent_over is not current]
-        for waiting in left:
-            self._send(current, waiting)
+            settle(waiting.future, error=error)
 
     def _expire(self, reason: str | None = None) -> None:
         now = time.monotonic()
@@ -213,17 +287,28 @@ class ClientConnection:
             ended = [self._waiting.pop(number) for number in late]
         for waiting in ended:
             text = f"no answer within {self._timeout:.0f} seconds: {reason or waiting.reason}"
-            waiting.future.set_exception(StateUnavailableError(text))
+            settle(waiting.future, error=StateUnavailableError(text))
 
     def _fail(self, error: QueryableStateError) -> None:
         with self._lock:
             ended, self._waiting = list(self._waiting.values()), {}
+            self._unsent.clear()
         for waiting in ended:
-            waiting.future.set_exception(error)
+            settle(waiting.future, error=error)
 
 
-def _shut(current: socket.socket) -> None:
+def settle(future: Future[Any], result: Any = None, *, error: BaseException | None = None) -> None:
+    """Give a future its result or its error, unless who has it gave it up."""
     try:
-        current.shutdown(socket.SHUT_RDWR)
-    except OSError as error:
-        log.debug("the connection had ended: %s", error)
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+    except InvalidStateError:
+        log.debug("an answer came that nobody waits for any more")
+
+
+def _empty(woken: socket.socket) -> None:
+    with suppress(BlockingIOError):
+        while woken.recv(4096):
+            pass

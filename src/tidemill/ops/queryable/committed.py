@@ -13,17 +13,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidemill.checkpoint.names import manifest_name
 from tidemill.checkpoint.restore import PieceCache, committed_pieces
-from tidemill.errors import CheckpointError, SerializationError
-from tidemill.ops.queryable.answer import Answer, PartSchema
+from tidemill.errors import CheckpointError, SerializationError, TidemillError
+from tidemill.ops.queryable.answer import Answer, Answers, PartSchema
 from tidemill.ops.queryable.blocks import BlockCache
 from tidemill.ops.queryable.errors import StateUnavailableError, UnknownJobError
 from tidemill.ops.queryable.key_index import comparable_key
-from tidemill.ops.queryable.view import PieceIndexes, QueryableState, View, view_of
+from tidemill.ops.queryable.placed import PieceIndexes
+from tidemill.ops.queryable.view import QueryableState, View, view_of
 from tidemill.state.canonical_key import canonical_key
 from tidemill.state.plain_values import as_plain
 from tidemill.state.stable_hash import stable_hash
@@ -91,13 +92,15 @@ class CommittedStates:
     def get(self, name: str, key: Any) -> Answer:
         """What the state of this name has for a key, in the newest epoch."""
         self.refresh()
-        return self.lookup(name, stable_hash(key), comparable_key(canonical_key(as_plain(key))))
+        return Answer(self.lookup(name, [(stable_hash(key), comparable_key(canonical_key(as_plain(key))))]))
 
-    def lookup(self, name: str, group_hash: int, key: Any, *, at_least: int = 0, load: bool = True) -> Answer:
-        """As :meth:`get`, for a key in plain form and its stable hash, in the last epoch that was looked at.
+    def lookup(self, name: str, keys: Sequence[tuple[int, Any]], *, at_least: int = 0, load: bool = True) -> Answers:
+        """What a state has for each of these keys, given by their stable hashes and in plain form, in the last epoch
+        that was looked at: one epoch for all.
 
         If its slot is before ``at_least``, a newer one is looked for. Without ``load`` nothing is read: raises
-        :class:`~tidemill.ops.queryable.blocks.NotInMemoryError` where that would be needed. Raises
+        :class:`~tidemill.ops.queryable.blocks.NotInMemoryError` where that would be needed. Where one of several keys
+        cannot be read, the answer leaves out all of them, to be asked for alone. Raises
         :class:`UnknownStateNameError`, and :class:`StateUnavailableError` if the state cannot be read.
         """
         if load and (self._view is None or self._view.slot < at_least):
@@ -105,18 +108,26 @@ class CommittedStates:
         for attempt in range(_TRIES):
             view = self.view()
             try:
-                answer = view.lookup(name, group_hash, key, self._blocks, self._clock(), load=load)
+                answers = view.lookup(name, keys, self._blocks, self._clock(), load=load)
             except SerializationError as error:
-                raise StateUnavailableError(f"state {name!r} of job {self.job_id} cannot be read: {error}") from error
+                return self._without(view, name, keys, error)
             except CheckpointError as error:
                 if attempt == _TRIES - 1 or not (self.refresh() or self._view is not view):
-                    raise StateUnavailableError(
-                        f"state {name!r} of job {self.job_id}, epoch {view.epoch}, cannot be read: {error}"
-                    ) from error
+                    return self._without(view, name, keys, error)
             else:
-                self._remember(answer)
-                return answer
+                self._remember(answers)
+                return answers
         raise AssertionError("unreachable")
+
+    def _without(self, view: View, name: str, keys: Sequence[tuple[int, Any]], error: TidemillError) -> Answers:
+        """What is told where one of some keys cannot be read."""
+        if len(keys) == 1:
+            raise StateUnavailableError(
+                f"state {name!r} of job {self.job_id}, epoch {view.epoch}, cannot be read: {error}"
+            ) from error
+        answers = view.tells_nothing(name, len(keys), self._clock())
+        self._remember(answers)
+        return answers
 
     def state(self, name: str) -> QueryableState:
         """The state of this name."""
@@ -171,8 +182,8 @@ class CommittedStates:
         self._view = view_of(directory.storage, head, runs, self._indexes)
         return True
 
-    def _remember(self, answer: Answer) -> None:
-        for schema in (answer.declared, *(part.schema for part in answer.parts)):
+    def _remember(self, answers: Answers) -> None:
+        for schema in (answers.declared, *(part.schema for part in answers.parts)):
             if schema.id not in self._schemas:
                 if len(self._schemas) >= _SCHEMAS:
                     self._schemas.clear()

@@ -8,7 +8,18 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 from tidemill.ops.queryable.errors import QueryableStateError, StateUnavailableError
-from tidemill.ops.queryable.wire import LARGEST_ANSWER, Frames, failure, frame, hello, payload, raised, success
+from tidemill.ops.queryable.wire import (
+    LARGEST_ANSWER,
+    Frames,
+    failure,
+    frame,
+    hello,
+    payload,
+    raised,
+    share_of,
+    success,
+    unpack_hashes,
+)
 
 __all__ = ["StateProxy"]
 
@@ -87,7 +98,7 @@ class _Upstream:
 
 
 class StateProxy:
-    """Deals requests out to state servers: of n servers, group g of m belongs to server ``g * n // m``.
+    """Deals requests out to state servers, each to the one that has the (first) key's group.
 
     How many key groups a state has it asks once. Each server can answer everything, and only has what it was asked for
     in memory: in place of one that cannot be reached, the next one is asked.
@@ -114,7 +125,9 @@ class StateProxy:
             return failure(number, error)
         except (TypeError, ValueError) as error:
             return failure(number, QueryableStateError(f"a request of {what!r} has not the right form: {error}"))
-        return success(number, *values[1:]) if values[0] == "ok" else frame(number, *values)
+        if values[0] != "ok":
+            return frame(number, *values)
+        return success(number, *values[1:-1], len(self._servers)) if what == "locate" else success(number, *values[1:])
 
     async def _ask(self, owner: int, what: str, rest: tuple[Any, ...]) -> tuple[Any, ...]:
         """Ask a server, or the next one that is there."""
@@ -129,7 +142,8 @@ class StateProxy:
     async def _owner(self, what: str, rest: tuple[Any, ...]) -> int:
         """The number of the server that a request is for."""
         if what == "get":
-            job, name, hashed, *_ = rest
+            job, name, _, hashes, *_ = rest
+            hashed, *_ = unpack_hashes(hashes)
         elif what == "schema":
             _, job, name, hashed = rest
         else:
@@ -140,4 +154,4 @@ class StateProxy:
             if (error := raised((0, *located))) is not None:
                 raise error
             groups = self._groups[job, name] = int(located[4])
-        return int(hashed) % groups * len(self._servers) // groups
+        return share_of(int(hashed), groups, len(self._servers))

@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from tidemill.errors import TidemillError
-from tidemill.ops.queryable.answer import Answer
+from tidemill.ops.queryable.answer import Answers
 from tidemill.ops.queryable.blocks import NotInMemoryError
 from tidemill.ops.queryable.committed import CommittedStates
 from tidemill.ops.queryable.errors import QueryableStateError, StateUnavailableError
-from tidemill.ops.queryable.wire import failure, success
+from tidemill.ops.queryable.wire import MOST_KEYS, failure, success, unpack_hashes
 from tidemill.state.canonical_key import canonical_key
 from tidemill.state.plain_values import read_plain
 
@@ -63,7 +63,7 @@ class StateServer:
     def _respond(self, number: int, what: str, rest: tuple[Any, ...], *, load: bool) -> bytes:
         try:
             if what == "get":
-                return _answered(number, self._get(*rest, load=load))
+                return success(number, *self._get(*rest, load=load).encoded())
             if what == "locate":
                 return success(number, *self._locate(*rest))
             if what == "schema":
@@ -76,24 +76,22 @@ class StateServer:
         except TidemillError as error:
             return failure(number, StateUnavailableError(str(error)))
 
-    def _get(self, job: str, name: str, group_hash: int, key: bytes, at_least: int, *, load: bool) -> Answer:
+    def _get(self, job: str, name: str, at_least: int, hashes: bytes, keys: list[bytes], *, load: bool) -> Answers:
         self._states.check_job(job)
+        if not 0 < len(keys) <= MOST_KEYS:
+            raise ValueError(f"{len(keys)} keys: it may be {MOST_KEYS}")
         if not load and self._states.view().slot < at_least:
             raise NotInMemoryError
-        plain = canonical_key(read_plain(key))
-        return self._states.lookup(name, int(group_hash), plain, at_least=int(at_least), load=load)
+        plain = [canonical_key(read_plain(key)) for key in keys]
+        wanted = list(zip(unpack_hashes(hashes), plain, strict=True))
+        return self._states.lookup(name, wanted, at_least=int(at_least), load=load)
 
     def _locate(self, job: str, name: str) -> tuple[Any, ...]:
         self._states.check_job(job)
         found = self._states.state(name)
         types = json.dumps(dict(found.types))
-        return found.operator, found.state, found.kind, found.max_parallelism, types
+        return found.operator, found.state, found.kind, found.max_parallelism, types, 1
 
     def _schema(self, schema_id: bytes, *_place: Any) -> bytes | None:
         found = self._states.schema(schema_id)
         return None if found is None else found.encoded
-
-
-def _answered(number: int, answer: Answer) -> bytes:
-    parts = [(part.schema.id, part.encoded) for part in answer.parts]
-    return success(number, answer.epoch, answer.slot, answer.time, answer.declared.id, parts)

@@ -1,25 +1,30 @@
 """The protocol of queries: frames over TCP, requests in any number on their way at once, answers in any order.
 
 A frame is its length (u32, little endian) and as many bytes: one tuple in the form of :mod:`tidemill.state.tagged`,
-read without classes and without pickle. A client begins with ``("tidemill-query", 1, token)``; who does not is sent
+read without classes and without pickle. A client begins with ``("tidemill-query", 2, token)``; who does not is sent
 away. Then it sends requests ``(number, what, ...)``, and gets for each ``(number, "ok", ...)``, or ``(number, code,
 message)`` with a code of :data:`~tidemill.ops.queryable.errors.ERRORS`:
 
-    get     asks with job id, name, stable hash of the key, key (tagged), slot
-            is answered with epoch, slot, time or None, id of the declared schema, parts
+    get     asks with job id, name, slot, stable hashes of some keys (u64 each), list of these keys (tagged)
+            is answered with epoch, slot, time or None, id of the declared schema, parts, places
     locate  asks with job id, name
-            is answered with operator, state, kind, number of key groups, types (JSON)
+            is answered with operator, state, kind, number of key groups, types (JSON), shares
     schema  asks with the id of a schema, and job id, name, stable hash
             is answered with the schema (bytes), or None if it is not known any more
 
-``slot`` in a request is the newest that the client has seen: no answer is of an older one. A part is ``(id of its
-schema, rows)``: rows are an Arrow record batch, as it is stored, whose schema a client asks for once.
+``slot`` in a request is the newest that the client has seen: no answer is of an older one. All of an answer is of one
+epoch. A part is ``(id of its schema, rows)``: rows are an Arrow record batch, as they are stored, whose schema a client
+asks for once. ``places`` are numbers (u32): of each key how many spans of rows it has, and of each of these the number
+of the part, the first row, and how many; or, in place of the number of spans, 2**32 - 1: ask for this key alone.
+
+``shares`` are the servers that share the key groups: group g of m belongs to number ``g * shares // m``. Keys that are
+asked for together should be of one of them.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from tidemill.errors import SerializationError
@@ -30,22 +35,27 @@ from tidemill.state.tagged import TaggedWriter
 __all__ = [
     "LARGEST_ANSWER",
     "LARGEST_REQUEST",
+    "MOST_KEYS",
     "Frames",
     "failure",
     "frame",
     "hello",
     "is_hello",
+    "pack_hashes",
     "payload",
     "raised",
+    "share_of",
     "success",
+    "unpack_hashes",
 ]
 
 _MAGIC: Final = "tidemill-query"
-VERSION: Final = 1
+VERSION: Final = 2
 _LENGTH: Final = struct.Struct("<I")
-#: A request is little more than a key.
 LARGEST_REQUEST: Final = 1 << 20
-#: An answer holds all that one key has.
+#: Keys that may be asked for together.
+MOST_KEYS: Final = 256
+#: An answer holds all that one key has, at least.
 LARGEST_ANSWER: Final = 64 << 20
 
 
@@ -61,7 +71,7 @@ def payload(body: bytes) -> tuple[Any, ...]:
         values = read_plain(body)
     except SerializationError as error:
         raise QueryableStateError(f"what came over the network is no message: {error}") from error
-    if not isinstance(values, tuple) or not values:
+    if not isinstance(values, tuple) or len(values) < 2:
         raise QueryableStateError("what came over the network is no message")
     return values
 
@@ -74,6 +84,24 @@ def hello(token: str | None) -> bytes:
 def is_hello(values: tuple[Any, ...]) -> bool:
     """Whether a client speaks this protocol."""
     return len(values) == 3 and values[:2] == (_MAGIC, VERSION) and isinstance(values[2], str)
+
+
+def pack_hashes(hashes: Sequence[int]) -> bytes:
+    """Stable hashes as they are sent."""
+    return struct.pack(f"<{len(hashes)}Q", *hashes)
+
+
+def unpack_hashes(data: bytes) -> tuple[int, ...]:
+    """The inverse of :func:`pack_hashes`. Raises ValueError."""
+    try:
+        return struct.unpack(f"<{len(data) // 8}Q", data)
+    except struct.error as error:
+        raise ValueError(f"these are no hashes: {error}") from error
+
+
+def share_of(hashed: int, groups: int, shares: int) -> int:
+    """Which of so many servers has the group of a key, given by its hash."""
+    return hashed % groups * shares // groups
 
 
 def success(number: int, *values: Any) -> bytes:
@@ -93,7 +121,7 @@ def raised(values: tuple[Any, ...]) -> QueryableStateError | None:
     """The error that an answer stands for, None if it is none."""
     if values[1] == "ok":
         return None
-    return ERRORS.get(values[1], QueryableStateError)(str(values[2]) if len(values) > 2 else "the query failed")
+    return ERRORS.get(str(values[1]), QueryableStateError)(str(values[2]) if len(values) > 2 else "the query failed")
 
 
 class Frames:

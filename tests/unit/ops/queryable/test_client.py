@@ -38,7 +38,7 @@ from tidemill.ops.queryable import (
     key_index,
 )
 from tidemill.ops.queryable.connections import Access
-from tidemill.ops.queryable.wire import LARGEST_REQUEST, frame, hello
+from tidemill.ops.queryable.wire import LARGEST_REQUEST, frame, hello, pack_hashes
 from tidemill.testing import JobHarness
 
 
@@ -57,6 +57,9 @@ class Place:
     city: str
     color: Color
     tags: tuple[str, ...] = ()
+
+
+ONE_HASH = pack_hashes([1])
 
 
 @pytest.fixture(scope="module")
@@ -232,15 +235,23 @@ def test_bad_input_ends_its_connection_and_nothing_else(server: ServerThread, cl
     "request_body",
     [
         ("get",),
-        ("get", JOB, "value", "no hash", b"", 0),
-        ("get", JOB, "value", 1, b"no key", 0),
-        ("get", JOB, "value", 1, "no bytes", 0),
-        ("get", JOB, ["value"], 1, b"N", 0),
+        ("get", JOB, "value", 0, "no hashes", [b"N"]),
+        ("get", JOB, "value", 0, b"too few", [b"N"]),
+        ("get", JOB, "value", 0, ONE_HASH, [b"no key"]),
+        ("get", JOB, "value", 0, ONE_HASH, ["no bytes"]),
+        ("get", JOB, "value", 0, ONE_HASH, [b"N", b"N"]),
+        ("get", JOB, "value", 0, b"", []),
+        ("get", JOB, "value", 0, 300 * ONE_HASH, 300 * [b"N"]),
+        ("get", JOB, "value", "no slot", ONE_HASH, [b"N"]),
+        ("get", JOB, ["value"], 0, ONE_HASH, [b"N"]),
         ("locate", JOB, 1),
         ("schema", ["no", "id"], JOB, "value", 1),
         ("drop", JOB),
     ],
-    ids=lambda body: f"{body[0]}-{len(body)}",
+    ids=[
+        *("nothing", "no hashes", "half a hash", "no key", "no bytes", "more keys", "no keys", "too many", "no slot"),
+        *("no name", "locate", "schema", "unknown"),
+    ],
 )
 def test_requests_of_the_wrong_form_are_answered_with_an_error(
     client: QueryableStateClient, request_body: tuple[Any, ...]
@@ -275,15 +286,15 @@ def test_an_answer_of_a_server_that_is_gone_is_asked_for_again(job: JobHarness) 
     """A new server has not handed out the schema that the old one's answer names."""
     with ServerThread(job.storage) as server, QueryableStateClient("127.0.0.1", server.port) as client:
         asked: list[str] = []
-        ask = client._connection.ask
+        ask = client._connection.ask_for
 
-        def note(what: str, *rest: Any) -> Any:
+        def note(what: str, rest: Any) -> Any:
             asked.append(what)
             if what == "schema" and asked.count("schema") == 1:
                 server.states[0]._schemas.clear()
-            return ask(what, *rest)
+            return ask(what, rest)
 
-        client._connection.ask = note  # type: ignore[method-assign]
+        client._connection.ask_for = note  # type: ignore[method-assign]
         assert client.get_plain(JOB, "value", "a").result(10) == (1, 5)
         assert asked[:4] == ["locate", "get", "schema", "get"]
 

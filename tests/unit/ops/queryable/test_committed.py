@@ -26,7 +26,8 @@ from tidemill.datastream.state import ListStateDescriptor, StateTtlConfig, Value
 from tidemill.errors import GraphError, SerializationError, StateError
 from tidemill.faults import Fault
 from tidemill.ops.queryable import CommittedStates, StateUnavailableError, UnknownStateNameError, key_index
-from tidemill.ops.queryable.answer import NOTHING
+from tidemill.ops.queryable.answer import NOTHING, Answer
+from tidemill.runtime import coordinator
 from tidemill.state.stable_hash import stable_hash
 from tidemill.state_processor.job_directory import JobDirectory
 from tidemill.testing import JobHarness
@@ -84,7 +85,7 @@ def test_answers_that_come_while_the_job_runs_are_of_the_epoch_they_say() -> Non
         while not done.is_set():
             for key in keys:
                 states.poll()
-                answer = states.lookup(kind, *hashed(key))
+                answer = Answer(states.lookup(kind, [hashed(key)]))
                 if answer.slot < slot or answer.plain() != history[answer.epoch][kind].get(key, NOTHING):
                     failures.append((kind, key, answer, slot))
                 slot = answer.slot
@@ -129,7 +130,7 @@ def test_files_that_are_deleted_under_a_reader_lead_it_to_the_newest_epoch(tmp_p
             job.epoch(records=many)
         job.epoch(records=[(many[0][0], 7)])
         assert not any(map(storage.exists, files)), "retention has not deleted what this test is about"
-        answers = [states.lookup("value", *hashed(key)) for key, _ in many[:2]]
+        answers = [Answer(states.lookup("value", [hashed(key)])) for key, _ in many[:2]]
         assert [(answer.epoch, answer.plain()) for answer in answers] == [(7, 7), (7, 1)]
 
 
@@ -276,11 +277,25 @@ def test_two_states_of_one_name_are_refused() -> None:
         keyed.as_queryable_state("same")
         keyed.as_queryable_state("same")
 
-    with pytest.raises(GraphError, match=r"two states are to be queried as 'same'.*test_committed.py"):
+    with pytest.raises(
+        GraphError, match=r"two states are to be queried as 'same'.*test_committed.py.*test_committed.py"
+    ):
         JobHarness(twice, inputs=["records"])
     job = JobHarness(named(Named(one="same", two="same")), inputs=["records"])
     with job, pytest.raises(StateError, match="'one' and 'two' are both to be queried as 'same'"):
         job.epoch(records=[("a", 1)])
+    with JobHarness(named(Named(one="one"), Named(two="two")), inputs=["records"]) as job:
+        job.epoch(records=[("a", 1)])
+        job.restart(build=named(Named(one="one"), Named(two="one")))
+        both = r"as 'one': 'one' of operator .*test_committed.py.* uid 'named-0'\) and 'two' of .* uid 'named-1'\)"
+        with pytest.raises(GraphError, match=both):
+            job.epoch(records=[("a", 2)])
+        assert states_in(job.storage).get("two", "a").plain() == 1, "nothing of that epoch is committed"
+
+
+def test_a_query_that_could_mean_two_states_fails_and_names_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As older versions let a job be."""
+    monkeypatch.setattr(coordinator, "check_queryable_names", lambda plan, acks: None)
     with JobHarness(named(Named(one="same"), Named(two="same")), inputs=["records"]) as job:
         job.epoch(records=[("a", 1)])
         with pytest.raises(UnknownStateNameError, match="'one' of operator named-0 and 'two' of operator named-1"):

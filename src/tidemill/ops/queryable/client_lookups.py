@@ -1,0 +1,275 @@
+"""From a key to its value: which state it is in, what is known of that, and lookups that go out together.
+
+A lookup joins the request of its state that is about to be sent; if there is none, it begins one. What the lookups of
+one request have in common is done once: sending, answering, decoding the rows of all keys.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from tidemill.common.completable_future import CompletableFuture
+from tidemill.errors import TidemillError
+from tidemill.ops.queryable.answer import NOTHING, Answers, PartSchema, ValueReader, Values
+from tidemill.ops.queryable.client_connection import ClientConnection, settle
+from tidemill.ops.queryable.errors import QueryableStateError, StateUnavailableError, UnknownKeyOrNamespaceError
+from tidemill.ops.queryable.wire import LARGEST_REQUEST, MOST_KEYS, pack_hashes, share_of
+from tidemill.state.stable_hash import stable_hash
+from tidemill.state.tagged import TaggedWriter
+
+__all__ = ["Location", "Lookups", "Wanted"]
+
+#: How often a request is begun again because the server that answered it is gone.
+_TRIES: Final = 5
+#: Schemas that are remembered: a state has one for each form that its program gave it.
+_MOST_SCHEMAS: Final = 1024
+#: Lookups under way; who asks for more waits.
+_MOST_LOOKUPS: Final = 4096
+#: A request with so many bytes of keys takes no more of them.
+_FULL_BYTES: Final = 64 << 10
+#: Nor one that waits for so many seconds: all of its lookups are given up together.
+_OPEN_SECONDS: Final = 0.05
+_LARGEST_KEY: Final = LARGEST_REQUEST - (64 << 10)
+
+
+@dataclass(frozen=True)
+class Location:
+    """What a client must know of a state, asked once."""
+
+    operator: str
+    state: str
+    kind: str
+    max_parallelism: int
+    types: dict[str, Any]
+    shares: int
+
+
+class Wanted(Protocol):
+    """What is to be made of the rows of a key."""
+
+    reader: ValueReader
+
+    def check(self, location: Location) -> None:
+        """Raise unless it fits the state."""
+        ...
+
+    def result(self, epoch: int, value: Any) -> Any:
+        """What is handed out for a value."""
+        ...
+
+
+@dataclass(eq=False)
+class _Lookup:
+    job: str
+    name: str
+    key: Any
+    hashed: int
+    encoded: bytes
+    wanted: Wanted
+    future: Future[Any] = field(default_factory=Future)
+
+
+#: A state of a job, and the share of its key groups: lookups of one place may go out together.
+_Place = tuple[str, str, int]
+
+
+@dataclass(eq=False)
+class _Batch:
+    """The lookups of one request; others may join it as long as it is open at a place."""
+
+    lookups: list[_Lookup]
+    place: _Place | None = None
+    began: float = 0.0
+    bytes: int = 0
+    tries: int = 0
+
+
+class Lookups:
+    """The lookups of one client. Safe for threads."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        # configuration
+        self._connection = connection
+        # transient
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self._under_way = 0
+        self._open: dict[_Place, _Batch] = {}
+        self._locating: dict[tuple[str, str], tuple[Future[tuple[Any, ...]], float]] = {}
+        self._locations: dict[tuple[str, str], Location] = {}
+        self._schemas: dict[bytes, PartSchema] = {}
+        self._newest: dict[str, int] = {}
+
+    def get(self, job: str, name: str, key: Any, wanted: Wanted) -> CompletableFuture[Any]:
+        """Look a key up."""
+        try:
+            lookup = _Lookup(job, name, key, stable_hash(key), TaggedWriter().dumps(key), wanted)
+        except TidemillError as error:
+            return CompletableFuture.failed(error)
+        if len(lookup.encoded) > _LARGEST_KEY:
+            return CompletableFuture.failed(
+                QueryableStateError(f"a key of {len(lookup.encoded)} bytes is too large: {_LARGEST_KEY} are allowed")
+            )
+        self._await_room()
+        location = self._locations.get((job, name))
+        if location is not None:
+            self._step([lookup], lambda: self._join(lookup, location))
+        else:
+            located = self._locate(job, name)
+            self._then(located, [lookup], lambda values: self._join(lookup, self._note(job, name, values)))
+        return CompletableFuture(lookup.future)
+
+    # --- into a request, and out of it
+
+    def _join(self, lookup: _Lookup, location: Location) -> None:
+        """Have a lookup sent with the next request of its state."""
+        lookup.wanted.check(location)
+        share = share_of(lookup.hashed, location.max_parallelism, location.shares) if location.shares > 1 else 0
+        place, size, now = (lookup.job, lookup.name, share), len(lookup.encoded), time.monotonic()
+        with self._lock:
+            batch = self._open.get(place)
+            if batch is not None and now - batch.began < _OPEN_SECONDS and batch.bytes + size <= _LARGEST_KEY:
+                batch.lookups.append(lookup)
+                batch.bytes += size
+                if len(batch.lookups) == MOST_KEYS or batch.bytes > _FULL_BYTES:
+                    del self._open[place]
+                return
+            batch = self._open[place] = _Batch([lookup], place, now, size)
+        self._ask(batch)
+
+    def _ask(self, batch: _Batch) -> None:
+        """Ask for the keys of a batch, and of lookups that join it until it is sent, or given up."""
+        first = batch.lookups[0]
+
+        def request() -> tuple[Any, ...]:
+            self._shut(batch)
+            hashes = pack_hashes([lookup.hashed for lookup in batch.lookups])
+            keys = [lookup.encoded for lookup in batch.lookups]
+            return first.job, first.name, self._newest.get(first.job, 0), hashes, keys
+
+        asked = self._connection.ask_for("get", request)
+        asked.add_done_callback(lambda _: self._shut(batch))
+        self._then(asked, batch.lookups, lambda values: self._answered(batch, values))
+
+    def _shut(self, batch: _Batch) -> None:
+        """No lookup joins a batch any more."""
+        with self._lock:
+            if batch.place is not None and self._open.get(batch.place) is batch:
+                del self._open[batch.place]
+
+    def _answered(self, batch: _Batch, values: tuple[Any, ...]) -> None:
+        first, (_, slot, _, declared, parts, _) = batch.lookups[0], values
+        unknown = next((one for one in (declared, *(schema for schema, _ in parts)) if one not in self._schemas), None)
+        if unknown is not None:
+            asked = self._connection.ask("schema", unknown, first.job, first.name, first.hashed)
+            self._then(asked, batch.lookups, lambda found: self._learned(batch, unknown, found, values))
+            return
+        with self._lock:
+            self._newest[first.job] = max(slot, self._newest.get(first.job, 0))
+        answers = Answers.decode(values, self._schemas)
+        if len(answers.places) != len(batch.lookups):
+            raise QueryableStateError("an answer tells of other keys than were asked for")
+        self._hand_out(batch.lookups, answers)
+
+    def _learned(self, batch: _Batch, schema: bytes, found: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        first = batch.lookups[0]
+        self._locations.pop((first.job, first.name), None)  # the program may have changed
+        if found[0] is not None:
+            if len(self._schemas) >= _MOST_SCHEMAS:
+                self._schemas.clear()
+            self._schemas[schema] = PartSchema.decode(found[0])
+            self._answered(batch, values)
+        elif batch.tries < _TRIES:  # the answer was that of a server that is gone: ask for the keys again
+            batch.tries += 1
+            self._ask(batch)
+        else:
+            raise StateUnavailableError("the server does not know the schema of its own answer")
+
+    def _hand_out(self, lookups: list[_Lookup], answers: Answers) -> None:
+        values: dict[ValueReader, Values] = {}
+        left_out = []
+        for number, lookup in enumerate(lookups):
+            if answers.places[number] is None:
+                left_out.append(lookup)
+                continue
+            reader = lookup.wanted.reader
+            found = values.get(reader)
+            if found is None:
+                found = values[reader] = Values(answers, reader)
+            try:
+                result = self._result(lookup, answers.epoch, found.of(number))
+            except Exception as error:
+                settle(lookup.future, error=_told(error))
+            else:
+                settle(lookup.future, result)
+        if len(left_out) == 1 == len(lookups):
+            raise QueryableStateError("an answer leaves out the only key that was asked for")
+        self._make_room(len(lookups) - len(left_out))
+        for lookup in left_out:
+            self._ask(_Batch([lookup]))
+
+    @staticmethod
+    def _result(lookup: _Lookup, epoch: int, value: Any) -> Any:
+        if value is NOTHING:
+            raise UnknownKeyOrNamespaceError(f"there is nothing for key {lookup.key!r:.200} in epoch {epoch}")
+        return lookup.wanted.result(epoch, value)
+
+    def _locate(self, job: str, name: str) -> Future[tuple[Any, ...]]:
+        """Ask what must be known of a state; lookups that come at the same time share the answer."""
+        now = time.monotonic()
+        with self._lock:
+            asked, began = self._locating.get((job, name), (None, 0.0))
+            if asked is None or asked.done() or now - began > _OPEN_SECONDS:
+                asked = self._connection.ask("locate", job, name)
+                self._locating[job, name] = (asked, now)
+            return asked
+
+    def _note(self, job: str, name: str, values: tuple[Any, ...]) -> Location:
+        found = self._locations.get((job, name))
+        if found is None:
+            operator, state, kind, groups, types, shares = values
+            found = Location(operator, state, kind, groups, json.loads(types), shares)
+            self._locations[job, name] = found
+        return found
+
+    # --- what goes wrong on the way is what the lookups come to
+
+    def _then(
+        self, asked: Future[tuple[Any, ...]], lookups: list[_Lookup], go_on: Callable[[tuple[Any, ...]], None]
+    ) -> None:
+        asked.add_done_callback(lambda done: self._step(lookups, lambda: go_on(done.result())))
+
+    def _step(self, lookups: list[_Lookup], step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception as error:
+            told = _told(error)
+            for lookup in lookups:
+                settle(lookup.future, error=told)
+            self._make_room(len(lookups))
+
+    def _await_room(self) -> None:
+        with self._room:
+            while self._under_way >= _MOST_LOOKUPS and not self._connection.is_this_thread:
+                self._room.wait()
+            self._under_way += 1
+
+    def _make_room(self, lookups: int) -> None:
+        with self._room:
+            was_full = self._under_way >= _MOST_LOOKUPS
+            self._under_way -= lookups
+            if was_full:
+                self._room.notify_all()
+
+
+def _told(error: Exception) -> Exception:
+    """What is told of an error."""
+    if isinstance(error, (ValueError, TypeError, LookupError)) and not isinstance(error, TidemillError):
+        return QueryableStateError(f"an answer has not the right form: {error!r}")
+    return error
