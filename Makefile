@@ -9,20 +9,20 @@ STAMP  := $(VENV)/.installed
 # each other are one group (tests/conftest.py): everything that shares a Spark session, and what starts programs of its own.
 SIDE_BY_SIDE := -n 2
 FAST_SUITES := tests/unit tests/semantics tests/contract tests/simulation
-ALL_SUITES  := $(FAST_SUITES) tests/spark tests/integration tests/docs
+ALL_SUITES  := $(FAST_SUITES) tests/browser tests/spark tests/integration tests/docs
 
 # Folders which hold Python files (mypy refuses one that holds none).
-TYPED := $(foreach d,src tests bench chaos examples,$(if $(wildcard $(d)/*.py $(d)/*/*.py),$(d)))
+TYPED := $(foreach d,src tests bench chaos examples tools,$(if $(wildcard $(d)/*.py $(d)/*/*.py),$(d)))
 
 # Arguments passed on to pytest or to the benchmark: `make test ARGS="-k timers"`.
 ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lock lint format test test-fast thorough demo bench chaos clean check-java
+.PHONY: help setup lock lint format test test-fast thorough demo screenshots bench chaos clean check-java
 
 help: ## Show this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Create .venv and install exactly what requirements.lock names
 
@@ -42,7 +42,8 @@ test-fast: $(STAMP) ## Run the suites that need no Spark (and no Java)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(wildcard $(FAST_SUITES)) $(ARGS)
 
 # What takes long on Spark: drivers, workers and executors killed at every point, brokers, databases; memory over 2 000 epochs.
-LONG := tests/spark/test_driver_kills.py tests/spark/test_worker_kills.py tests/spark/test_worker_lifecycle.py \
+LONG := tests/spark/test_driver_kills.py tests/spark/test_high_availability.py tests/spark/test_worker_kills.py \
+    tests/spark/test_worker_lifecycle.py tests/spark/test_semantics.py \
     tests/integration/test_chaos_files.py tests/integration/test_chaos_kafka.py tests/integration/test_chaos_postgres.py
 
 thorough: check-java $(STAMP) ## Run the tests that kill processes at every point on Spark, and watch memory, whole
@@ -51,7 +52,10 @@ thorough: check-java $(STAMP) ## Run the tests that kill processes at every poin
 demo: check-java $(STAMP) ## Watch a fraud detection job survive a killed worker
 	$(BIN)/python -m examples.fraud_detection $(ARGS)
 
-bench: check-java $(STAMP) ## Measure Tidemill beside hand-written PySpark
+screenshots: $(STAMP) ## Take the pictures of the web page anew
+	$(BIN)/python -m tools.screenshots
+
+bench: check-java $(STAMP) ## Measure Tidemill beside hand-written PySpark (10 000 epochs: python -m bench.soak)
 	$(BIN)/python -m bench $(ARGS)
 
 # How long faults happen, and which ones.
@@ -69,7 +73,7 @@ lock: $(STAMP) ## Resolve the dependencies again and rewrite requirements.lock
 
 clean: ## Remove caches and everything generated, but not .venv
 	rm -rf .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log
-	find src tests bench chaos examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench chaos examples tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A usable .venv is kept and brought up to date; a missing or broken one, or one of an old Python, is made anew.
 # The build backend goes in first, at its locked version, so that packages published as source are built with it and nothing

@@ -15,24 +15,33 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.ids import changes
-from tests.java import QUICK_JAVA
-from tests.kafka_broker import KafkaBroker, shared_broker, shared_pids
+from tests.java import QUICK_JAVA, QUICK_SPARK, keep_classes
+from tests.kafka_broker import KafkaBroker, shared_broker
+from tests.shared_processes import shared_pids
 
 # Of tests that run side by side, those of one group run one after the other, in one process: there is one shared Spark
 # session, and beside it one program that starts a session of its own, or two when the shared one has no work left.
 SESSION = "spark session"
 PROGRAMS = "programs"
 PAGES = "pages"
+BROWSER = "browser"  # one Chromium at a time
 # By folder, apart from exceptions.
-FOLDERS = {"tests/spark/": SESSION, "tests/integration/": PAGES, "tests/docs/": PAGES}
+FOLDERS = {
+    "tests/spark/": SESSION,
+    "tests/integration/": PAGES,
+    "tests/docs/": PAGES,
+    "tests/browser/": BROWSER,
+}
 EXCEPTIONS = {
     "tests/docs/test_docstrings.py": SESSION,  # examples use the session they find
     "tests/spark/test_cluster.py": PROGRAMS,
     "tests/spark/test_command_line.py": PROGRAMS,
     "tests/spark/test_driver_kills.py": PROGRAMS,
     "tests/spark/test_high_availability.py": PROGRAMS,
+    "tests/spark/test_kubernetes.py": PROGRAMS,
     "tests/spark/test_main_script.py": PROGRAMS,
     "tests/spark/test_placement.py": PROGRAMS,
+    "tests/spark/test_standalone_cluster.py": PROGRAMS,
     "tests/spark/test_streaming_locations.py": PROGRAMS,
     "tests/spark/test_task_attempts.py": PROGRAMS,
     "tests/spark/test_worker_kills.py": PROGRAMS,
@@ -71,7 +80,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "spark" in getattr(item, "fixturenames", ()) and group_of(item.nodeid) != SESSION:
             raise pytest.UsageError(f"{item.nodeid} uses the shared Spark session: put its module into that group")
     if hasattr(config, "workerinput"):
-        ranks = {SESSION: 0, PROGRAMS: 1, PAGES: 2}
+        ranks = {SESSION: 0, PROGRAMS: 1, PAGES: 2, BROWSER: 3}
         items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))
 
 
@@ -80,7 +89,7 @@ def live_threads() -> set[threading.Thread]:
 
 
 def live_processes(mark: str) -> set[psutil.Process]:
-    """Every process that descends from this one, except a shared Spark session's JVM and what it runs, and brokers."""
+    """Every process that descends from this one, except shared ones, and a shared Spark session's JVM with its own."""
     mine = psutil.Process()
     marked = {process for process in psutil.process_iter() if has_mark(process, mark)}
     found = marked.union(mine.children(recursive=True)) - {mine} - processes_of_spark()
@@ -123,18 +132,21 @@ def describe(process: psutil.Process) -> str:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cheap_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def cheap_programs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Programs that tests start spend their time on what is tested, not on compiling.
 
     A test run starts dozens of them. Python ones share compiled modules also where the environment says not to write
     any: each would compile all of Spark's Python code for a second or two.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for variable in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
-            patch.setenv(variable, QUICK_JAVA)
+        patch.setenv("SPARK_LAUNCHER_OPTS", QUICK_JAVA)
+        for variable in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
+            patch.setenv(variable, QUICK_SPARK)
         if os.environ.get("PYTHONDONTWRITEBYTECODE"):
             patch.delenv("PYTHONDONTWRITEBYTECODE")
             patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("compiled")))
+        if any(group_of(item.nodeid) in (SESSION, PROGRAMS) for item in request.session.items):
+            keep_classes(tmp_path_factory.mktemp("classes"))
         yield
 
 

@@ -23,12 +23,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from tests.java import QUICK_JAVA
+from tests.java import CACHE, QUICK_JAVA
+from tests.shared_processes import outliving
 
 VERSION = "4.1.1"
 # The broker logs through slf4j 1.7, which says nothing unless one of its back ends is there.
 MODULES = {("org.apache.kafka", "kafka_2.13"): VERSION, ("org.slf4j", "slf4j-simple"): "1.7.36"}
-CACHE = Path(__file__).parent.parent / ".cache"
 #: A user of the listener that asks who one is.
 USER, PASSWORD = "tidemill", "a secret of the tests"
 _HOST = "127.0.0.1"
@@ -306,26 +306,17 @@ def _done(futures: Mapping[Any, Any]) -> None:
 
 # --------------------------------------------------------------------------------------------------------------- shared
 
-# Brokers that outlive a test module on purpose.
-_shared: list[KafkaBroker] = []
-
 
 @contextmanager
 def shared_broker(folder: Path) -> Iterator[KafkaBroker]:
     """A running broker for all tests of a process."""
     broker = KafkaBroker(folder)
-    _shared.append(broker)
-    try:
+    with outliving(lambda: set() if broker.pid is None else {broker.pid}):
         broker.start()
-        yield broker
-    finally:
-        broker.stop()
-        _shared.remove(broker)
-
-
-def shared_pids() -> set[int]:
-    """The processes of shared brokers."""
-    return {broker.pid for broker in _shared if broker.pid is not None}
+        try:
+            yield broker
+        finally:
+            broker.stop()
 
 
 # ----------------------------------------------------------------------------------------------------------------- jars

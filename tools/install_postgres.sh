@@ -20,16 +20,17 @@ if command -v apt-get >/dev/null 2>&1; then
         as_root=no
     fi
     if [ "$as_root" != no ]; then
-        # The package would set up and start a database of its own, which nobody wants here. Two installers at once wait for
-        # each other (dpkg's lock).
+        # The package would set up and start a database of its own, which nobody wants here.
         $as_root mkdir -p /etc/postgresql-common
         [ -e /etc/postgresql-common/createcluster.conf ] ||
             echo "create_main_cluster = false" | $as_root tee /etc/postgresql-common/createcluster.conf >/dev/null
-        export DEBIAN_FRONTEND=noninteractive
-        {
-            $as_root apt-get -o DPkg::Lock::Timeout=300 update -qq &&
-                $as_root apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends postgresql
-        } >/dev/null 2>&1
+        # One after the other: apt waits for another one that installs, but not for one that fetches its lists. Lists that
+        # cannot all be fetched may do.
+        $as_root flock /etc/postgresql-common env DEBIAN_FRONTEND=noninteractive sh -c "
+            [ -x /usr/lib/postgresql/*/bin/postgres ] && exit
+            apt-get -o DPkg::Lock::Timeout=300 update -qq
+            apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends postgresql
+        " >/dev/null 2>&1
         found && exit 0
     fi
 fi

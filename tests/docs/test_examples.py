@@ -1,4 +1,4 @@
-"""Every program in examples/ prints what is written here: without Spark where it can do without, and on Spark.
+"""Every program in examples/ prints what is written here, without Spark; on Spark see tests/spark/test_examples.
 
 The demo runs too, a short one: it judges itself, kills a worker on the way, and leaves nothing behind.
 """
@@ -6,9 +6,12 @@ The demo runs too, a short one: it judges itself, kills a worker on the way, and
 from __future__ import annotations
 
 import io
+import json
 import runpy
 import subprocess
 import sys
+import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -17,10 +20,12 @@ from rich.console import Console
 from examples import fraud_detection
 from examples.support.demo import Recovery, judge
 from examples.support.findings import Findings, true_findings, written_findings
+from examples.support.page import keep_page, open_page
 from examples.support.payments import PaymentSource
 from tests.docs.child_process import run_python
 from tidemill.common import Configuration
 from tidemill.datastream import StreamExecutionEnvironment
+from tidemill.ops.rest.server import close_servers
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 150
@@ -233,17 +238,6 @@ roof at 23 s: 22.0
 }
 NEEDS_SPARK = ["from_dataframe", "streaming_dataframe"]
 NEEDS_NO_SPARK = [name for name in EXPECTED if name not in NEEDS_SPARK]
-#: Of examples/state those that show something Spark could get wrong; the others differ in the function only.
-STATE_ON_SPARK = ["state/operator_list_state", "state/keyed_broadcast_state", "state/live_rescale"]
-
-#: Runs examples one after the other as scripts, in one process and so in one Spark session.
-RUN_ALL = """
-import runpy, sys
-for name in sys.argv[1].split():
-    sys.argv = [name]
-    print(f"== {name}", flush=True)
-    runpy.run_path(f"examples/{name}.py", run_name="__main__")
-"""
 
 
 def expected(name: str) -> str:
@@ -260,7 +254,7 @@ def test_no_example_is_forgotten() -> None:
     folders = [ROOT / "examples", ROOT / "examples" / "state", ROOT / "examples" / "sensors"]
     paths = [path for folder in folders for path in folder.glob("*.py")]
     names = {path.relative_to(ROOT / "examples").with_suffix("").as_posix() for path in paths}
-    assert names == {*EXPECTED, "fraud_detection"}
+    assert names == {*EXPECTED, "fraud_detection", "quick_start"}  # which have tests of their own
 
 
 @pytest.mark.parametrize("name", NEEDS_NO_SPARK)
@@ -268,16 +262,6 @@ def test_without_spark(name: str, capsys: pytest.CaptureFixture[str], monkeypatc
     monkeypatch.setattr(sys, "argv", [name, "--target", "local"])
     runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
     assert capsys.readouterr().out == expected(name)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(SECONDS + 30)
-def test_on_spark() -> None:
-    # The first one starts the session that the others find.
-    names = [*NEEDS_SPARK, *(name for name in NEEDS_NO_SPARK if "/" not in name), *STATE_ON_SPARK]
-    result = run("-c", RUN_ALL, " ".join(names))
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == "".join(f"== {name}\n{expected(name)}" for name in names)
 
 
 def test_the_demo_finds_every_fraud_without_spark_and_its_verdict_tells(tmp_path: Path) -> None:
@@ -300,12 +284,45 @@ def test_the_demo_finds_every_fraud_without_spark_and_its_verdict_tells(tmp_path
     assert judge(console, found, truth, None) == 1
 
 
+def test_the_demo_has_a_page_for_who_has_its_address(tmp_path: Path) -> None:
+    configuration = Configuration().set_string("execution.target", "local")
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    console = Console(file=io.StringIO(), width=40)
+    assert open_page(console, env, tmp_path)
+    first_line = console.file.getvalue()  # type: ignore[attr-defined]
+    address, token = first_line.removeprefix("The page of the job: ").strip().split("#token=")
+    env.from_collection([1]).filter(lambda n: False).print()
+    env.execute("demo")
+    try:
+        with urllib.request.urlopen(address, timeout=10) as page:  # noqa: S310 - it is http
+            assert page.headers["content-type"].startswith("text/html")
+        asked = urllib.request.Request(f"{address}jobs/overview", headers={"Authorization": f"Bearer {token}"})  # noqa: S310
+        with urllib.request.urlopen(asked, timeout=10) as answer:  # noqa: S310
+            assert [job["name"] for job in json.load(answer)["jobs"]] == ["demo"]
+    finally:
+        close_servers()
+
+
+def test_the_page_of_the_demo_stays_for_a_person_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    monkeypatch.delenv("CI", raising=False)
+    keep_page(Console(file=io.StringIO()), 60)
+    assert waited == []
+    keep_page(Console(file=io.StringIO(), force_terminal=True), 60)
+    assert waited == [60]
+    monkeypatch.setenv("CI", "true")
+    keep_page(Console(file=io.StringIO(), force_terminal=True), 60)
+    assert waited == [60]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 30)
 def test_the_demo(tmp_path: Path) -> None:
     folders = {"TMPDIR": str(tmp_path), "SPARK_LOCAL_DIRS": str(tmp_path)}
     result = run("-m", "examples.fraud_detection", "--seconds", "8", **folders)
     assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.startswith("The page of the job: http://127.0.0.1:")
     assert "kill -9" in result.stdout
     assert "recovered in" in result.stdout
     assert result.stdout.endswith("Nothing lost, nothing repeated.\n")

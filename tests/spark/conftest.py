@@ -7,11 +7,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from tests.shared_processes import outliving
 from tests.spark.recovery import WITHOUT_SPARK, Result, Run
+from tests.spark.standalone import standalone_cluster
 
 HERE = Path(__file__).parent
 SECONDS_TO_STOP = 30
@@ -51,12 +54,26 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a cluster of two hosts, for all programs that this process starts, one after the other."""
+    others = children()
+    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as url:
+        started = children() - others
+        with outliving(lambda: started):
+            yield url
+
+
+@pytest.fixture(scope="session")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """What the bounded keyed job leaves when nothing goes wrong; every run with faults is compared with it.
 
     It is run without Spark, so that each comparison also says that Spark changes nothing.
     """
     return Run(tmp_path_factory.mktemp("expected"), options=WITHOUT_SPARK).finish()
+
+
+def children() -> set[int]:
+    return {process.pid for process in psutil.Process().children()}
 
 
 def stop_jvm() -> None:

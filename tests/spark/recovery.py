@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.java import QUICK_JAVA
+from tests.java import QUICK_SPARK
 from tests.spark.committed import State, committed_head, committed_state, job_directory
 from tests.spark.processes import Ended, run
 from tests.spark.programs import keyed_job
@@ -19,7 +19,7 @@ JOB_ID = "keyed"
 CLUSTER = {
     "spark.master": "local-cluster[2,1,1024]",
     "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": QUICK_JAVA,
+    "spark.executor.extraJavaOptions": QUICK_SPARK,
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "100ms",
 }

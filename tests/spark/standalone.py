@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import psutil
 import pyspark
 
-from tests.java import QUICK_JAVA
+from tests.java import QUICK_SPARK
 from tests.spark.processes import child_environment
 
 #: Settings of a job on such a cluster, beside its master.
@@ -18,32 +19,65 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
-    "spark.executor.extraJavaOptions": QUICK_JAVA,
+    "spark.executor.extraJavaOptions": QUICK_SPARK,
 }
+HOSTS = ("127.0.0.2", "127.0.0.3")
+
+
+class StandaloneCluster:
+    """A Spark master with workers on several addresses of this machine: to Spark they are so many hosts.
+
+    A program on an executor finds its address in the variable ``SPARK_LOCAL_IP``.
+    """
+
+    def __init__(self, folder: Path, processes: ExitStack) -> None:
+        """``processes`` ends them all when it is closed."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.url = f"spark://127.0.0.1:{port}"
+        self._folder = folder
+        self._processes = processes
+        self._workers: dict[str, subprocess.Popen[bytes]] = {}
+        self._start("master.Master", "127.0.0.1", "--port", str(port))
+
+    def start_worker(self, host: str) -> None:
+        """A worker with one core; it may take some seconds until the master knows it."""
+        size = ["--cores", "1", "--memory", "1g", "--work-dir", str(self._folder / f"work-{host}")]
+        self._workers[host] = self._start("worker.Worker", host, *size, self.url)
+
+    def kill_worker(self, host: str) -> None:
+        """Kill a worker and the executors it has started, at once."""
+        worker = psutil.Process(self._workers.pop(host).pid)
+        for process in [worker, *worker.children()]:
+            process.kill()
+
+    def _start(self, name: str, host: str, *arguments: str) -> subprocess.Popen[bytes]:
+        command = Path(pyspark.__file__).parent / "bin" / "spark-class"
+        log = self._processes.enter_context((self._folder / f"{name}-{host}.log").open("wb"))
+        process = subprocess.Popen(
+            [str(command), f"org.apache.spark.deploy.{name}", "--host", host, "--webui-port", "0", *arguments],
+            env={**child_environment(), "SPARK_LOCAL_IP": host},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        self._processes.callback(process.wait)
+        self._processes.callback(process.terminate)
+        return process
 
 
 @contextmanager
-def standalone_cluster(folder: Path, hosts: Sequence[str] = ("127.0.0.2", "127.0.0.3")) -> Iterator[str]:
-    """A Spark master with workers on several addresses of this machine: to Spark they are so many hosts."""
-    home = Path(pyspark.__file__).parent
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    url = f"spark://127.0.0.1:{port}"
-    commands = [["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
-    for host in hosts:
-        size = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(folder / f"work-{host}")]
-        commands.append(["worker.Worker", "--host", host, *size, url])
-    environment = child_environment()
-    with ExitStack() as stack:
-        for index, (name, *arguments) in enumerate(commands):
-            log = stack.enter_context((folder / f"cluster-{index}.log").open("wb"))
-            process = subprocess.Popen(
-                [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
-                env={**environment, "SPARK_LOCAL_IP": arguments[1]},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-        yield url
+def running_cluster(folder: Path, hosts: Sequence[str] = HOSTS) -> Iterator[StandaloneCluster]:
+    """A cluster whose workers can be killed, and joined by others."""
+    with ExitStack() as processes:
+        cluster = StandaloneCluster(folder, processes)
+        for host in hosts:
+            cluster.start_worker(host)
+        yield cluster
+
+
+@contextmanager
+def standalone_cluster(folder: Path, hosts: Sequence[str] = HOSTS) -> Iterator[str]:
+    """The master's address of a cluster."""
+    with running_cluster(folder, hosts) as cluster:
+        yield cluster.url

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
+from pyspark.cloudpickle import dumps
+from pyspark.errors import PySparkException
 
-from tidemill.errors import ConfigurationError
+from tidemill.errors import ConfigurationError, JobExecutionError
 from tidemill.spark import cluster
-from tidemill.spark.cluster import check_shared, cores_of
+from tidemill.spark.cluster import check_workers, cores_of, look_for
 from tidemill.spark.session import warn_of_long_waits
 
 
@@ -120,12 +127,12 @@ def test_on_one_machine_there_is_nothing_to_wait_for() -> None:
     assert cores_of(context(here)) == 7
 
 
-# --- files
+# --- packages and files
 
 
 def test_a_directory_that_all_executors_see_is_accepted_and_left_clean(tmp_path: Path) -> None:
     shared = Cluster(Known("1"), Known("2"))
-    check_shared(context(shared), tmp_path / "checkpoints")
+    check_workers(context(shared), tmp_path / "checkpoints")
     assert shared.tasks == 4
     assert list((tmp_path / "checkpoints").iterdir()) == []
 
@@ -135,7 +142,47 @@ def test_a_directory_that_executors_do_not_see_is_refused(tmp_path: Path) -> Non
     here, hidden = tmp_path / "checkpoints", tmp_path / "on the driver"
     blind.elsewhere = lambda: here.rename(hidden)
     with pytest.raises(ConfigurationError, match=r"is not shared.*execution\.checkpointing\.dir"):
-        check_shared(context(blind), here)
+        check_workers(context(blind), here)
+
+
+def test_executors_without_our_packages_are_refused_whatever_they_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "PACKAGES", ("pyarrow", "none_of_ours", "nor_this"))
+    with pytest.raises(ConfigurationError, match=r"python\S* on \S+ has no none_of_ours, nor_this.*spark\.archives"):
+        check_workers(context(Cluster(Known("1"))), None)
+
+
+@pytest.mark.parametrize(
+    ("said", "refused"),
+    [
+        ('java.io.IOException: Cannot run program "./environment/bin/python": error=2', True),
+        ("PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.11", True),
+        ("Job aborted due to stage failure: ExecutorLostFailure", False),
+    ],
+)
+def test_executors_without_a_python_that_fits_are_refused(said: str, refused: bool) -> None:
+    def fail() -> None:
+        raise PySparkException(said)
+
+    bare = Cluster(Known("1"))
+    bare.elsewhere = fail
+    with pytest.raises(ConfigurationError if refused else JobExecutionError, match=re.escape(said)):
+        check_workers(context(bare), None)
+
+
+def test_the_look_at_a_worker_needs_nothing_there_but_what_spark_brings(tmp_path: Path) -> None:
+    """It travels whole: unpickled by an interpreter that has no packages, not even ours."""
+    libraries = [str(path) for path in (Path(pyspark.__file__).parent / "python" / "lib").glob("*.zip")]
+    code = "import sys\nfrom pyspark.cloudpickle import loads\nprint(list(loads(sys.stdin.buffer.read())(())))\n"
+    ended = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        input=dumps(look_for(("tidemill", "json"), str(tmp_path))),  # type: ignore[no-untyped-call]
+        env={"PYTHONPATH": os.pathsep.join(libraries)},
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr.decode()
+    assert ended.stdout.decode().strip().endswith("('tidemill',), True)]")
 
 
 # --- patience

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.processes import child_environment
-from tests.spark.standalone import SETTINGS, standalone_cluster
+from tests.spark.standalone import SETTINGS
 
 PACKAGE = {
     "shop/__init__.py": "",
@@ -28,22 +28,21 @@ def main():
 
 
 @pytest.mark.timeout(120)
-def test_a_function_of_a_module_brings_its_package_along(tmp_path: Path) -> None:
+def test_a_function_of_a_module_brings_its_package_along(tmp_path: Path, cluster: str) -> None:
     for name, text in PACKAGE.items():
         (tmp_path / "code" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "code" / name).write_text(text)
     settings = {**SETTINGS, "execution.checkpointing.dir": str(tmp_path / "checkpoints")}
     defined = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
     environment = {**child_environment(), "XDG_STATE_HOME": str(tmp_path / "state")}
-    with standalone_cluster(tmp_path, hosts=["127.0.0.2"]) as master:
-        ended = subprocess.run(
-            [sys.executable, "-m", "tidemill", "run", "--master", master, *defined, "shop.job:main"],
-            cwd=tmp_path / "code",
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    ended = subprocess.run(
+        [sys.executable, "-m", "tidemill", "run", "--master", cluster, *defined, "shop.job:main"],
+        cwd=tmp_path / "code",
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ended.returncode == os.EX_OK, ended.stderr
     assert "prices: [2, 4, 6]" in ended.stdout

@@ -44,15 +44,15 @@ STREAMING = [
     ("epoch.done", 1),  # all of ours, not Spark's commit: the batch is replayed and must be skipped
     *([("lineage.after", 0)] if THOROUGH else []),  # a lineage without any batch
 ]
-FILES = 10 if THOROUGH else 6
+FILES = 10 if THOROUGH else 5
 
 
 def killed_at_each(points: list[tuple[str, int]], job: Run) -> Result:
-    """What a job leaves whose driver is killed at each of these points, and then gets to the end."""
+    """What a job leaves whose driver is killed at each of these points, and then gets to the end in this process."""
     for point, skip in points:
         ended = job.start(fault(point, skip=skip))
         assert ended.killed, f"the driver did not come to {point}, it ended with {ended.code}: {ended.text[-3000:]}"
-    return job.finish()
+    return job.finish_here()
 
 
 def test_a_driver_killed_at_every_point_ends_its_job_as_if_nothing_had_happened(
@@ -71,5 +71,5 @@ def test_a_driver_killed_while_spark_works_for_it_ends_its_job_likewise(tmp_path
 def test_a_streaming_job_killed_between_the_three_logs_loses_and_repeats_nothing(tmp_path: Path) -> None:
     source = tmp_path / "input"
     write_input(source, FILES)
-    expected = Run(tmp_path / "expected", source=source).finish()
+    expected = Run(tmp_path / "expected", source=source).finish_here()
     assert killed_at_each(STREAMING, Run(tmp_path / "killed", source=source)) == expected

@@ -17,7 +17,7 @@ from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink,
 from tidemill.datastream.connectors.file_system.json_lines import json_lines_encoder
 from tidemill.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
 from tidemill.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
-from tidemill.errors import TidemillError
+from tidemill.errors import TidemillError, TypeMismatchError
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -81,25 +81,61 @@ def test_several_paths_are_all_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("csv", "id,text,price,flag,day,at\nx,a,1,true,,\n", "x"),
-        ("csv", "nr,text,price,flag,day,at\n1,a,1,true,,\n", "nr"),
-        ("json", '{"id": "x"}\n', "x"),
-        ("json", '{"id": 1\n', "Malformed records"),
-        ("parquet", "not parquet at all", "bad.parquet"),
+        ("csv", "id,text,price,flag,day,at\nx,a,1,true,,\n", ["column 'id' is no BIGINT", "record 'x,a,1,true,,'"]),
+        ("csv", "nr,text,price,flag,day,at\n1,a,1,true,,\n", ["nr"]),
+        (
+            "json",
+            '{"id": 1}\n{"id": "x", "more": "\u00e9"}\n',
+            ["field 'id' is a string, and the schema says BIGINT", """record '{"id": "x", "more": "\u00e9"}'"""],
+        ),
+        ("json", '{"id": 1\n', ["it is no JSON", """record '{"id": 1'"""]),
+        ("parquet", "not parquet at all", []),
     ],
     ids=["csv value", "csv header", "json value", "json torn", "parquet"],
 )
-def test_what_cannot_be_read_is_shown(name: str, content: str, told: str, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_shown(name: str, content: str, told: list[str], tmp_path: Path) -> None:
     (tmp_path / f"bad.{name}").write_text(content)
     formats: dict[str, Any] = {
         "csv": CsvReaderFormat.for_schema(CSV),
-        "json": StreamFormat.json_lines_format("id LONG"),
+        "json": StreamFormat.json_lines_format("id LONG, `more` STRING"),
         "parquet": ParquetColumnarRowInputFormat("id LONG"),
     }
     with pytest.raises(TidemillError) as raised:
         read(FileSource.for_record_stream_format(formats[name], str(tmp_path)).build())
-    assert f"bad.{name}" in str(raised.value)
+    assert "could not read the source with uid" in str(raised.value)
+    assert [part for part in [f"bad.{name}", *told] if part not in str(raised.value)] == []
+
+
+def test_a_record_of_a_watched_directory_that_does_not_fit_is_shown_but_not_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Directories by value (``day=1``) add a column to the file's own, of which there are two."""
+    folder = tmp_path / "in" / "day=1"
+    folder.mkdir(parents=True)
+    (folder / "orders 1.json").write_text('{"id": 1, "price": 2.5}\n{"id": 2, "price": "secret"}\n')
+    env = environment(
+        {
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": "1",
+            "restart-strategy.fixed-delay.delay": "10 ms",
+        }
+    )
+    env.read_json(str(tmp_path / "in"), "id LONG, price DOUBLE", watch=True).print()
+    with pytest.raises(TypeMismatchError) as raised:
+        env.execute()
+    told = f"file {folder}/orders 1.json has a record that does not fit the schema: field 'price' is a string"
     assert told in str(raised.value)
+    assert raised.value.site is not None
+    assert raised.value.site.record == """'{"id": 2, "price": "secret"}'"""
+    assert "orders 1.json" in caplog.text
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize(("mode", "rows"), [("PERMISSIVE", [(1, "a"), (None, "b")]), ("dropmalformed", [(1, "a")])])
+def test_a_program_may_have_what_does_not_fit_as_none_or_left_out(mode: str, rows: list[Any], tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text('{"id": 1, "name": "a"}\n{"id": "x", "name": "b"}\n')
+    stream = environment().read_json(str(tmp_path), "id LONG, name STRING", {"mode": mode})
+    assert sorted(map(tuple, collected(stream)), key=lambda row: row[1]) == rows
 
 
 def test_text_is_read_in_its_character_set(tmp_path: Path) -> None:

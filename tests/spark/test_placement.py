@@ -10,7 +10,7 @@ import pytest
 
 from tests.spark.processes import run
 from tests.spark.programs.placed_job import EPOCHS, PARALLELISM
-from tests.spark.standalone import SETTINGS, standalone_cluster
+from tests.spark.standalone import SETTINGS
 from tidemill.spark.placement import assign_slots
 
 
@@ -27,16 +27,15 @@ def test_slots_are_spread_evenly_and_stay_where_they_are() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_subtask_stays_on_its_executor(tmp_path: Path) -> None:
+def test_a_subtask_stays_on_its_executor(tmp_path: Path, cluster: str) -> None:
     notes = tmp_path / "notes"
-    with standalone_cluster(tmp_path) as url:
-        options = {
-            "spark.master": url,
-            **SETTINGS,
-            "spark.locality.wait": "3s",  # a busy machine must not make a subtask move
-            "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
-        }
-        ended = run("placed_job.py", json.dumps({"notes": str(notes), "options": options}), log=tmp_path / "log")
+    options = {
+        "spark.master": cluster,
+        **SETTINGS,
+        "spark.locality.wait": "3s",  # a busy machine must not make a subtask move
+        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+    }
+    ended = run("placed_job.py", json.dumps({"notes": str(notes), "options": options}), log=tmp_path / "log")
     assert ended.code == 0, ended.text[-4000:]
     assert f"RESULT {[(key, EPOCHS) for key in range(10)]}" in ended.text
     opened = Counter(line.split()[0] for line in notes.read_text().splitlines())

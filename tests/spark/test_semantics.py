@@ -11,11 +11,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.semantics.cases import SPARK_BAD_CASES, SPARK_CASES, BadCase, Case, check
+from tests.thorough import THOROUGH
 from tidemill.common import Configuration
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.errors import TidemillError
 
 ROOT = Path(__file__).parents[2]
+#: To Spark these are as others that are always run: they differ in the function that is called in a worker.
+ALIKE = {
+    *("flat_map", "filter", "key_by-nested-field", "key_by-key-selector", "sum", "max_by"),
+    *("clearing-states", "timers-set-by-timers", "keys-none", "keys-floats"),
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,7 +43,13 @@ def run(case: Case | BadCase) -> list[Any]:
         return list(results)
 
 
-@pytest.mark.parametrize("case", SPARK_CASES, ids=lambda case: case.id)
+def test_all_that_are_alike_are_cases() -> None:
+    assert {case.id for case in SPARK_CASES} > ALIKE
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in SPARK_CASES if THOROUGH or case.id not in ALIKE], ids=lambda case: case.id
+)
 def test_case(case: Case) -> None:
     check(case, run(case))
 

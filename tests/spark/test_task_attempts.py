@@ -19,7 +19,7 @@ from tests.spark.committed import committed_state, job_directory
 from tests.spark.processes import run
 from tests.spark.programs.random_job import EPOCH, NUMBERS
 from tests.spark.recovery import CLUSTER
-from tests.spark.standalone import SETTINGS, standalone_cluster
+from tests.spark.standalone import SETTINGS
 
 JOB_ID = "random"
 
@@ -85,18 +85,17 @@ def test_an_executor_is_killed_with_the_shuffle_files_it_holds(tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_speculative_twin_overtakes_a_slow_task(tmp_path: Path) -> None:
-    with standalone_cluster(tmp_path) as url:
-        runs = run_random_job(
-            tmp_path,
-            [{"number": 2 * EPOCH + 120, "action": "dawdle"}],
-            {
-                "spark.master": url,
-                **SETTINGS,
-                "spark.speculation": "true",
-                "spark.speculation.interval": "100ms",
-                "spark.speculation.multiplier": "1.1",
-                "spark.speculation.quantile": "0.5",
-            },
-        )
+def test_a_speculative_twin_overtakes_a_slow_task(tmp_path: Path, cluster: str) -> None:
+    runs = run_random_job(
+        tmp_path,
+        [{"number": 2 * EPOCH + 120, "action": "dawdle"}],
+        {
+            "spark.master": cluster,
+            **SETTINGS,
+            "spark.speculation": "true",
+            "spark.speculation.interval": "100ms",
+            "spark.speculation.multiplier": "1.1",
+            "spark.speculation.quantile": "0.5",
+        },
+    )
     assert len(runs) == NUMBERS // EPOCH

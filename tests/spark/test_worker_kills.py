@@ -21,15 +21,13 @@ WORKER_POINTS = {
     "delta.after": 25,
     "ack.before": 33,
 }
-#: The same for executors, whose end costs more: a Java program, and the shuffle files of others. Those between which
-#: something durable happens. A new executor counts from the start, so the numbers are small.
+#: The same for executors, whose end costs more: a Java program, and the shuffle files of others. Those at which
+#: something has just become durable. A new executor counts from the start, so the numbers are small.
 EXECUTOR_POINTS = {
-    "state.loaded": 1,
-    "task.batch": 6,
     "sink.precommit.after": 4,
     "delta.after": 9,
     "ack.before": 10,
-    **({"sink.precommit.before": 2, "delta.before": 7} if THOROUGH else {}),
+    **({"state.loaded": 1, "task.batch": 6, "sink.precommit.before": 2, "delta.before": 7} if THOROUGH else {}),
 }
 
 

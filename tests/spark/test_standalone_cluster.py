@@ -1,0 +1,216 @@
+"""A job on a real cluster, with the command line as its user: the commands are those of docs/deployment.md.
+
+The truth is known at any time: passes are numbered from 0 without a gap, each is one line of the output, and what a car
+owes grows by the toll of each of its passes, once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from tests.docs.markdown_blocks import blocks_of
+from tests.spark.processes import PROGRAMS, ROOT, child_environment
+from tests.spark.programs.tolls.shared.passes import pass_at
+from tests.spark.programs.tolls.tariffs import toll
+from tests.spark.standalone import SETTINGS, StandaloneCluster, running_cluster
+
+GUIDE = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+FIRST, SECOND, THIRD = "127.0.0.2", "127.0.0.3", "127.0.0.4"
+SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the job's output."""
+
+    car: str
+    number: int
+    total: int
+    host: str
+    subtask: int
+
+
+class Desk:
+    """Where the operator of a job sits: a directory with the program and the guide's settings, and the command line."""
+
+    def __init__(self, folder: Path, master: str) -> None:
+        shutil.copytree(PROGRAMS / "tolls", folder, ignore=shutil.ignore_patterns("__pycache__"))
+        (folder / "toll_job.py").rename(folder / "job.py")
+        self.folder = folder
+        self.output = folder / "output"
+        self._names = {"spark://master.example.org:7077": master, "driver.example.org": "127.0.0.1"}
+        (written,) = (block for block in blocks_of(GUIDE) if block.info == "yaml settings")
+        self._settings = yaml.safe_load(written.text)
+        for port in ("spark.driver.port", "spark.driver.blockManager.port"):
+            del self._settings[port]  # others may have it
+        self.configure(
+            {
+                **SETTINGS,
+                "execution.checkpointing.dir": str(folder / "checkpoints"),
+                "execution.checkpointing.savepoint-dir": str(folder / "savepoints"),
+                "state.backend.rocksdb.localdir": str(folder / "local"),
+                "rest.bind-port": "0",
+            }
+        )
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Change the file of settings."""
+        self._settings.update(options)
+        (self.folder / "settings.yaml").write_text(yaml.safe_dump(self._settings))
+
+    def do(self, beginning: str, *arguments: object, **names: str) -> str:
+        """Do what the guide says in a line that begins so, with more arguments for the program; what is printed."""
+        blocks = [block.text.replace("\\\n", "") for block in blocks_of(GUIDE) if block.info == "sh story"]
+        (command,) = (line for text in blocks for line in text.splitlines() if line.startswith(beginning))
+        for name, value in {**self._names, **names}.items():
+            command = command.replace(name, value)
+        ended = subprocess.run(
+            [*shlex.split(command), *map(str, arguments)],
+            cwd=self.folder,
+            env={
+                **child_environment(),
+                "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+                "TIDEMILL_CONF": str(self.folder / "settings.yaml"),
+                "XDG_STATE_HOME": str(self.folder / "state"),
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert ended.returncode == os.EX_OK, f"{command}: {ended.stdout[-2000:]} {ended.stderr[-4000:]}"
+        return ended.stdout
+
+    def lines(self) -> list[Line]:
+        """All that is visible now."""
+        found = []
+        for path in self.output.glob("part-*"):
+            for line in path.read_text().splitlines():
+                car, number, total, host, subtask = line.split()
+                found.append(Line(car, int(number), int(total), host, int(subtask)))
+        return found
+
+    def await_lines(self, after: int, enough: Callable[[list[Line]], bool]) -> int:
+        """Wait until the lines of passes with a number above ``after`` are enough; the highest number that is there."""
+        deadline = time.monotonic() + SECONDS
+        while True:
+            lines = self.lines()
+            if enough([line for line in lines if line.number > after]):
+                return max(line.number for line in lines)
+            assert time.monotonic() < deadline, f"waited in vain; some of {len(lines)} lines: {lines[-5:]}"
+            time.sleep(0.1)
+
+
+def places(*wanted: tuple[str, int]) -> Callable[[list[Line]], bool]:
+    """Whether there are lines of all these subtasks on these hosts."""
+    return lambda lines: {(line.host, line.subtask) for line in lines} >= set(wanted)
+
+
+def check_truth(lines: list[Line], count: int) -> None:
+    """Each pass is there once, and is in what its car owes once."""
+    assert sorted(line.number for line in lines) == list(range(count))
+    assert all(line.car == pass_at(line.number)[0] for line in lines)
+    for car in {line.car for line in lines}:
+        owed = sorted(line.total for line in lines if line.car == car)
+        tolls = sorted(toll(line.number) for line in lines if line.car == car)
+        assert sorted(after - before for before, after in pairwise([0, *owed])) == tolls, car
+
+
+def packed_environment(folder: Path) -> Path:
+    """An archive with an interpreter for workers, which is the one that is there; it notes that it was used."""
+    python = folder / "environment" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\ntouch {folder / "used"}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    archive = folder / "environment.tar.gz"
+    with tarfile.open(archive, "w:gz") as target:
+        target.add(python.parent, "bin")
+    return archive
+
+
+@contextmanager
+def driver_of(desk: Desk) -> Iterator[psutil.Process]:
+    """The driver of the job, started in a process of its own; a test that fails leaves none behind."""
+    started = re.search(r"Job orders .* in process (\d+)\.", desk.do("tidemill run -d", desk.output))
+    assert started is not None
+    driver = psutil.Process(int(started[1]))
+    try:
+        yield driver
+    finally:
+        for process in [driver, *driver.children(recursive=True)] if driver.is_running() else []:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster"), [FIRST, SECOND]) as running:
+        yield running
+
+
+@pytest.mark.timeout(900)
+def test_a_job_outlives_what_it_runs_on_grows_and_is_moved(tmp_path: Path, cluster: StandaloneCluster) -> None:
+    desk = Desk(tmp_path / "desk", cluster.url)
+    with driver_of(desk) as driver:
+        last = desk.await_lines(-1, lambda lines: {line.host for line in lines} == {FIRST, SECOND})
+        assert re.search(r"orders .*RUNNING", desk.do("tidemill list"))
+
+        cluster.kill_worker(FIRST)
+        last = desk.await_lines(last, places((SECOND, 0), (SECOND, 1)))
+
+        (spark,) = (child for child in driver.children() if child.name() == "java")
+        spark.kill()
+        driver.wait(SECONDS)  # it does not go on for ever without
+    assert re.search(r"orders .*FAILED", desk.do("tidemill list"))
+
+    with driver_of(desk) as driver:
+        last = desk.await_lines(last, bool)
+        cluster.start_worker(THIRD)
+        assert "runs with the new parallelism" in desk.do("tidemill rescale")
+        last = desk.await_lines(last, lambda lines: {line.subtask for line in lines} == {0, 1, 2})
+        desk.await_lines(last, lambda lines: {line.host for line in lines} == {SECOND, THIRD})
+
+        taken = re.search(r"Savepoint (\S+) is complete", desk.do("tidemill savepoint"))
+        assert taken is not None
+        assert Path(taken[1]).is_dir()
+        stopped = re.search(r"its savepoint is (\S+)", desk.do("tidemill stop"))
+        assert stopped is not None
+        driver.wait(SECONDS)
+    count = len(desk.lines())
+    check_truth(desk.lines(), count)
+
+    desk.configure(
+        {
+            "state.backend.type": "hashmap",
+            "spark.archives": f"{packed_environment(tmp_path)}#environment",
+            "spark.pyspark.python": "./environment/bin/python",
+        }
+    )
+    desk.do("tidemill run -p 1 -s", desk.output, count + 300, SAVEPOINT=stopped[1])
+    check_truth(desk.lines(), count + 300)
+    assert (tmp_path / "used").exists(), "workers ran another interpreter than the one that was sent"
+
+
+@pytest.mark.timeout(400)
+def test_a_script_that_is_submitted_by_spark(tmp_path: Path, cluster: StandaloneCluster) -> None:
+    desk = Desk(tmp_path / "desk", cluster.url)
+    desk.do("spark-submit", desk.output, 200)
+    lines = desk.lines()
+    check_truth(lines, 200)
+    assert {line.host for line in lines} <= {FIRST, SECOND, THIRD}, "it ran elsewhere than on the cluster"
