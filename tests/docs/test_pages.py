@@ -18,6 +18,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
 ROCKSDB = {known.key: known for known in vars(RocksDBOptions).values() if isinstance(known, ConfigOption)}
 LINK = re.compile(r"\]\((?!https?:)(?P<path>[^)#]*)(?:#(?P<heading>[^)]*))?\)")
+PICTURE = re.compile(r'(?:\]\(|src="|srcset=")(?P<path>[^")]*\.(?:png|svg))[")]')
 CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -46,6 +47,12 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert target.exists(), link[0]
         if link["heading"]:
             assert link["heading"] in headings_of(target), link[0]
+
+
+def test_every_picture_is_there_and_used_and_quickly_loaded() -> None:
+    used = {(page.parent / found["path"]).resolve() for page in PAGES for found in PICTURE.finditer(text_of(page))}
+    assert used == set((DOCS / "images").iterdir())
+    assert max(picture.stat().st_size for picture in used) <= 200_000
 
 
 def test_the_index_names_every_page() -> None:

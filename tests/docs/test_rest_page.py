@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.docs.test_pages import tables_of, text_of
 from tidemill.config import RestOptions
 from tidemill.config.option import ConfigOption
-from tidemill.ops.rest import epochs, guard, server
+from tidemill.ops.rest import epochs, exports, guard, program_store, server
 from tidemill.ops.rest.app import create_app
 from tidemill.ops.rest.jobs_shown import ShownJobs
 from tidemill.ops.rest.settings import RestSettings
@@ -20,9 +20,10 @@ NOT_OURS = {RestOptions.CONNECTION_TIMEOUT.key}
 def path_rows() -> list[list[str]]:
     """The table of paths."""
     rows = []
-    for path, methods in create_app(ShownJobs(1), RestSettings()).openapi()["paths"].items():
+    every = RestSettings(operate_token="x", submit=True)  # noqa: S106
+    for path, methods in create_app(ShownJobs(1), every).openapi()["paths"].items():
         for method, described in methods.items():
-            operate = method != "get" or "state" in path
+            operate = method != "get" or "state" in path or "jars" in path or path.endswith(("/logs", "/hot-keys"))
             rows.append([f"`{method.upper()} {path}`", "operate" if operate else "read", described["summary"]])
     return rows
 
@@ -52,3 +53,7 @@ def test_limits_are_as_told() -> None:
     assert f"closed after {server.IDLE_SECONDS:.0f} s" in text
     assert f"takes nothing for {guard.SEND_SECONDS:.0f} s" in text
     assert guard.CSRF_HEADER in text
+    assert f"{guard.LONGEST_UPLOAD >> 20} MB within {guard.UPLOAD_SECONDS:.0f} s" in text
+    assert f"{program_store.MOST_FILES} files and {program_store.MOST_BYTES >> 20} MB unpacked" in text
+    assert f"{program_store.MOST_PROGRAMS} programs" in text
+    assert f"{exports.MOST_BYTES >> 20} MB in storage, or {exports.MOST_SECONDS:.0f} s" in text

@@ -1,0 +1,142 @@
+"""The quick start, as a new user would go through it: its own commands, in a directory with nothing but the example."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.docs.markdown_blocks import blocks_of
+from tests.spark.processes import ROOT, child_environment
+
+PAGE = ROOT / "docs" / "quick-start.md"
+SECONDS = 400  # half a minute on a quiet machine
+
+
+def steps() -> list[str]:
+    """The commands of the page, in their order, without those that install: that has been done."""
+    blocks = [block for block in blocks_of(PAGE.read_text(encoding="utf-8")) if block.info == "sh"]
+    return [line for block in blocks for line in block.text.splitlines()]
+
+
+class User:
+    """Types commands in one directory, and does with their output what the page says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        #: What each command has printed, by its verb; of a verb that is used twice, the last.
+        self.said: dict[str, str] = {}
+        self.pids: list[int] = []
+        self._steps = iter(steps())
+        self._environment = {
+            **child_environment(),
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "XDG_STATE_HOME": str(folder / "state-home"),
+        }
+
+    def until(self, verb: str) -> str:
+        """Go on up to the next command with this verb; what it has printed."""
+        for step in self._steps:
+            said = self._type(step)
+            if step.split()[:2] == ["tidemill", verb]:
+                return said
+        raise AssertionError(f"the page has no further 'tidemill {verb}'")
+
+    def finish(self) -> None:
+        """All that is left."""
+        for step in self._steps:
+            self._type(step)
+
+    def ask(self, *arguments: str) -> str:
+        """A command that the page does not have."""
+        return self._type(shlex.join(["tidemill", *arguments]))
+
+    def _type(self, step: str) -> str:
+        stopped = re.search(r"its savepoint is (.*)", self.said.get("stop", ""))
+        command = step if stopped is None else step.replace("SAVEPOINT", stopped[1])
+        ended = subprocess.run(
+            ["sh", "-c", command],
+            cwd=self.folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SECONDS,
+        )
+        self.pids += map(int, re.findall(r"was started in process (\d+)", ended.stdout))
+        assert ended.returncode == 0, f"{command}\n{ended.stdout}\n{ended.stderr}"
+        self.said[command.split()[1]] = ended.stdout
+        return ended.stdout
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Iterator[User]:
+    (tmp_path / "examples").mkdir()
+    shutil.copy(ROOT / "examples" / "quick_start.py", tmp_path / "examples")
+    found = User(tmp_path)
+    yield found
+    for pid in found.pids:
+        _end(pid)
+
+
+def _end(pid: int) -> None:
+    """A driver that a failed test has left."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        driver = psutil.Process(pid)
+        for process in [*driver.children(recursive=True), driver]:
+            process.kill()
+
+
+def earned(user: User, job: str) -> list[int]:
+    """What a job has committed of tea: orders, and cents."""
+    entries = json.loads(user.ask("state", "get", job, "earnings", "earned", "tea", "--json"))["entries"]
+    return list(entries[0]["value"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS)
+def test_the_quick_start(user: User) -> None:
+    assert "problem" not in user.until("doctor")
+    assert "Job shop (shop) was started in process" in user.until("run")
+    assert "RUNNING" in user.until("list")
+
+    address, _, token = user.until("page").strip().partition("#token=")
+    with urllib.request.urlopen(address, timeout=10) as page:  # noqa: S310 - it is http
+        assert "<title>" in page.read().decode()
+    asked = urllib.request.Request(f"{address}jobs/shop", headers={"Authorization": f"Bearer {token}"})  # noqa: S310
+    with urllib.request.urlopen(asked, timeout=10) as answer:  # noqa: S310
+        assert json.load(answer)["state"] == "RUNNING"
+
+    assert "is complete" in user.until("savepoint")
+    assert (user.folder / "quick-start" / "savepoints").is_dir()
+    assert "Job shop is stopped" in user.until("stop")
+    before = earned(user, "shop")
+    assert "Job wider-shop (shop) was started" in user.until("run")
+    user.until("rescale")
+
+    epoch, key, value = user.until("query").splitlines()[1].split(None, 2)
+    assert (int(epoch) > 0, key) == (True, "tea")
+    assert [now > then for now, then in zip(json.loads(value), before, strict=True)] == [True, True]
+
+    assert "earned" in user.until("state")  # ls
+    assert str(before[0]) in user.until("state")  # get
+    user.until("state")  # export
+    with (user.folder / "earned.csv").open(newline="") as file:
+        assert len(list(csv.reader(file))) == 6  # a heading, and five products
+
+    assert user.until("cancel") == "Job wider-shop is cancelled.\n"
+    user.finish()
+    assert {path.name for path in user.folder.iterdir()} == {"examples", "state-home"}
