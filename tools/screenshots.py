@@ -61,7 +61,7 @@ def open_state(page: Page) -> None:
 
 SHOTS: Final = (
     Shot("graph", "graph", 740),
-    Shot("vertex", "graph", 780, open_vertex, width=1400, looks=("light",)),
+    Shot("vertex", "graph", 740, open_vertex, width=1400, looks=("light",)),
     Shot("epochs", "epochs", 900),
     Shot("checkpoints", "checkpoints", 860),
     Shot("state", "state", 900, open_state),

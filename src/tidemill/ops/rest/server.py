@@ -25,6 +25,7 @@ from tidemill.ops.access import is_loopback
 from tidemill.ops.rest.app import create_app
 from tidemill.ops.rest.guard import SAFE_HEADERS, error_body
 from tidemill.ops.rest.jobs_shown import ShownJob, ShownJobs
+from tidemill.ops.rest.listening import listen
 from tidemill.ops.rest.models.jobs import JobOverview
 from tidemill.ops.rest.notices import SERVER, is_announced, tell_always
 from tidemill.ops.rest.program_runs import Programs
@@ -116,7 +117,8 @@ class RestServer:
     ) -> None:
         self.settings = settings
         self.jobs = ShownJobs(settings.ended_jobs)
-        listening = _listening(settings.host, settings.ports)
+        # Those whose TLS handshake goes on come on top.
+        listening = listen(settings.host, settings.ports, 2 * MOST_CONNECTIONS)
         self.port: int = listening.getsockname()[1]
         self.app = create_app(self.jobs, settings, programs, elsewhere)
         self._server = uvicorn.Server(
@@ -257,14 +259,3 @@ def close_servers() -> None:
         _servers.clear()
     for server in closing:
         server.close()
-
-
-def _listening(host: str, ports: tuple[int, ...]) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    refused: OSError | None = None
-    for port in ports:
-        try:
-            return socket.create_server((host, port), family=family, backlog=MOST_CONNECTIONS)
-        except OSError as error:
-            refused = error
-    raise OSError(f"no port of {ports[0]}-{ports[-1]} on {host} can be listened on: {refused}")

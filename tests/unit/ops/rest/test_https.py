@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import http.client
 import json
+import select
+import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.unit.ops.rest.serving import eventually
 from tidemill.errors import ConfigurationError
-from tidemill.ops.rest.server import RestServer
+from tidemill.ops.rest.server import MOST_CONNECTIONS, RestServer
 from tidemill.ops.rest.settings import RestSettings
 
 
@@ -110,6 +112,23 @@ def test_with_a_certificate_it_is_https(tmp_path: Path) -> None:
         with pytest.raises((http.client.HTTPException, OSError)):
             plain.getresponse()
         plain.close()
+
+
+def test_who_connects_and_says_nothing_does_not_use_up_the_files_of_the_driver(tmp_path: Path) -> None:
+    chain, key = certificate(tmp_path)
+    with serving(RestSettings(ports=(0,), certificate=chain, certificate_key=key)) as server:
+        with ExitStack() as silent:
+            address = ("127.0.0.1", server.port)
+            clients = [silent.enter_context(socket.create_connection(address, timeout=5)) for _ in range(200)]
+            eventually(lambda: len(select.select(clients, [], [], 0)[0]) == 200 - 2 * MOST_CONNECTIONS)
+        eventually(lambda: answers(server))
+
+
+def answers(server: RestServer) -> bool:
+    try:
+        return ask(server)[0] == 200
+    except OSError:
+        return False
 
 
 @pytest.fixture
