@@ -8,11 +8,16 @@ import os
 import re
 import secrets
 import stat
+import time
 from pathlib import Path
+from typing import Final
 
 from tidemill.errors import ConfigurationError
 
 __all__ = ["host_of", "is_loopback", "ports_of", "read_token", "same_secret"]
+
+#: How long a token that another process makes may take to be there.
+_WRITE_SECONDS: Final = 0.5
 
 
 def is_loopback(host: str) -> bool:
@@ -88,11 +93,19 @@ def _from_file(path: Path, key: str) -> str:
             raise ConfigurationError(
                 f"{key}: {path} can be read by others; 'chmod 600 {path}' makes it yours alone"
             ) from None
-        return path.read_text(encoding="utf-8").strip() or _not_found(key, f"{path} is empty")
+        return _written(path) or _not_found(key, f"{path} is empty")
     token = secrets.token_hex(32)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(f"{token}\n")
     return token
+
+
+def _written(path: Path) -> str:
+    """What is in a file; if it is empty, another process may just be making it."""
+    until = time.monotonic() + _WRITE_SECONDS
+    while not (text := path.read_text(encoding="utf-8").strip()) and time.monotonic() < until:
+        time.sleep(0.01)
+    return text
 
 
 def _not_found(key: str, reason: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,15 @@ def test_a_token_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_TOKEN", "known")
     assert read_token("env:A_TOKEN", "a.token") == "known"
     assert read_token(None, "a.token") is None
+
+
+def test_a_token_that_another_process_is_just_making_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.touch(mode=0o600)
+    writing = threading.Timer(0.05, path.write_text, ["theirs\n"])
+    writing.start()
+    assert read_token(f"file:{path}", "a.token") == "theirs"
+    writing.join()
 
 
 @pytest.mark.parametrize(

@@ -136,11 +136,19 @@ def get_job_config(job: JobPath) -> JobConfig:
     execution: ExecutionConfig = {
         "execution-mode": job.plan.runtime_mode,
         "restart-strategy": str(configuration.get(RestartStrategyOptions.TYPE) or "default"),
-        "job-parallelism": configuration.get(PipelineOptions.PARALLELISM),
+        "job-parallelism": _parallelism(job),
         "object-reuse-mode": configuration.get(PipelineOptions.OBJECT_REUSE),
         "user-config": {key: _shown(key, text) for key, text in parameters.items()},
     }
     return {"jid": job.id, "name": redacted(job.name), "execution-config": execution, "configuration": shown}
+
+
+def _parallelism(job: ShownJob) -> int:
+    """What the configuration says, or where it says nothing, what the engine made of it: that of the widest chain."""
+    configuration = job.outline.configuration
+    if configuration.contains(PipelineOptions.PARALLELISM):
+        return configuration.get(PipelineOptions.PARALLELISM)
+    return max(job.parallelism(chain) for chain in job.plan.chains)
 
 
 @router.get("/jobs/{job_id}/exceptions", tags=["jobs"], summary="What the job failed with, newest first")

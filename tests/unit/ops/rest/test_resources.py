@@ -72,6 +72,10 @@ def test_metrics_are_found_by_flinks_ids(client: Client, path: str) -> None:
     assert "avg" not in total
 
 
+def test_the_parallelism_of_a_job_that_sets_none_is_the_one_it_has(client: Client, path: str) -> None:
+    assert client.read(f"{path}/config")["execution-config"]["job-parallelism"] == 2
+
+
 def test_checkpoints_and_their_settings(client: Client, path: str) -> None:
     found = client.read(f"{path}/checkpoints")
     assert found["counts"]["completed"] == found["counts"]["total"] > 2
