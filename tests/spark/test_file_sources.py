@@ -106,6 +106,28 @@ def test_what_cannot_be_read_is_shown(name: str, content: str, told: list[str], 
     assert [part for part in [f"bad.{name}", *told] if part not in str(raised.value)] == []
 
 
+@pytest.mark.parametrize(
+    ("file", "path", "sep"),
+    [
+        ("in/day=1/x.csv", "{relative}/in", ","),
+        ("in/day=1/x.csv", "{here}/i*", "||"),
+        ("in {1}/[x].csv", "{here}/in ?1?/", ","),
+    ],
+    ids=["relative", "pattern", "named like a pattern"],
+)
+def test_however_a_file_is_named_its_record_is_shown(file: str, path: str, sep: str, tmp_path: Path) -> None:
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(f"1{sep}a\n{sep}\nx{sep}b\n")
+    (tmp_path / "i").mkdir()
+    place = path.replace("{here}", str(tmp_path)).replace("{relative}", os.path.relpath(tmp_path))
+    env = environment()
+    orders = env.read_csv(place, "id LONG, text STRING" + ", day INT" * ("day=" in file), {"sep": sep})
+    with pytest.raises(TypeMismatchError) as raised:
+        collected(env.read_csv(str(tmp_path / "i"), "day DATE").map(str).union(orders.map(str)))
+    assert f"file {tmp_path / file} has a record that does not fit" in str(raised.value)
+    assert f"record 'x{sep}b'" in str(raised.value)
+
+
 def test_a_record_of_a_watched_directory_that_does_not_fit_is_shown_but_not_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -203,6 +203,9 @@ def test_an_error_names_key_value_and_form() -> None:
 def test_secrets_are_not_shown() -> None:
     assert REGISTRY.looks_secret("spark.hadoop.fs.s3a.secret.key")
     assert REGISTRY.looks_secret("user.apiToken")
+    assert REGISTRY.looks_secret("spark.hadoop.fs.azure.account.key.shop.dfs.core.windows.net")
+    assert REGISTRY.looks_secret("user.kafka.sasl.jaas.config")
+    assert REGISTRY.looks_secret("user.metrics.http-headers")
     assert not REGISTRY.looks_secret("state.backend.rocksdb.bloom-filter.bits-per-key"), "known, and no secret"
     assert not REGISTRY.looks_secret("user.name")
     shown = REGISTRY.shown("pipeline.global-job-parameters", '{"password": "p", "name": "n"}')

@@ -16,7 +16,10 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 REDACTED = "******"
-_SECRET = re.compile(r"secret|password|passwd|token|credential|key", re.IGNORECASE)
+#: All that Flink takes for sensitive, and some more.
+_SECRET = re.compile(
+    r"secret|password|passwd|passphrase|token|credential|key|auth-params|basic-auth|http-headers|jaas", re.IGNORECASE
+)
 
 
 def looks_secret(key: str) -> bool:

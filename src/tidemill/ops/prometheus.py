@@ -7,14 +7,12 @@ in threads that nobody waits for: a few at a time, each for a few seconds, and i
 from __future__ import annotations
 
 import logging
-import os
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -26,7 +24,7 @@ from tidemill.common.metric_value import MetricSnapshot
 from tidemill.errors import ConfigurationError
 from tidemill.metrics.registry import MetricRegistry
 from tidemill.metrics.reporter import MetricReporter
-from tidemill.ops.access import host_of, is_loopback, ports_of, same_secret
+from tidemill.ops.access import host_of, is_loopback, ports_of, read_token, same_secret
 from tidemill.ops.prometheus_format import families_of
 
 __all__ = ["PrometheusReporter"]
@@ -171,7 +169,7 @@ class PrometheusReporter(MetricReporter):
     """Shows the metrics of a job at an endpoint. Jobs of one process that name the same address share it.
 
     Options: ``port``, a number or a range of which the first free one is taken (9249), ``host`` (127.0.0.1), ``token``,
-    which is needed on any other host: text, or where to find it (``env:NAME``, ``file:PATH``).
+    which is needed on any other host: where to find it (``env:NAME``, ``file:PATH``).
     """
 
     _shared: dict[tuple[str, str, str | None], Endpoint] = {}  # noqa: RUF012 - the endpoints of this process
@@ -179,7 +177,7 @@ class PrometheusReporter(MetricReporter):
 
     def open(self, registry: MetricRegistry, options: Mapping[str, str]) -> None:
         host, ports = options.get("host", "127.0.0.1"), options.get("port", DEFAULT_PORT)
-        token = _token(options.get("token"))
+        token = read_token(options.get("token"), f"{_KEY}token")
         if token is None and not is_loopback(host):
             raise ConfigurationError(
                 f"{_KEY}host: {host} can be reached from other machines: set {_KEY}token, which scrapers must then "
@@ -216,21 +214,3 @@ def _listening(host: str, ports: str, token: str | None) -> Endpoint:
         except OSError as error:
             refused = error
     raise OSError(f"no port of {ports} on {host} can be listened on: {refused}")
-
-
-def _token(text: str | None) -> str | None:
-    if text is None:
-        return None
-    kind, _, where = text.partition(":")
-    if kind == "env":
-        return os.environ.get(where) or _no_token(f"there is no environment variable {where}")
-    if kind == "file":
-        try:
-            return Path(where).read_text(encoding="utf-8").strip() or _no_token(f"{where} is empty")
-        except OSError as error:
-            return _no_token(str(error))
-    return text
-
-
-def _no_token(reason: str) -> str:
-    raise ConfigurationError(f"{_KEY}token cannot be found: {reason}")

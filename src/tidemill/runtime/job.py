@@ -245,7 +245,8 @@ class RunningJob(JobClient):
             return error
         told = type(error)(
             f"{error}\n\nThe job has failed {entry.times} times at the same record, from one restart to the next. "
-            "Mend the function, or have such records put aside: .on_error(ErrorPolicy.side_output(tag))"
+            "Mend the input or the function; what a function cannot take it may put aside: "
+            ".on_error(ErrorPolicy.side_output(tag))"
         )
         told.site = error.site
         return told

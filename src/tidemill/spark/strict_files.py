@@ -7,11 +7,14 @@ strict mode, and one at which that has failed is read once more.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Final
 from urllib.parse import unquote
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
@@ -26,6 +29,10 @@ __all__ = ["misfit_error"]
 
 #: What Spark says of a file in which a record does not fit.
 _FILE: Final = re.compile(r"FAILED_READ_FILE.*? while reading file (\S+?)\.(?:\s|$).*?MALFORMED_RECORD", re.DOTALL)
+#: What begins an address of another system than this machine's files.
+_SCHEME: Final = re.compile(r"(?!file:)\w[\w+.-]*:")
+#: What has a meaning in paths that are read.
+_PATTERN: Final = re.compile(r"[\\*?\[\]{}]")
 _COLUMN: Final = "tidemill_misfit"
 
 
@@ -35,28 +42,42 @@ def misfit_error(session: SparkSession, sources: Mapping[str, Source], failure: 
     if told is None:
         return None
     file = unquote(told[1])
-    for uid, source in sources.items():
-        if isinstance(source, FormatSource) and source.schema is not None and _may_have_read(source, file):
+    strict = {uid: one for uid, one in sources.items() if isinstance(one, FormatSource) and _is_strict(one)}
+    readers = {uid: source for uid, source in strict.items() if _base(source, file) is not None}
+    if not readers and len(strict) == 1:  # not every pattern is understood here, but who else should have read it
+        readers = strict
+    for uid, source in readers.items():
+        if source.schema is not None:
             record = _record(session, source, source.schema, file)
             if record is not None:
                 return _error(uid, source, Misfit(source.format, record, source.schema, _by_name(source)), file)
     return None
 
 
-def _may_have_read(source: FormatSource, file: str) -> bool:
-    strict = _by_name(source).get("mode", "").upper() == "FAILFAST"
-    return strict and source.format in ("json", "csv") and _base(source, file) is not None
+def _is_strict(source: FormatSource) -> bool:
+    return source.format in ("json", "csv") and _by_name(source).get("mode", "").upper() == "FAILFAST"
 
 
 def _base(source: FormatSource, file: str) -> str | None:
-    """Which of a source's paths a file is below: columns can be told by the directories in between."""
-    paths = [path for path in (source.path, *source.more_paths) if path is not None]
-    return next((path for path in paths if _plain(file).startswith(_plain(path))), None)
+    """The part of a file's name that is one of the source's paths: columns can be told by the directories below."""
+    found = _plain(file).split("/")
+    for path in (source.path, *source.more_paths):
+        parts = [] if path is None else _plain(path).rstrip("/").split("/")
+        if 0 < len(parts) <= len(found) and all(map(_is_like, found, parts)):
+            return file.rsplit("/", len(found) - len(parts))[0]
+    return None
+
+
+def _is_like(name: str, pattern: str) -> bool:
+    return name == pattern or fnmatchcase(name, pattern)
 
 
 def _plain(path: str) -> str:
-    """A path without the ``file:`` that Spark puts before one of this machine."""
-    return "/" + path.removeprefix("file:").lstrip("/") if path.startswith(("file:", "/")) else path
+    """A path without the ``file:`` that Spark puts before one of this machine; relative ones begin where we are."""
+    if _SCHEME.match(path):
+        return path
+    local = "/" + path[5:].lstrip("/") if path.startswith("file:") else path
+    return os.path.abspath(local)  # noqa: PTH100 - resolves no links, as Spark does not
 
 
 def _by_name(source: FormatSource) -> dict[str, str]:
@@ -68,16 +89,16 @@ def _record(session: SparkSession, source: FormatSource, schema: str, file: str)
     """The first record of a file that does not fit; None if there is none any more."""
     columns = StructType.fromDDL(schema)
     base = _base(source, file)
-    if not isinstance(columns, StructType) or base is None:
+    if not isinstance(columns, StructType):
         return None
     lenient = {**_by_name(source), "mode": "PERMISSIVE", "columnnameofcorruptrecord": _COLUMN}
-    if _plain(base) != _plain(file):
+    if base is not None and base != file:
         lenient["basepath"] = base
     reader = session.read.format(source.format).options(**lenient)
     try:
-        frame = reader.schema(columns.add(_COLUMN, StringType())).load(file)
+        frame = reader.schema(columns.add(_COLUMN, StringType())).load(_PATTERN.sub(r"\\\g<0>", file))
         found = frame.where(F.col(_COLUMN).isNotNull()).head(1)
-    except PySparkException:
+    except (PySparkException, Py4JError):
         return None  # the file is not what it was: Spark's own words have to do
     return found[0][_COLUMN] if found else None
 

@@ -139,6 +139,7 @@ def test_on_loopback_it_answers_to_no_other_name(reporter: PrometheusReporter, h
 def test_with_a_token_only_who_has_it_is_answered(registry: MetricRegistry, tmp_path: Path) -> None:
     secret = tmp_path / "token"
     secret.write_text("s3cret\n")
+    secret.chmod(0o600)
     reporter = PrometheusReporter()
     reporter.open(registry, {"port": FREE, "token": f"file:{secret}"})
     try:
@@ -157,6 +158,7 @@ def test_with_a_token_only_who_has_it_is_answered(registry: MetricRegistry, tmp_
         ({"port": "9-1"}, "it must be a port, or a range"),
         ({"token": "env:TIDEMILL_NO_SUCH_VARIABLE"}, "there is no environment variable TIDEMILL_NO_SUCH_VARIABLE"),
         ({"token": "file:/no/such/file"}, "token cannot be found"),
+        ({"token": "s3cret"}, "must say where the token is"),
     ],
 )
 def test_options_that_cannot_be_are_refused(registry: MetricRegistry, options: dict[str, str], message: str) -> None:

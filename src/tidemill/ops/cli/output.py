@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -20,6 +21,8 @@ __all__ = ["moment", "print_json", "print_table", "progress", "size", "waiting"]
 #: Piped, nothing is cut or wrapped: whoever reads it has columns of their own.
 _PIPED_WIDTH: Final = 10_000
 _UNITS: Final = ("KB", "MB", "GB", "TB")
+#: Control characters, and those that turn the direction of text.
+_STEERING: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def print_json(value: Any) -> None:
@@ -28,7 +31,10 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str = "nothing") -> None:
-    """A table with a line for each row; numbers stand to the right. Without rows, ``empty`` is said."""
+    """A table with a line for each row; numbers stand to the right. Without rows, ``empty`` is said.
+
+    What would steer a terminal is written as an escape: cells are users' data.
+    """
     if not rows:
         typer.echo(empty)
         return
@@ -37,7 +43,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], empty:
         numbers = all(isinstance(row[index], int | float | None) for row in rows)
         table.add_column(Text(column), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+        table.add_row(*(Text("" if cell is None else _plain(str(cell))) for cell in row))
     console = _console()
     with console.capture() as printed:
         console.print(table)
@@ -80,6 +86,10 @@ def moment(milliseconds: int) -> str:
     '2023-11-14 22:13:20Z'
     """
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _plain(text: str) -> str:
+    return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def _console() -> Console:

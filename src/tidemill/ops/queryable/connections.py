@@ -81,10 +81,8 @@ class _Connection(asyncio.Protocol):
                 answer = self._answer(payload(body))
                 if answer is not None:
                     answers.append(answer)
-        except (
-            QueryableStateError,
-            ValueError,
-        ) as error:  # it does not speak our language: nothing more can be made of it
+        except (QueryableStateError, ValueError) as error:
+            # It does not speak our language: nothing more can be made of it.
             log.debug("a connection is closed: %s", error)
             self._transport.close()
             return
@@ -106,7 +104,10 @@ class _Connection(asyncio.Protocol):
         if not self._admitted:
             return self._greet(values)
         number, what, rest = _request(values)
-        answer = self._handler(number, what, rest)
+        try:
+            answer = self._handler(number, what, rest)
+        except Exception:  # the client is told: one whose connection is closed would ask the same again
+            return _unexpected(number)
         if isinstance(answer, bytes):
             return answer
         self._waiting += 1
@@ -122,8 +123,7 @@ class _Connection(asyncio.Protocol):
         except TimeoutError:
             found = failure(number, StateUnavailableError(f"the query took longer than {_SECONDS:.0f} seconds"))
         except Exception:
-            log.exception("a query failed")
-            found = failure(number, QueryableStateError("the query failed; the server's log says why"))
+            found = _unexpected(number)
         self._waiting -= 1
         self._let_read()
         self._transport.write(found)
@@ -148,6 +148,12 @@ class _Connection(asyncio.Protocol):
 
     def _expire(self) -> None:
         self._transport.abort()
+
+
+def _unexpected(number: int) -> bytes:
+    """The answer to a query that failed for no reason that a client could do anything about. Logs the error."""
+    log.exception("a query failed")
+    return failure(number, QueryableStateError("the query failed; the server's log says why"))
 
 
 def _request(values: tuple[Any, ...]) -> tuple[int, str, tuple[Any, ...]]:

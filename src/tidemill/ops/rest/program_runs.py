@@ -61,7 +61,8 @@ class Programs:
     def run(self, program: StoredProgram, asked: RunRequest) -> str:
         """Start a program; the id of its first job.
 
-        Raises :class:`BadRequestError` with the end of its log if it ended without one.
+        Raises :class:`BadRequestError` with the end of its log if it ended without one, :class:`ConflictError` if it
+        still runs without one.
         """
         _check_text(asked)
         settings = self._settings(asked)
@@ -77,10 +78,12 @@ class Programs:
         if started.has_failed:
             error = ConflictError if started.code == ExitCode.FENCED else BadRequestError
             with started.log.open("rb") as log:
-                raise error(f"the program ended with code {started.code}: {_end_of(log)}")
+                without = "" if started.code else " and without a job"
+                raise error(f"the program ended with code {started.code}{without}: {_end_of(log)}")
         if not started.jobs:
-            raise UnavailableError(
-                f"the program runs, in process {started.pid}, but has no job yet; /jobs will list it"
+            # Not UnavailableError: who asks again would run it twice.
+            raise ConflictError(
+                f"the program runs, in process {started.pid}, but has no job yet: 'tidemill list' will tell of it"
             )
         return started.jobs[0].id
 

@@ -73,7 +73,9 @@ class StoredProgram:
         """
         entry = entry or self.entry
         if entry is None:
-            raise BadRequestError("entryClass: the zip has several scripts: name one, or a module:function")
+            raise BadRequestError(
+                "entryClass: the zip has no script in its root, or several: name one, or a module:function"
+            )
         if _FUNCTION.fullmatch(entry):
             return entry
         # Looked up among the files that there are: what was named never becomes a path.

@@ -56,8 +56,13 @@ def test_csv(record: str, options: dict[str, str], told: str) -> None:
     [
         Misfit("json", '{"day": "the day before yesterday"}', SCHEMA),
         Misfit("csv", "1,1,true,1,2,the day before yesterday,n", SCHEMA),
+        Misfit("csv", "x||1", SCHEMA, {"sep": "||"}),
+        Misfit("csv", "x,1", SCHEMA, {"escape": ""}),
+        Misfit("csv", "9" * 5000, SCHEMA),
+        Misfit("json", '{"id": ' + "9" * 5000 + "}", SCHEMA),
+        Misfit("json", "[" * 100_000, SCHEMA),
     ],
-    ids=["JSON", "CSV"],
+    ids=["JSON", "CSV", "long separator", "no escape", "long number", "long JSON number", "deep JSON"],
 )
 def test_where_it_is_not_clear_what_spark_did_not_like_the_schema_is_told(misfit: Misfit) -> None:
     assert misfit.problem() == f"the schema is {SCHEMA}"

@@ -19,6 +19,11 @@ def test_a_piped_table_is_neither_cut_nor_coloured(capsys: pytest.CaptureFixture
     assert printed.splitlines()[2].split("]")[0] == "[bold"
 
 
+def test_no_cell_steers_the_terminal_or_breaks_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("key", "count"), [("a\x1b]0;mine\x07\n\x9b2J\u202eé", 1)])
+    assert capsys.readouterr().out.splitlines()[1].split() == [r"a\x1b]0;mine\x07\n\x9b2J\u202eé", "1"]
+
+
 def test_progress_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with progress("rows", 3) as done, waiting("for nothing"):
         done(3)

@@ -262,6 +262,19 @@ def test_requests_of_the_wrong_form_are_answered_with_an_error(
     assert client.get_plain(JOB, "value", "a").result(10) == (1, 5)
 
 
+def test_a_fault_of_the_server_is_told_at_once_and_logged(
+    server: ServerThread, client: QueryableStateClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("out of cheese")
+
+    monkeypatch.setattr(server.states[0], "lookup", broken)
+    found = client.get_kv_state(JOB, "value", "a", Types.STRING(), descriptors()["value"])
+    with pytest.raises(QueryableStateError, match="the server's log says why"):
+        found.result()
+    assert "out of cheese" in caplog.text
+
+
 def test_lookups_go_on_over_a_restart_of_the_server_and_fail_in_time_without_one(job: JobHarness) -> None:
     with ServerThread(job.storage) as server:
         port = server.port

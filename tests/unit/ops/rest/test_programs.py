@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import socket
 import stat
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -17,10 +19,12 @@ import pytest
 from tests.unit.ops.rest.serving import Answer, Client, eventually
 from tidemill.common import Configuration
 from tidemill.errors import ConfigurationError
+from tidemill.ops.drivers import starting
 from tidemill.ops.drivers.records import drivers, records_directory
 from tidemill.ops.rest import guard, program_runs, program_store
 from tidemill.ops.rest.errors import BadRequestError
 from tidemill.ops.rest.guard import CSRF_HEADER
+from tidemill.ops.rest.models.programs import RunRequest
 from tidemill.ops.rest.program_store import ProgramStore
 from tidemill.ops.rest.server import RestServer, server_for
 
@@ -155,6 +159,32 @@ def test_a_program_that_ends_at_once_tells_why_without_secrets(client: Client) -
         assert "hunter2" not in answer.errors
 
 
+@pytest.mark.usefixtures("server")
+def test_a_program_begins_with_the_settings_of_its_server_but_serves_elsewhere_and_takes_no_programs() -> None:
+    begin_with = {"rest.bind-port": "8081", "web.submit.enable": "true", "parallelism.default": "3"}
+    programs = program_runs.Programs(Configuration(), Configuration.from_dict(begin_with))
+    assert programs._settings(RunRequest()).to_dict() == {"parallelism.default": "3"}
+
+
+def test_a_program_that_does_nothing_is_told_to_have_no_job(client: Client) -> None:
+    program = uploaded(client, "job.py", b"x = 1\n")
+    answer = client.ask("POST", f"/jars/{program}/run")
+    assert (answer.status, "ended with code 0 and without a job" in answer.errors) == (400, True)
+
+
+def test_a_program_that_takes_long_to_have_a_job_is_not_to_be_run_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starting, "_START_SECONDS", 0.1)
+    program = uploaded(client, "job.py", b"import time\ntime.sleep(60)\n")
+    answer = client.ask("POST", f"/jars/{program}/run")
+    found = re.search(r"runs, in process (\d+), but has no job yet", answer.errors)
+    assert found is not None
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(int(found[1])).kill()
+    assert answer.status == 409, "503 would say: try again"
+
+
 def test_a_program_without_an_end_has_no_plan(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program_runs, "_PLAN_SECONDS", 0.3)
     program = uploaded(client, "job.py", b"import time\ntime.sleep(60)\n")
@@ -170,7 +200,7 @@ def test_what_is_asked_of_a_run_is_checked_first(client: Client) -> None:
         assert answer.status == status, answer
         return answer.errors
 
-    assert "entryClass: the zip has several scripts" in told({})
+    assert "entryClass: the zip has no script in its root, or several" in told({})
     for entry in ("no.py", "../../about.json", "/etc/passwd", "c/../a.py", "os:system;", "--help", "a:b:c"):
         assert "has no script" in told({"entryClass": entry})
     outside = {"entryClass": "a.py", "savepointPath": f"{records_directory().parent}/savepoints/../elsewhere"}

@@ -239,6 +239,8 @@ def test_every_answer_keeps_browsers_from_harm(client: Client) -> None:
         answer = client.ask(method, filled(path))
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
         assert "unsafe" not in answer.headers["content-security-policy"]
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert answer.headers["cache-control"] == "no-store"
@@ -369,7 +371,8 @@ def test_what_is_done_is_noted(tokens: tuple[Client, Client, JobClient], caplog:
     operating, reading, job = tokens
     caplog.set_level(logging.INFO, "tidemill.audit")
     path = f"/jobs/{job.get_job_id()}"
-    operating.ask("PATCH", f"{path}/rescaling?parallelism=2")
+    # From where a request comes is not up to who sends it.
+    operating.ask("PATCH", f"{path}/rescaling?parallelism=2", headers={"X-Forwarded-For": "192.0.2.1"})
     for who in (operating, operating, reading):  # who looks again is noted once a minute
         who.get(f"{path}/state/sums/_reduce_state")
     reading.ask("POST", f"{path}/stop")

@@ -11,11 +11,14 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from tidemill.datastream.connectors.spark.schema_types import ArrayOf, Atom, MapOf, SparkType, StructOf, parse_schema
+from tidemill.errors import GraphError
 
 __all__ = ["Misfit"]
 
 _BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _INTEGER: Final = re.compile(r"\s*[+-]?\d+\s*")
+#: What Spark reads and Python does not: separators of several characters, numbers of thousands of digits and so on.
+_UNCLEAR: Final = (csv.Error, TypeError, ValueError, RecursionError, GraphError)
 _KINDS: Final = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
 
 
@@ -38,8 +41,11 @@ class Misfit:
 
     def problem(self) -> str:
         """What does not fit, as far as it can be told. Spark knows more forms of dates than are known here."""
-        struct = parse_schema(self.schema)
-        told = _json_problem(self.record, struct) if self.format == "json" else self._csv_problem(struct)
+        try:
+            struct = parse_schema(self.schema)
+            told = _json_problem(self.record, struct) if self.format == "json" else self._csv_problem(struct)
+        except _UNCLEAR:
+            told = None
         return told or f"the schema is {self.schema}"
 
     def _csv_problem(self, struct: StructOf) -> str | None:
@@ -53,10 +59,7 @@ class Misfit:
             quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
             escapechar=escape if escape != quote else None,
         )
-        try:
-            values = next(lines, [])
-        except csv.Error:
-            return None
+        values = next(lines, [])
         nothing = {"", options.get("nullvalue", "")}
         for field, value in zip(struct.fields, values, strict=False):
             if value not in nothing and isinstance(field.type, Atom) and not _text_fits(value, field.type):
