@@ -106,8 +106,8 @@ class _Connection(asyncio.Protocol):
         number, what, rest = _request(values)
         try:
             answer = self._handler(number, what, rest)
-        except Exception:  # the client is told: one whose connection is closed would ask the same again
-            return _unexpected(number)
+        except Exception as error:  # the client is told: one whose connection is closed would ask the same again
+            return _unexpected(number, error)
         if isinstance(answer, bytes):
             return answer
         self._waiting += 1
@@ -122,8 +122,8 @@ class _Connection(asyncio.Protocol):
             found = await asyncio.wait_for(answer, _SECONDS)
         except TimeoutError:
             found = failure(number, StateUnavailableError(f"the query took longer than {_SECONDS:.0f} seconds"))
-        except Exception:
-            found = _unexpected(number)
+        except Exception as error:
+            found = _unexpected(number, error)
         self._waiting -= 1
         self._let_read()
         self._transport.write(found)
@@ -150,9 +150,9 @@ class _Connection(asyncio.Protocol):
         self._transport.abort()
 
 
-def _unexpected(number: int) -> bytes:
-    """The answer to a query that failed for no reason that a client could do anything about. Logs the error."""
-    log.exception("a query failed")
+def _unexpected(number: int, error: Exception) -> bytes:
+    """The answer to a query that failed for no reason that a client could do anything about: the log has the reason."""
+    log.error("a query failed", exc_info=error)
     return failure(number, QueryableStateError("the query failed; the server's log says why"))
 
 

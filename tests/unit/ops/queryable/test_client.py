@@ -263,7 +263,10 @@ def test_requests_of_the_wrong_form_are_answered_with_an_error(
 
 
 def test_a_fault_of_the_server_is_told_at_once_and_logged(
-    server: ServerThread, client: QueryableStateClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    server: ServerThread,
+    client: QueryableStateClient,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("out of cheese")
