@@ -5,9 +5,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-# Two processes run the suites side by side: on two cores more would only wait for each other. Tests that must not run beside
-# each other are one group (tests/conftest.py): everything that shares a Spark session, and what starts programs of its own.
-SIDE_BY_SIDE := -n 2
+# Three processes run the suites side by side: what starts programs waits for them half of the time, so that two leave cores
+# idle. Tests that must not run beside each other are one group (tests/conftest.py): everything that shares a Spark session, what
+# starts programs of its own, pages of the documentation, and the browser.
+SIDE_BY_SIDE := -n 3
 FAST_SUITES := tests/unit tests/semantics tests/contract tests/simulation
 ALL_SUITES  := $(FAST_SUITES) tests/browser tests/spark tests/integration tests/docs
 
