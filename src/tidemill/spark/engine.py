@@ -54,11 +54,10 @@ class SparkEngine:
     def __init__(
         self, context: SparkContext, bundle: JobBundle, cores: int, combined_schema: bytes | None = None
     ) -> None:
-        """``cores`` is the number of tasks that run at the same time."""
+        """``cores`` is the number of tasks that run at the same time; a cluster may get more of them."""
         self._context = context
         self._bundle = bundle
         self._cores = cores
-        self._slots = _SLOTS_PER_CORE * cores
         self._stages = StageBuilder(context, self._slots + cores)
         # Background work has workers of its own: in those of a slot it would get between a subtask and its state.
         self._background = StageBuilder(context, 1, pool="background-")
@@ -73,6 +72,11 @@ class SparkEngine:
         #: Slots whose subtasks come and go with the partitions of Spark's batches, and when they last had one.
         self._last_used: dict[int, float] = {}
         self._ever_used: set[int] = set()
+
+    @property
+    def _slots(self) -> int:
+        """How many slots there are for subtasks with state."""
+        return _SLOTS_PER_CORE * self._cores
 
     def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
         """Run all levels of an epoch; returns what reached the driver."""
@@ -139,6 +143,7 @@ class SparkEngine:
         That is at once after a rescale, and after a while where batches of Spark's have become narrower: they are as
         likely to become wider again.
         """
+        self._cores = max(self._cores, self._stages.cores)
         used: set[int] = set()
         passing: set[int] = set()
         for chain in self._bundle.plan.chains:
@@ -157,6 +162,7 @@ class SparkEngine:
             del self._last_used[slot]
         idle = (idle | (self._used - used)) - used - passing
         self._used = frozenset(used)
+        self._stages.settle(self._slots + self._cores, used | self._last_used.keys())
         self._in_slots(sorted(idle), "retire", RetireFunction(self._bundle.job_id))
 
     def _slot(self, chain: int, subtask: int) -> int:

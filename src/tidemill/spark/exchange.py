@@ -13,7 +13,7 @@ each slot has an executor that its tasks prefer (:mod:`tidemill.spark.placement`
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -82,7 +82,7 @@ class StageBuilder:
         self._to_seq = jvm.PythonUtils.toSeq
         self._slots = max(1, slots)
         self._pool = pool
-        self._placement = Placement(context, self._slots)
+        self._placement = Placement(context)
         self._functions = Recent()
         self._partitioners = Recent()
         self._sets = Recent()
@@ -90,6 +90,16 @@ class StageBuilder:
         self._shuffles: list[Any] = []
         cleaner = context._jsc.sc().cleaner()
         self._cleaner: Any = cleaner.get() if cleaner.isDefined() else None
+
+    @property
+    def cores(self) -> int:
+        """How many tasks the cluster can run at the same time; 0 if that is not known, as where there is none."""
+        return self._placement.cores
+
+    def settle(self, slots: int, used: Collection[int]) -> None:
+        """From now on there are so many slots, of which these are in use: those are spread over the executors."""
+        self._slots = slots
+        self._placement.settle(used)
 
     def apply(
         self,
