@@ -531,7 +531,7 @@ def open_files() -> int:
 def settle(done: Callable[[], bool]) -> None:
     """Wait for the server, whose threads and connections are in this process too."""
     gc.collect()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not done() and time.monotonic() < deadline:
         time.sleep(0.01)
 

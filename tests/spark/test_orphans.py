@@ -53,8 +53,8 @@ def test_a_job_leaves_nothing_in_its_process(
     length = 100_000 if way is is_cancelled else 100
     way(env, env.from_sequence(1, length).key_by(lambda n: n % 3).map(lambda n: n))
     assert temporary(tmp_path) == []
-    eventually(lambda: not [t.name for t in threading.enumerate() if t.name.startswith("tidemill-")], seconds=5)
-    eventually(lambda: not context.statusTracker().getActiveJobsIds(), seconds=5)
+    eventually(lambda: not [t.name for t in threading.enumerate() if t.name.startswith("tidemill-")], seconds=60)
+    eventually(lambda: not context.statusTracker().getActiveJobsIds(), seconds=60)
     assert not spark.streams.active
     assert context._jsc.getPersistentRDDs().size() == 0
 

@@ -79,7 +79,7 @@ def registry() -> MetricRegistry:
 
 
 def until(condition: object) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not condition() and time.monotonic() < deadline:  # type: ignore[operator]
         time.sleep(0.005)
     assert condition()  # type: ignore[operator]

@@ -34,7 +34,7 @@ def test_a_thread_that_is_made_to_exit_has_not_finished_its_job() -> None:
 
     running = job(leave).start()
     with pytest.raises(SystemExit):
-        running.get_job_execution_result().result(10)
+        running.get_job_execution_result().result(60)
     assert running.get_job_status().result() == JobStatus.FAILED
 
 
@@ -82,7 +82,7 @@ def test_the_history_tells_what_failed_and_what_followed() -> None:
 
     running = job(fail, most_restarts=3).start()
     with pytest.raises(UserCodeError) as caught:
-        running.get_job_execution_result().result(10)
+        running.get_job_execution_result().result(60)
     assert "times" not in str(caught.value)
     told = [(entry.times, entry.exception, entry.followed_by) for entry in running.get_exception_history()]
     assert told == [
@@ -98,7 +98,7 @@ def test_a_job_that_fails_at_one_record_again_and_again_says_so_in_the_end() -> 
 
     running = job(fail, most_restarts=2).start()
     with pytest.raises(UserCodeError) as caught:
-        running.get_job_execution_result().result(10)
+        running.get_job_execution_result().result(60)
     message = str(caught.value)
     assert message.startswith("Traceback")
     assert "while processing record 7" in message
@@ -115,7 +115,7 @@ def test_the_times_of_all_states_are_known() -> None:
             raise failures.pop()
 
     running = job(fail_once, most_restarts=1).start()
-    running.get_job_execution_result().result(10)
+    running.get_job_execution_result().result(60)
     times = running.get_status_timestamps()
     entered = [JobStatus.CREATED, JobStatus.RESTARTING, JobStatus.RUNNING, JobStatus.FINISHED]
     assert set(times) == set(entered)
@@ -132,7 +132,7 @@ def test_a_job_that_fails_is_failing_first_and_one_that_is_taken_over_is_suspend
     failed, lost = job(fail).start(), job(lose, most_restarts=5).start()
     for running, error in ((failed, OSError), (lost, FencedError)):
         with pytest.raises(error):
-            running.get_job_execution_result().result(10)
+            running.get_job_execution_result().result(60)
     assert {JobStatus.FAILING, JobStatus.FAILED} <= set(failed.get_status_timestamps())
     assert lost.get_job_status().result() is JobStatus.SUSPENDED
     assert lost.num_restarts == 0
@@ -143,11 +143,11 @@ def test_a_job_that_is_over_stays_as_it_ended_if_it_is_cancelled_then() -> None:
         raise FencedError("taken over")
 
     finished, lost = job(lambda stop: None).start(), job(taken_over).start()
-    finished.get_job_execution_result().result(10)
+    finished.get_job_execution_result().result(60)
     with pytest.raises(FencedError):
-        lost.get_job_execution_result().result(10)
+        lost.get_job_execution_result().result(60)
     for running, ended in ((finished, JobStatus.FINISHED), (lost, JobStatus.SUSPENDED)):
-        running.cancel().result(10)
+        running.cancel().result(60)
         assert running.get_job_status().result() is ended
         assert JobStatus.CANCELLING not in running.get_status_timestamps()
 
@@ -158,7 +158,7 @@ def test_a_driver_whose_engine_is_gone_is_not_kept_busy_with_restarts() -> None:
 
     lost = job(lose, most_restarts=5).start()
     with pytest.raises(EngineLostError) as raised:
-        lost.get_job_execution_result().result(10)
+        lost.get_job_execution_result().result(60)
     assert lost.get_job_status().result() is JobStatus.FAILED
     assert lost.num_restarts == 0
     assert exit_code_of(raised.value) is ExitCode.FAILED  # another driver may do better

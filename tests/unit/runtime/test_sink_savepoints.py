@@ -85,8 +85,8 @@ def test_a_job_that_stops_with_a_savepoint_has_delivered_everything(tmp_path: Pa
     client = env.execute_async("endless")
     while len(table.rows) < 20:
         time.sleep(0.005)
-    savepoint = client.stop_with_savepoint(False, str(tmp_path)).result(20)
-    client.get_job_execution_result().result(20)
+    savepoint = client.stop_with_savepoint(False, str(tmp_path)).result(60)
+    client.get_job_execution_result().result(60)
     delivered = numbers(table.rows)
     assert delivered == list(range(len(delivered)))
 

@@ -61,7 +61,7 @@ class Session:
 
     def close(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(20)
+        code = self.process.wait(60)
         assert self.process.stdout is not None
         self.process.stdout.close()
         return code
@@ -93,7 +93,7 @@ def test_a_session_runs_programs_and_lists_their_jobs(tmp_path: Path) -> None:
             assert drivers()[0].alive, "the job goes on"
         finally:
             psutil.Process(driver.pid).kill()
-            psutil.Process(driver.pid).wait(20)
+            psutil.Process(driver.pid).wait(60)
     finally:
         session.process.kill()
         session.process.wait()

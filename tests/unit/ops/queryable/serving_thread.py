@@ -36,7 +36,7 @@ class ServerThread:
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
         self._thread.start()
-        self.port = self._ready.result(10)
+        self.port = self._ready.result(60)
         return self
 
     def __exit__(
@@ -47,7 +47,7 @@ class ServerThread:
 
     def lose(self, server: int) -> None:
         """One of the servers is gone."""
-        asyncio.run_coroutine_threadsafe(self._listening[server].close(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._listening[server].close(), self._loop).result(60)
 
     async def _run(self) -> None:
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()

@@ -83,7 +83,7 @@ def client(server: ServerThread) -> Iterator[QueryableStateClient]:
 
 def test_every_kind_comes_back_as_a_state_that_can_only_be_read(client: QueryableStateClient) -> None:
     found: dict[str, Any] = {
-        kind: client.get_kv_state(JOB, kind, "a", Types.STRING(), descriptor).result(10)
+        kind: client.get_kv_state(JOB, kind, "a", Types.STRING(), descriptor).result(60)
         for kind, descriptor in descriptors().items()
     }
     assert found["value"].value() == 5
@@ -126,13 +126,13 @@ def test_what_is_not_there_is_told_apart(client: QueryableStateClient) -> None:
     ]
     for error, message, arguments in cases:
         with pytest.raises(error, match=message):
-            client.get_kv_state(*arguments).result(10)
+            client.get_kv_state(*arguments).result(60)
 
 
 def test_many_lookups_at_once_and_plain_values(client: QueryableStateClient) -> None:
     futures = [client.get_plain(JOB, kind, key) for _ in range(200) for kind in KINDS for key in "ab"]
     model = expected([("a", 1), ("a", 5), ("b", 2)])
-    answers = [future.result(10) for future in futures]
+    answers = [future.result(60) for future in futures]
     assert answers == [(1, model[kind][key]) for _ in range(200) for kind in KINDS for key in "ab"]
 
 
@@ -148,7 +148,7 @@ def test_keys_and_values_of_all_types(most_in_dict: int, monkeypatch: pytest.Mon
         job.epoch(records=keys)
         with ServerThread(job.storage) as server, QueryableStateClient("127.0.0.1", server.port) as client:
             for key in keys:
-                found: Any = client.get_kv_state(JOB, "kept", key, None, ValueStateDescriptor("kept")).result(10)
+                found: Any = client.get_kv_state(JOB, "kept", key, None, ValueStateDescriptor("kept")).result(60)
                 assert repr(found.value()) == repr(key)
 
 
@@ -165,7 +165,7 @@ def test_keys_of_declared_types(most_in_dict: int, monkeypatch: pytest.MonkeyPat
         job.epoch(records=keys)
         with ServerThread(job.storage) as server, QueryableStateClient("127.0.0.1", server.port) as client:
             for key in keys:
-                found: Any = client.get_kv_state(JOB, "kept", key, key_type, ValueStateDescriptor("kept")).result(10)
+                found: Any = client.get_kv_state(JOB, "kept", key, key_type, ValueStateDescriptor("kept")).result(60)
                 assert found.value() == key
 
 
@@ -180,12 +180,12 @@ def test_a_client_unpickles_only_if_it_is_told_to() -> None:
         with ServerThread(job.storage) as server:
             with QueryableStateClient("127.0.0.1", server.port) as client:
                 with pytest.raises(SerializationError, match="pickle"):
-                    client.get_kv_state(JOB, "trapped", "a", None, descriptor).result(10)
+                    client.get_kv_state(JOB, "trapped", "a", None, descriptor).result(60)
                 with pytest.raises(SerializationError, match="pickle"):
-                    client.get_plain(JOB, "trapped", "a").result(10)
+                    client.get_plain(JOB, "trapped", "a").result(60)
             assert not trap.SPRUNG
             with QueryableStateClient("127.0.0.1", server.port, allow_pickle=True) as client:
-                found: Any = client.get_kv_state(JOB, "trapped", "a", None, descriptor).result(10)
+                found: Any = client.get_kv_state(JOB, "trapped", "a", None, descriptor).result(60)
                 assert isinstance(found.value()[1], trap.Trap)
         assert trap.SPRUNG
 
@@ -197,9 +197,9 @@ def test_a_token_is_needed_where_there_is_one(job: JobHarness) -> None:
                 QueryableStateClient("127.0.0.1", server.port, token=token, timeout=0.5) as client,
                 pytest.raises(QueryableStateError),
             ):
-                client.get_plain(JOB, "value", "a").result(10)
+                client.get_plain(JOB, "value", "a").result(60)
         with QueryableStateClient("127.0.0.1", server.port, token="open sesame") as client:  # noqa: S106
-            assert client.get_plain(JOB, "value", "a").result(10) == (1, 5)
+            assert client.get_plain(JOB, "value", "a").result(60) == (1, 5)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])  # noqa: S104
@@ -228,7 +228,7 @@ def test_bad_input_ends_its_connection_and_nothing_else(server: ServerThread, cl
             connection.shutdown(socket.SHUT_WR)
             while connection.recv(4096):
                 pass
-    assert client.get_plain(JOB, "value", "a").result(10) == (1, 5)
+    assert client.get_plain(JOB, "value", "a").result(60) == (1, 5)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_requests_of_the_wrong_form_are_answered_with_an_error(
     client._connection._timeout = 0.3
     with pytest.raises(QueryableStateError):
         client._connection.ask(*request_body).result(5)
-    assert client.get_plain(JOB, "value", "a").result(10) == (1, 5)
+    assert client.get_plain(JOB, "value", "a").result(60) == (1, 5)
 
 
 def test_a_fault_of_the_server_is_told_at_once_and_logged(
@@ -282,14 +282,14 @@ def test_lookups_go_on_over_a_restart_of_the_server_and_fail_in_time_without_one
     with ServerThread(job.storage) as server:
         port = server.port
         client = QueryableStateClient("127.0.0.1", port, timeout=10)
-        assert client.get_plain(JOB, "value", "a").result(10) == (1, 5)
+        assert client.get_plain(JOB, "value", "a").result(60) == (1, 5)
     waiting = client.get_plain(JOB, "value", "b")  # nobody is there
     with ServerThread(job.storage, port=port):
-        assert waiting.result(10) == (1, 2)
+        assert waiting.result(60) == (1, 2)
     client.shutdown_and_wait()
     with QueryableStateClient("127.0.0.1", port, timeout=0.2) as lonely:
         with pytest.raises(StateUnavailableError, match=r"no answer within .* cannot be reached"):
-            lonely.get_plain(JOB, "value", "a").result(10)
+            lonely.get_plain(JOB, "value", "a").result(60)
         unanswered = lonely.get_plain(JOB, "value", "a")
     with pytest.raises(QueryableStateError):
         unanswered.result(1)
@@ -311,7 +311,7 @@ def test_an_answer_of_a_server_that_is_gone_is_asked_for_again(job: JobHarness) 
             return ask(what, rest)
 
         client._connection.ask_for = note  # type: ignore[method-assign]
-        assert client.get_plain(JOB, "value", "a").result(10) == (1, 5)
+        assert client.get_plain(JOB, "value", "a").result(60) == (1, 5)
         assert asked[:4] == ["locate", "get", "schema", "get"]
 
 
@@ -322,7 +322,7 @@ def test_in_place_of_a_server_that_is_gone_another_one_answers(job: JobHarness) 
     ):
 
         def look() -> list[Any]:
-            return [client.get_plain(JOB, "value", key).result(10).value for key in "ab"]
+            return [client.get_plain(JOB, "value", key).result(60).value for key in "ab"]
 
         assert look() == [5, 2]
         servers.lose(0)
@@ -350,7 +350,7 @@ def test_through_a_proxy_answers_are_of_committed_epochs_and_never_go_back() -> 
         def read(port: int) -> None:
             with QueryableStateClient("127.0.0.1", port) as client:
                 while not done.is_set():
-                    answers.extend((key, *client.get_plain(JOB, "list", key).result(10)) for key in keys)
+                    answers.extend((key, *client.get_plain(JOB, "list", key).result(60)) for key in keys)
 
         next_epoch(1)
         with ServerThread(job.storage, servers=2) as servers:

@@ -50,7 +50,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         raw: bytes | None = None,
     ) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=30)
         sent = {**self.headers, **(headers or {})}
         data = raw if body is None else json.dumps(body).encode()
         if data is not None:
@@ -89,7 +89,7 @@ def events(client: Client, path: str) -> Iterator[http.client.HTTPResponse]:
         connection.close()
 
 
-def eventually(ask: Callable[[], Any], seconds: float = 15) -> Any:
+def eventually(ask: Callable[[], Any], seconds: float = 60) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := ask()):
         assert time.monotonic() < deadline, "it did not come about"

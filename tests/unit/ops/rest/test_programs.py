@@ -25,6 +25,7 @@ from tidemill.ops.rest import guard, program_runs, program_store
 from tidemill.ops.rest.errors import BadRequestError
 from tidemill.ops.rest.guard import CSRF_HEADER
 from tidemill.ops.rest.models.programs import RunRequest
+from tidemill.ops.rest.notices import AUDIT
 from tidemill.ops.rest.program_store import ProgramStore
 from tidemill.ops.rest.server import RestServer, server_for
 
@@ -380,7 +381,7 @@ def test_an_upload_may_be_long_but_not_too_long_and_not_slow(
 
 
 def test_an_upload_that_breaks_off_leaves_nothing(client: Client, home: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", AUDIT)
     head = ["POST /jars/upload HTTP/1.1", "Host: localhost", "Content-Length: 9999"]
     head += [f"{name}: {value}" for name, value in {**FORM, **client.headers}.items()]
     begun = ("\r\n".join(head) + "\r\n\r\n").encode() + form("job.py", b"x = 1\n" * 100)[:500]
