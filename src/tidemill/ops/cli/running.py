@@ -28,7 +28,7 @@ from tidemill.ops.cli.failures import ended_with, finding
 from tidemill.ops.cli.output import print_json
 from tidemill.ops.cli.page import how_to_open
 from tidemill.ops.driver_log import LOG_VARIABLE
-from tidemill.ops.drivers.program import Program
+from tidemill.ops.drivers.program import Program, has_workers_elsewhere, send_along
 from tidemill.ops.drivers.records import DriverJob, DriverRecord, RestAddress, recorded
 from tidemill.ops.rest.notices import unannounced
 
@@ -94,9 +94,10 @@ def run(
     clients: list[tuple[DriverJob, JobClient]] = []
     with ExitStack() as stack:
         record = stack.enter_context(recorded(program, os.environ.get(LOG_VARIABLE)))
-        if not settings.get(SparkOptions.MASTER).startswith("local"):
+        if has_workers_elsewhere(settings):
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidemill-")))
-            _add_file(settings, named.ship(folder))
+            if (code_beside := named.ship(folder)) is not None:
+                send_along(settings, code_beside)
         stack.enter_context(configured_from_outside(settings))
         stack.enter_context(execution.handing_over(lambda taken: _started(taken, record, clients)))
         try:
@@ -265,9 +266,3 @@ def _settings(
     if python_files is not None:
         settings.set(PipelineOptions.PYTHON_FILES, python_files)
     return settings
-
-
-def _add_file(settings: Configuration, path: Path | None) -> None:
-    if path is not None:
-        known = settings.get(PipelineOptions.PYTHON_FILES)
-        settings.set(PipelineOptions.PYTHON_FILES, ",".join(filter(None, [known, str(path)])))

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tidemill.common.configuration import Configuration
+from tidemill.config import PipelineOptions, SparkOptions
 from tidemill.errors import ConfigurationError
 from tidemill.ops.errors import NotThereError
 
-__all__ = ["Program"]
+__all__ = ["Program", "has_workers_elsewhere", "send_along"]
 
 #: Code is small. More than that is a directory with something else in it.
 _MOST_SHIPPED: Final = 50 << 20
@@ -116,6 +118,17 @@ class Program:
                 del os.environ["PYTHONPATH"]
             else:
                 os.environ["PYTHONPATH"] = inherited
+
+
+def has_workers_elsewhere(settings: Configuration) -> bool:
+    """Whether code must be sent to workers: those of this machine find it where it is."""
+    return not settings.get(SparkOptions.MASTER).startswith("local")
+
+
+def send_along(settings: Configuration, file: Path) -> None:
+    """Have workers get a file too, beside those that the settings name."""
+    known = settings.get(PipelineOptions.PYTHON_FILES)
+    settings.set(PipelineOptions.PYTHON_FILES, ",".join(filter(None, [known, str(file)])))
 
 
 def _import_paths(files: Sequence[str]) -> list[str]:

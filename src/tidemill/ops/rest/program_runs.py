@@ -20,11 +20,10 @@ from tidemill.config import (
     CheckpointingOptions,
     ExecutionOptions,
     PipelineOptions,
-    SparkOptions,
     StateRecoveryOptions,
 )
 from tidemill.errors import ConfigurationError
-from tidemill.ops.drivers.program import Program
+from tidemill.ops.drivers.program import Program, has_workers_elsewhere, send_along
 from tidemill.ops.drivers.records import drivers, records_directory
 from tidemill.ops.drivers.starting import start_detached
 from tidemill.ops.rest.errors import BadRequestError, ConflictError, UnavailableError
@@ -67,10 +66,8 @@ class Programs:
         _check_text(asked)
         settings = self._settings(asked)
         named = Program(program.named(asked.entry_class), _arguments(asked.program_args))
-        is_local = settings.get(SparkOptions.MASTER).startswith("local")
-        if program.archive is not None and not is_local:
-            files = filter(None, [settings.get(PipelineOptions.PYTHON_FILES), str(program.archive)])
-            settings.set(PipelineOptions.PYTHON_FILES, ",".join(files))
+        if program.archive is not None and has_workers_elsewhere(settings):
+            send_along(settings, program.archive)
         with self._turn(program):
             started = start_detached(named, settings, _variables(program))
             with (program.folder / _RUNS).open("a", encoding="utf-8") as runs:
