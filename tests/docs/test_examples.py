@@ -25,6 +25,7 @@ from examples.support.payments import PaymentSource
 from tests.docs.child_process import run_python
 from tidemill.common import Configuration
 from tidemill.datastream import StreamExecutionEnvironment
+from tidemill.ops.rest.notices import AUDIT
 from tidemill.ops.rest.server import close_servers
 
 ROOT = Path(__file__).parents[2]
@@ -284,7 +285,8 @@ def test_the_demo_finds_every_fraud_without_spark_and_its_verdict_tells(tmp_path
     assert judge(console, found, truth, None) == 1
 
 
-def test_the_demo_has_a_page_for_who_has_its_address(tmp_path: Path) -> None:
+def test_the_demo_has_a_page_for_who_has_its_address(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", AUDIT)  # and to what it was, when the demo has made it quiet
     configuration = Configuration().set_string("execution.target", "local")
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     console = Console(file=io.StringIO(), width=40)

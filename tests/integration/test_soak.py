@@ -20,10 +20,11 @@ MOST_SHARE = 0.05
 def test_epochs_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "_EPOCHS_KEPT", 40)
     monkeypatch.setattr(job, "_COUNTS_KEPT", 10)
-    report = soak(Settings(epochs=300, operators=9, pages=2, samples=12), tmp_path)
+    # Of thirty looks at memory, some catch an epoch in the middle of its work; not five in a row.
+    report = soak(Settings(epochs=300, operators=9, pages=2, samples=30), tmp_path)
     assert report.failures(MOST_SHARE) == []
     assert report.samples[-1].epoch >= 300
-    assert {sample.history for sample in report.samples[6:]} == {40}
+    assert {sample.history for sample in report.samples[15:]} == {40}
     assert [one["epochs"] > 0 < one["events"] for one in report.pages] == [True, True]
 
 
