@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -18,6 +19,7 @@ from tests.ids import changes
 from tests.java import QUICK_JAVA, QUICK_SPARK, keep_classes
 from tests.kafka_broker import KafkaBroker, shared_broker
 from tests.shared_processes import shared_pids
+from tests.waiting import eventually
 
 # Of tests that run side by side, those of one group run one after the other, in one process: there is one shared Spark
 # session, and beside it one program that starts a session of its own, or two when the shared one has no work left.
@@ -46,6 +48,9 @@ EXCEPTIONS = {
     "tests/spark/test_task_attempts.py": PROGRAMS,
     "tests/spark/test_worker_kills.py": PROGRAMS,
 }
+# Where files of tests are if there is room: durable ones are thousands, and a disk takes some 10 ms for each.
+MEMORY = Path("/dev/shm")
+ROOM_IN_MEMORY = 4 << 30
 # Inherited by every process started from here, also by one whose parent was killed, so that it is no child of ours now.
 RUN_MARK = "TIDEMILL_TEST_RUN"
 # An orphaned JVM notices within about a second that its driver is gone; threads that were told to stop need less.
@@ -64,6 +69,13 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has n
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+
+def pytest_configure() -> None:
+    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
+        room = min(shutil.disk_usage(MEMORY).free, psutil.virtual_memory().available // 2)
+        if room >= ROOM_IN_MEMORY:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -169,13 +181,11 @@ def run_mark() -> Iterator[str]:
 def nothing_left_behind(run_mark: str) -> Iterator[None]:
     threads, processes = live_threads(), live_processes(run_mark)
     yield
-    deadline = time.monotonic() + GRACE_SECONDS
-    while True:
-        left = [
+
+    def left() -> list[str]:
+        return [
             *(f"thread {thread.name}" for thread in live_threads() - threads),
             *(describe(process) for process in live_processes(run_mark) - processes),
         ]
-        if not left or time.monotonic() > deadline:
-            break
-        time.sleep(0.1)
-    assert not left, "left running by the tests of this module: " + "; ".join(left)
+
+    eventually(lambda: not left(), GRACE_SECONDS, what="the end of what the tests of this module started", shown=left)
