@@ -15,8 +15,9 @@ from tidemill.state.merging import merge_sections
 from tidemill.state.rocksdb import RocksDBBackend, list_table, map_table, value_table
 from tidemill.state.rocksdb.cache import ValueCache
 from tidemill.state.rocksdb.store import Store
+from tidemill.state.rows import CLEAR, DELETE
 from tidemill.state.state_file import Section
-from tidemill.state.tables import CLEAR, DELETE, DELETED, ListTable, MapTable, Table, ValueTable
+from tidemill.state.tables import DELETED, ListTable, MapTable, Table, ValueTable
 from tidemill.state.timers import TimerQueue
 
 Patch = pytest.MonkeyPatch

@@ -81,6 +81,15 @@ def write(states: States, number: int) -> None:
         states.backend.processing_timers.pop_due(2)
 
 
+def begun(job: Job, epochs: int) -> States:
+    """A worker that has committed so many epochs."""
+    states = job.worker("here")
+    for number in range(epochs):
+        write(states, number)
+        job.commit(states)
+    return states
+
+
 def truth(job: Job) -> list[Any]:
     """What the files say."""
     with Backends("hashmap") as hashmap:
@@ -89,10 +98,7 @@ def truth(job: Job) -> list[Any]:
 
 def test_a_worker_that_comes_back_loads_only_what_it_missed(new_backend: Backends) -> None:
     job = Job(new_backend)
-    states = job.worker("here")
-    for number in range(6):
-        write(states, number)
-        job.commit(states)
+    states = begun(job, 6)
     states.backend.close(forget=False)
     elsewhere = job.worker("there")
     write(elsewhere, 6)
@@ -105,10 +111,7 @@ def test_a_worker_that_comes_back_loads_only_what_it_missed(new_backend: Backend
 
 def test_what_was_not_committed_does_not_come_back(new_backend: Backends) -> None:
     job = Job(new_backend)
-    states = job.worker("here")
-    for number in range(4):
-        write(states, number)
-        job.commit(states)
+    states = begun(job, 4)
     for number in range(20, 30):
         write(states, number)
     states.backend.export_delta()
@@ -118,10 +121,7 @@ def test_what_was_not_committed_does_not_come_back(new_backend: Backends) -> Non
 
 def test_a_version_of_another_lineage_is_of_no_use(new_backend: Backends) -> None:
     job = Job(new_backend)
-    states = job.worker("here")
-    for number in range(6):
-        write(states, number)
-        job.commit(states)
+    states = begun(job, 6)
     states.backend.close(forget=False)
     job.lineage, job.files = "second", job.files[:3]  # restored from an older checkpoint
     back = job.worker("here")

@@ -21,8 +21,9 @@ from tidemill.runtime.snapshots import Snapshots
 from tidemill.runtime.task import EpochTask
 from tidemill.runtime.warm import WarmChains
 from tidemill.state.merging import merge_sections
-from tidemill.state.tables import MapTable, Rows
-from tidemill.state.timers import TimerQueue
+from tidemill.state.rows import PUT, Rows
+from tidemill.state.tables import MapTable
+from tidemill.state.timers import TimerQueue, timer_rows, timers_of
 from tidemill.testing.simulated_output import OutputSystem
 
 Patch = pytest.MonkeyPatch
@@ -63,13 +64,9 @@ def forget_fired_timers_in_deltas(patch: Patch) -> None:
 
     def without_deletes(self: TimerQueue) -> Rows | None:
         rows = export(self)
-        if rows is None or not any(rows.ops):
-            return rows
-        kept = Rows()
-        for time, key, name, op in zip(rows.values, rows.keys, rows.namespaces, rows.ops, strict=True):
-            if op == 0:
-                self._append(kept, (time, key, name), op)
-        return kept if kept.keys else None
+        if rows is None:
+            return None
+        return timer_rows((timer, op) for timer, op in timers_of(rows) if op == PUT)
 
     patch.setattr(TimerQueue, "export_delta", without_deletes)
 

@@ -14,10 +14,11 @@ from tidemill.checkpoint.names import snapshot_file_name
 from tidemill.checkpoint.protocol import should_skip
 from tidemill.datastream.sinks import Committed, Committer
 from tidemill.errors import CheckpointOwnershipError, CorruptFileError, FencedError, TidemillError
-from tidemill.runtime.coordinator import Coordinator, EpochInput
+from tidemill.runtime.coordinator import Coordinator
+from tidemill.runtime.engine import EpochInput
+from tidemill.runtime.job_bundle import JobBundle
 from tidemill.runtime.rescaling import JobParallelism
 from tidemill.runtime.snapshots import Slice, Snapshots
-from tidemill.runtime.task import JobBundle
 
 _MOST_RESTARTS = 3
 

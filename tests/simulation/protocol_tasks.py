@@ -22,7 +22,7 @@ from tidemill.checkpoint.versions import runs_after
 from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
 from tidemill.errors import JobExecutionError
 from tidemill.graph.plan import JobPlan
-from tidemill.runtime.coordinator import EpochInput
+from tidemill.runtime.engine import EpochInput
 from tidemill.runtime.epoch import EpochContext
 from tidemill.runtime.launch import prepare
 from tidemill.state.backend import StateVersion

@@ -21,8 +21,8 @@ from tidemill.faults import InjectedFaultError
 from tidemill.graph.plan import JobPlan, OperatorPlan
 from tidemill.runtime.deadline import Deadline, DeadlineExceededError
 from tidemill.runtime.failures import Failure, failure_of, user_error
+from tidemill.runtime.job_bundle import JobBundle
 from tidemill.runtime.sink_log import StoredSinkLog
-from tidemill.runtime.task import JobBundle
 
 log = logging.getLogger(__name__)
 

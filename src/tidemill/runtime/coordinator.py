@@ -18,10 +18,10 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from socket import gethostname
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 from tidemill.checkpoint.log import ManifestLog, has_committed
 from tidemill.checkpoint.model import Ack, Epoch, Manifest
@@ -29,26 +29,24 @@ from tidemill.checkpoint.portable import is_input
 from tidemill.checkpoint.protocol import Publish, Verdict, build_manifest, judge
 from tidemill.checkpoint.storage import NotFoundError
 from tidemill.datastream.sinks import Committer
-from tidemill.datastream.sources import ClockOf
-from tidemill.datastream.specs import TimestampsSpec
 from tidemill.errors import CheckpointError, CorruptFileError, JobExecutionError, TidemillError
 from tidemill.faults import reach
-from tidemill.graph.plan import ChainPlan, OperatorPlan
 from tidemill.runtime.checkpointing import Checkpointing
 from tidemill.runtime.commits import SinkCommits
+from tidemill.runtime.engine import Engine, EpochInput
 from tidemill.runtime.epoch import EpochContext
 from tidemill.runtime.epoch_stats import EpochStats
 from tidemill.runtime.failures import Failure
+from tidemill.runtime.job_bundle import JobBundle
 from tidemill.runtime.job_metrics import JobMetrics
 from tidemill.runtime.log_place import LogPlace, at
+from tidemill.runtime.next_epoch import next_context
+from tidemill.runtime.outbox import read_report
 from tidemill.runtime.queryable_names import check_queryable_names
-from tidemill.runtime.records import MIN_TIME
 from tidemill.runtime.rescaling import JobParallelism
 from tidemill.runtime.savepoints import StartingPoint
 from tidemill.runtime.snapshots import Snapshots
 from tidemill.runtime.subtask_report import committed_counts, entries_of
-from tidemill.runtime.task import JobBundle, read_report
-from tidemill.runtime.time_states import deal_marks, deal_times
 from tidemill.runtime.upgrade import check_restorable, describe_operators, without_dropped
 
 log = logging.getLogger(__name__)
@@ -57,49 +55,6 @@ T = TypeVar("T")
 
 #: How often one epoch is run again because attempts did not fit together, before something is taken to be wrong.
 _MOST_RUNS = 10
-
-
-@dataclass(frozen=True)
-class EpochInput:
-    """The input of one epoch.
-
-    ``splits`` gives, per source chain, one pickled list of splits per subtask. ``frames`` is whatever the engine itself
-    reads (Spark's batch), with the number of its partitions per chain in ``partitions``. ``positions`` is where each
-    source stands afterwards, by the uid of its operator; ``spark`` are Spark's own positions. ``ended`` are the chains
-    whose sources have ended, while others may go on. ``read`` names, per source chain and subtask, the partitions
-    that its splits are from, where the source names them. ``pending`` is, by uid, how many records are left for later
-    epochs, where the source knows.
-    """
-
-    splits: Mapping[int, list[bytes]] = field(default_factory=dict)
-    frames: Any = None
-    partitions: Mapping[int, int] = field(default_factory=dict)
-    positions: Mapping[str, Any] = field(default_factory=dict)
-    spark: dict[str, Any] | None = None
-    last: bool = False
-    ended: Collection[int] = ()
-    read: Mapping[int, Sequence[Collection[str]]] = field(default_factory=dict)
-    pending: Mapping[str, int] = field(default_factory=dict)
-
-
-class Engine(Protocol):
-    """Runs the levels of an epoch somewhere."""
-
-    def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
-        """Run all levels; returns the reports (acks and failures) that reached the driver."""
-        ...
-
-    def run_commits(self, tasks: Sequence[tuple[str, int, bytes]]) -> list[bytes]:
-        """Run commits of sinks on workers: per task the sink's uid, its subtask, and what ``run_commit`` takes."""
-        ...
-
-    def interrupt(self) -> None:
-        """Have the epoch or the commits that run fail soon, if that is possible; called from another thread."""
-        ...
-
-    def close(self) -> None:
-        """Let go of warm chains and whatever else the engine holds for the job."""
-        ...
 
 
 class Coordinator:
@@ -232,7 +187,7 @@ class Coordinator:
         epoch = Epoch(self.head.epoch + 1)
         reason = ""
         for _ in range(_MOST_RUNS):
-            context = self._context(epoch, self._next_run, inputs)  # 1
+            context = self._context(self._next_run, inputs)  # 1
             self._next_run += 1
             with self._checkpointing.timed(epoch, self._engine.interrupt):
                 reports = [read_report(report) for report in self._engine.run_epoch(context, inputs)]  # 2
@@ -276,49 +231,17 @@ class Coordinator:
         for raised in self._commits.close():
             log.warning("job %s was not put away completely: %s", self._bundle.job_id, raised)
 
-    def _context(self, epoch: Epoch, run: int, inputs: EpochInput) -> EpochContext:
-        head = self.head
-        parallelism = tuple(self._width(chain.id, inputs) for chain in self._plan.chains)
-        attempts: dict[int, tuple[str, ...]] = {}
-        clocks: dict[int, dict[str, tuple[int, ...]]] = {}
-        times: dict[int, dict[str, tuple[Any, ...]]] = {}
-        lowest: int | None = None
-        for chain in self._plan.chains:
-            uid = chain.head.uid
-            if chain.stateful and uid in head.attempts:
-                attempts[chain.id] = tuple(head.attempts[uid])
-            for operator in chain.operators:
-                marks = head.watermarks.get(operator.uid)
-                if marks and max(marks) > MIN_TIME:
-                    lowest = min(marks) if lowest is None else min(lowest, *marks)
-                    clocks.setdefault(chain.id, {})[operator.uid] = deal_marks(
-                        marks, head.times.get(operator.uid, ()), parallelism[chain.id], chain.clock_of
-                    )
-                kept = deal_times(
-                    head.times.get(operator.uid, ()),
-                    parallelism[chain.id],
-                    inputs.read.get(chain.id, ()) if _may_keep_times(chain, operator) else (),
-                    chain.clock_of,
-                    restarted=head.kind == "takeover",
-                )
-                if any(state is not None for state in kept):
-                    times.setdefault(chain.id, {})[operator.uid] = kept
-        return EpochContext(
+    def _context(self, run: int, inputs: EpochInput) -> EpochContext:
+        return next_context(
+            self._plan,
+            self.head,
+            inputs,
+            tuple(self._width(chain.id, inputs) for chain in self._plan.chains),
             job_id=self._bundle.job_id,
             lineage=self.lineage,
             history=self._history,
-            epoch=epoch,
             run=run,
-            head=head.slot if head.runs else None,
-            clock=max(self._clock(), head.clock),
-            parallelism=parallelism,
-            attempts=attempts,
-            clocks=clocks,
-            times=times,
-            watermark_base=MIN_TIME if lowest is None else lowest,
-            last=inputs.last,
-            ended=tuple(inputs.ended),
-            checkpoint=head.slot in head.checkpoints,
+            now=self._clock(),
         )
 
     def _width(self, chain: int, inputs: EpochInput) -> int:
@@ -409,13 +332,6 @@ class Coordinator:
             stats = replace(stats, phases=self._metrics.take_epoch(stats, acks, inputs.pending))
         if self._on_epoch is not None:
             self._on_epoch(stats)
-
-
-def _may_keep_times(chain: ChainPlan, operator: OperatorPlan) -> bool:
-    """Whether an operator may make watermarks by the partitions of its chain's source."""
-    if operator is chain.head:
-        return True
-    return chain.clock_of is ClockOf.PARTITION and operator.spec_kind == TimestampsSpec.__name__
 
 
 def raise_failure(failures: Iterable[Failure]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tidemill.state.tables import ATOMIC, detached
+from tidemill.state.copies import ATOMIC, detached
 
 
 def is_immutable(value: Any) -> bool:

@@ -29,6 +29,7 @@ from tidemill.runtime.chain import ChainSettings
 from tidemill.runtime.checkpointing import Checkpointing
 from tidemill.runtime.coordinator import Coordinator
 from tidemill.runtime.job import StopSignal
+from tidemill.runtime.job_bundle import JobBundle
 from tidemill.runtime.logs import LogSettings
 from tidemill.runtime.main_classes import main_script_classes
 from tidemill.runtime.pieces import PieceForm
@@ -36,7 +37,6 @@ from tidemill.runtime.rescaling import JobParallelism, with_stored_max_paralleli
 from tidemill.runtime.savepoints import Savepoints, StartingPoint, starting_point
 from tidemill.runtime.scratch import scratch_directory
 from tidemill.runtime.split_input import SplitInput
-from tidemill.runtime.task import JobBundle
 from tidemill.runtime.trust import check_trusted
 from tidemill.runtime.upgrade import warn_of_derived_uids
 from tidemill.state.backends import BackendChoice, choose_backend

@@ -9,7 +9,7 @@ import cloudpickle
 
 from tidemill.datastream.sources import Split, SplitEnumerator, SplitSource
 from tidemill.graph.plan import JobPlan
-from tidemill.runtime.coordinator import EpochInput
+from tidemill.runtime.engine import EpochInput
 from tidemill.runtime.rescaling import JobParallelism
 
 

@@ -12,41 +12,35 @@ Steps, in this order:
 6. write what changed as a delta, inline if it is small;
 7. send the ack towards the driver and keep the chain warm.
 
-What the program does wrong (a user function that raises, a record of the wrong type) ends the subtask with a
-:class:`Failure` on the way to the driver; the chain is dropped. Everything else is an exception, for the engine to
-retry.
+What the program does wrong (a user function that raises, a record of the wrong type) ends the subtask with a failure
+on the way to the driver; the chain is dropped. Everything else is an exception, for the engine to retry.
 """
 
 from __future__ import annotations
 
 import contextlib
-import pickle
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import Any
-
-import pyarrow as pa
 
 from tidemill.checkpoint.model import Ack, Attempt, Epoch, Piece, SubtaskId
 from tidemill.checkpoint.names import delta_name
-from tidemill.checkpoint.storage import Storage
 from tidemill.datastream.sources import ClockOf
 from tidemill.datastream.transformations import PartitionKind
 from tidemill.errors import CheckpointError, CorruptFileError, TidemillError
 from tidemill.faults import reach
-from tidemill.graph.plan import ExchangeEdge, JobPlan
-from tidemill.runtime.chain import Chain, ChainSettings
+from tidemill.graph.plan import ExchangeEdge
+from tidemill.runtime.chain import Chain
 from tidemill.runtime.epoch import EpochContext, Layout
 from tidemill.runtime.exchange import EdgeSender
-from tidemill.runtime.failures import Failure, failure_of
+from tidemill.runtime.failures import failure_of
 from tidemill.runtime.inbox import Inbox, IncompleteInputError
+from tidemill.runtime.job_bundle import JobBundle
 from tidemill.runtime.log_place import PLACE
-from tidemill.runtime.logs import LogSettings
 from tidemill.runtime.operators.source import SourceOperator
-from tidemill.runtime.parcels import HEADER_SIZE, Header, Kind, order_of
-from tidemill.runtime.pieces import PieceForm, store_sections
+from tidemill.runtime.outbox import Outbox
+from tidemill.runtime.parcels import Header
+from tidemill.runtime.pieces import store_sections
 from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.routes import key_extractor, route_for
 from tidemill.runtime.sorted_input import SortedInput
@@ -54,87 +48,6 @@ from tidemill.runtime.subtask_report import SubtaskReport, SubtaskTimes
 from tidemill.runtime.warm import WarmChains
 from tidemill.state.canonical_key import canonical_keys
 from tidemill.state.state_file import Section
-
-#: The level an ack is addressed to: none, it goes through all of them to the driver.
-DRIVER_LEVEL = 0xFFFF
-
-
-@dataclass(frozen=True)
-class JobBundle:
-    """The constant part of a job, shipped to the workers once."""
-
-    job_id: str
-    plan: JobPlan
-    storage: Storage
-    settings: ChainSettings = field(default_factory=ChainSettings)
-    schemas: dict[int, bytes] = field(default_factory=dict)
-    parcel_size: int = 1 << 20
-    form: PieceForm = field(default_factory=PieceForm)
-    sort_memory: int = 128 << 20
-    cache_size: int = 1 << 30
-    main_classes: tuple[bytes, ...] = ()
-    logs: LogSettings = field(default_factory=LogSettings)
-
-    def chain_schema(self, chain: int) -> pa.Schema | None:
-        """The Arrow schema of a chain that reads a Spark source."""
-        data = self.schemas.get(chain)
-        return None if data is None else pa.ipc.read_schema(pa.py_buffer(data))
-
-
-class Outbox:
-    """Collects what a subtask sends, with the sort key the engine orders by: ``order << 32 | partition``."""
-
-    def __init__(self, context: EpochContext, layout: Layout, level: int, partition: int) -> None:
-        self._base = context.watermark_base
-        self._layout = layout
-        self._next = level + 1
-        self._partition = partition
-        #: Bytes that this subtask itself has sent.
-        self.bytes = 0
-        self._ready: list[tuple[int, bytes]] = []
-        self._passing: list[tuple[int, bytes]] = []
-
-    def ship(self, header: Header, parcel: bytes) -> None:
-        """Send a parcel of this subtask."""
-        self.bytes += len(parcel)
-        self._ready.append(self._addressed(header, parcel))
-
-    def pass_on(self, header: Header, parcel: bytes) -> None:
-        """Send on what somebody else sent to a deeper level, or to the driver."""
-        self._passing.append(self._addressed(header, parcel))
-
-    def _addressed(self, header: Header, parcel: bytes) -> tuple[int, bytes]:
-        """A parcel for the next level: for its target, or for somebody there who will send it on."""
-        if self._next >= self._layout.depth:
-            partition = 0  # the driver
-        elif header.level == self._next:
-            partition = header.target
-        else:
-            partition = (self._partition if header.level == DRIVER_LEVEL else header.target) % self._layout.width(
-                self._next
-            )
-        return order_of(header, self._base) << 32 | partition, parcel
-
-    def report(self, content: Ack | Failure) -> None:
-        """Send something to the driver."""
-        header = Header(Kind.ACK, DRIVER_LEVEL, 0, 0, 0, 0, 0, b"")
-        self.ship(header, header.pack() + pickle.dumps(content, 5))
-
-    def drain(self) -> list[tuple[int, bytes]]:
-        """What is ready to go; forgets it."""
-        ready = self._ready + self._passing if self._passing else self._ready
-        self._ready, self._passing = [], []
-        return ready
-
-    def drop(self) -> None:
-        """Forget what this subtask has sent; what others sent through it still goes."""
-        self._ready = []
-
-
-def read_report(parcel: bytes) -> Ack | Failure:
-    """What a subtask reported; parcels come from workers of this job only."""
-    content: Ack | Failure = pickle.loads(memoryview(parcel)[HEADER_SIZE:])
-    return content
 
 
 class EpochTask:
@@ -448,6 +361,3 @@ def execute_subtask(
 ) -> Iterator[tuple[int, bytes]]:
     """Run one subtask; see :class:`EpochTask`."""
     return EpochTask(bundle, context, level, partition, warm).run(inputs)
-
-
-__all__: list[Any] = ["DRIVER_LEVEL", "EpochTask", "JobBundle", "execute_subtask", "read_report"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.restore import committed_pieces, pieces_for
@@ -18,12 +17,10 @@ from tidemill.checkpoint.versions import runs_after
 from tidemill.graph.plan import ChainPlan
 from tidemill.runtime.chain import Chain
 from tidemill.runtime.epoch import EpochContext
+from tidemill.runtime.job_bundle import JobBundle
 from tidemill.state.backend import StateVersion
 from tidemill.state.operator_state import ONLY_GROUP, is_operator_state
 from tidemill.state.state_file import Section, decode_sections
-
-if TYPE_CHECKING:
-    from tidemill.runtime.task import JobBundle
 
 
 @dataclass

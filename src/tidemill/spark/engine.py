@@ -13,10 +13,10 @@ import cloudpickle
 from pyspark import SparkContext
 
 from tidemill.checkpoint.model import Piece
-from tidemill.runtime.coordinator import EpochInput
+from tidemill.runtime.engine import EpochInput
 from tidemill.runtime.epoch import EpochContext, Layout
+from tidemill.runtime.job_bundle import JobBundle
 from tidemill.runtime.snapshots import Slice
-from tidemill.runtime.task import JobBundle
 from tidemill.spark.exchange import StageBuilder
 from tidemill.spark.failures import translated
 from tidemill.spark.worker import (

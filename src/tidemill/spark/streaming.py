@@ -27,7 +27,8 @@ from tidemill.config import ExecutionOptions, StateRecoveryOptions
 from tidemill.datastream.connectors.kafka.source import KafkaSource
 from tidemill.datastream.sources import Source
 from tidemill.errors import JobExecutionError
-from tidemill.runtime.coordinator import Coordinator, EpochInput
+from tidemill.runtime.coordinator import Coordinator
+from tidemill.runtime.engine import EpochInput
 from tidemill.runtime.job import StopSignal
 from tidemill.runtime.launch import Launch
 from tidemill.runtime.rescaling import JobParallelism
@@ -84,29 +85,22 @@ class StreamingInput:
         """The input of the epoch that processes a batch: each partition is read by a subtask of every source."""
         rdd = batch._jdf.toArrowBatchRdd()
         partitions = rdd.getNumPartitions()
-        return EpochInput(
-            splits=splits.splits,
+        return replace(
+            splits,
             frames=Frames(rdd if partitions else None, tuple(self._frames)),
             partitions=dict.fromkeys(self._frames, partitions),
-            positions=splits.positions,
             spark=spark,
-            ended=splits.ended,
-            read=splits.read,
-            pending=splits.pending,
+            last=False,
         )
 
     def no_input(self, spark: dict[str, Any] | None, splits: EpochInput, *, last: bool = False) -> EpochInput:
         """The input of an epoch between two batches, at the positions of the last one. With ``last`` the job ends."""
-        return EpochInput(
-            splits=splits.splits,
+        return replace(
+            splits,
             frames=Frames(None, tuple(self._frames)),
             partitions=dict.fromkeys(self._frames, 1),
-            positions=splits.positions,
             spark=spark,
-            ended=splits.ended,
             last=last,
-            read=splits.read,
-            pending=splits.pending,
         )
 
 

@@ -22,9 +22,10 @@ from tidemill import faults
 from tidemill.checkpoint.model import Piece
 from tidemill.runtime.commits import OpenCommitters, run_commit
 from tidemill.runtime.epoch import EpochContext, Layout
+from tidemill.runtime.job_bundle import JobBundle
 from tidemill.runtime.main_classes import install_main_classes
 from tidemill.runtime.snapshots import Slice, merge_slice
-from tidemill.runtime.task import JobBundle, execute_subtask
+from tidemill.runtime.task import execute_subtask
 from tidemill.runtime.warm import WarmChains
 from tidemill.spark.frames import take_apart
 

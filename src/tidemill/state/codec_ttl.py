@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.state.codec_base import NONE, ColumnCodec, Loading, kinds_of, null_mask, put_nulls, refuse, restore_codec
-from tidemill.state.tables import ATOMIC, COPIERS
+from tidemill.state.copies import ATOMIC, COPIERS
 
 if TYPE_CHECKING:
     from tidemill.state.ttl_declared import DeclaredTtl

@@ -12,19 +12,9 @@ from typing import Any
 from tidemill.datastream.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from tidemill.state.canonical_key import SIMPLE_TYPES, canonical_key
 from tidemill.state.context import KeyContext
+from tidemill.state.copies import ATOMIC, detached
 from tidemill.state.stable_hash import stable_hash
-from tidemill.state.tables import (
-    ATOMIC,
-    DELETED,
-    MISSING,
-    ListChange,
-    ListTable,
-    MapChange,
-    MapTable,
-    Table,
-    ValueTable,
-    detached,
-)
+from tidemill.state.tables import DELETED, MISSING, ListChange, ListTable, MapChange, MapTable, Table, ValueTable
 
 
 class _Bound:

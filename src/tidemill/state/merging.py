@@ -24,9 +24,10 @@ from tidemill.state.column_codecs import (
 from tidemill.state.key_groups import GroupCache
 from tidemill.state.operator_state import is_operator_state
 from tidemill.state.replacing import REPLACES, with_replaced, without_replaced
+from tidemill.state.rows import DELETE, Rows
 from tidemill.state.sections import StateShape, read_rows, write_rows
 from tidemill.state.state_file import Section
-from tidemill.state.tables import DELETE, ListTable, MapTable, Rows, Table, ValueTable
+from tidemill.state.tables import ListTable, MapTable, Table, ValueTable
 from tidemill.state.timers import merge_timer_rows
 from tidemill.state.ttl_declared import stored_ttl
 from tidemill.state.ttl_merge import CommittedTimes, drop_expired_columns, drop_expired_rows, horizon_of

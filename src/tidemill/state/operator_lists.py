@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidemill.datastream.state import ListState
-from tidemill.state.tables import APPEND, DELETE, PUT, Rows
+from tidemill.state.rows import APPEND, DELETE, PUT, Rows
 
 #: Types whose values are equal only if they are the same in every way.
 _EXACT: Final = frozenset({int, str, bytes, bool})

@@ -7,7 +7,9 @@ from typing import Any, Final, NoReturn
 
 from tidemill.datastream.state import BroadcastState, ReadOnlyBroadcastState
 from tidemill.errors import StateError
-from tidemill.state.tables import ATOMIC, CLEAR, DELETE, MISSING, PUT, Rows, detached
+from tidemill.state.copies import ATOMIC, detached
+from tidemill.state.rows import CLEAR, DELETE, PUT, Rows
+from tidemill.state.tables import MISSING
 
 
 class OperatorMapState(BroadcastState[Any, Any]):

@@ -26,9 +26,10 @@ from tidemill.state.operator_lists import OperatorListState
 from tidemill.state.operator_maps import OperatorMapState
 from tidemill.state.redistribution import copied_from, dealt, given_up, union
 from tidemill.state.replacing import replacing_subtasks, without_replaced
+from tidemill.state.rows import DELETE, PUT, Rows
 from tidemill.state.sections import StateShape, check_types, read_rows, write_rows
 from tidemill.state.state_file import Section
-from tidemill.state.tables import DELETE, PUT, ListTable, MapTable, Rows, Table, ValueTable
+from tidemill.state.tables import ListTable, MapTable, Table, ValueTable
 from tidemill.state.undo import UndoLog
 
 __all__ = [

@@ -18,9 +18,9 @@ from tidemill.state.codec_ttl import Stamped, StampedTypeInfo, plain_type
 from tidemill.state.column_codecs import ColumnCodec, ListCodec, codec_for, decode_column, encode_column
 from tidemill.state.key_groups import GroupCache
 from tidemill.state.plain_values import plain_loading, shown
+from tidemill.state.rows import Rows
 from tidemill.state.serializers import Convert, Incompatible, StateTypes, compatibility, parse_snapshot, type_text
 from tidemill.state.state_file import Section
-from tidemill.state.tables import Rows
 from tidemill.state.ttl_declared import SCHEMA_KEY, DeclaredTtl, stored_ttl
 from tidemill.state.ttl_rows import fit_times
 

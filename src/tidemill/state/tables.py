@@ -14,35 +14,12 @@ the same order, so iteration over a map state is equal on a warm and on a cold w
 
 from __future__ import annotations
 
-import copy
-import datetime as dt
-import decimal
 import enum
-import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any, Final
 
-from tidemill.common.types import Row
-
-#: Types whose instances can be handed out without a copy.
-ATOMIC: Final[frozenset[type]] = frozenset(
-    {
-        int,
-        float,
-        str,
-        bytes,
-        bool,
-        type(None),
-        complex,
-        decimal.Decimal,
-        dt.date,
-        dt.datetime,
-        dt.time,
-        dt.timedelta,
-        uuid.UUID,
-    }
-)
+from tidemill.state.copies import ATOMIC, detached
+from tidemill.state.rows import APPEND, CLEAR, DELETE, PUT, Rows, by_namespace
 
 
 class _Marker(enum.Enum):
@@ -54,49 +31,6 @@ MISSING: Final = _Marker.MISSING
 DELETED: Final = _Marker.DELETED
 
 _UNSHARED: Final = ATOMIC | {_Marker}
-
-# What a row of a section does, as stored in its ``op`` column.
-PUT: Final = 0
-DELETE: Final = 1
-APPEND: Final = 2
-CLEAR: Final = 3
-
-
-def _copied_row(row: Row) -> Row:
-    return copy.copy(row) if ATOMIC.issuperset(map(type, row)) else copy.deepcopy(row)
-
-
-def _copied_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
-    return value if all(map(_is_fixed, value)) else copy.deepcopy(value)
-
-
-def _is_fixed(value: Any) -> bool:
-    kind = type(value)
-    return kind in ATOMIC or (kind is tuple and all(map(_is_fixed, value)))
-
-
-#: Types for which there is a better way to be copied than ``copy.deepcopy``, if at all.
-COPIERS: Final[dict[type, Callable[[Any], Any]]] = {Row: _copied_row, tuple: _copied_tuple}
-
-
-def detached(value: Any) -> Any:
-    """The value itself if nobody can change it, else a deep copy."""
-    kind = type(value)
-    return value if kind in ATOMIC else COPIERS.get(kind, copy.deepcopy)(value)
-
-
-@dataclass
-class Rows:
-    """Entries on their way to or from a section: parallel lists, one element per row.
-
-    An empty list of namespaces, ops or user keys stands for no namespace, puts only, no user keys.
-    """
-
-    keys: list[Any] = field(default_factory=list)
-    namespaces: list[Any] = field(default_factory=list)
-    ops: list[int] = field(default_factory=list)
-    user_keys: list[Any] = field(default_factory=list)
-    values: list[Any] = field(default_factory=list)
 
 
 class Layer:
@@ -448,23 +382,3 @@ class MapTable(Table):
                         change.moved = change.moved or {}
                         change.moved[user_key] = None
                     change.entries[user_key] = value
-
-
-def by_namespace(rows: Rows) -> Iterator[tuple[Any, Rows]]:
-    """Split rows by namespace, keeping their order; the usual case of one namespace costs one comparison per row."""
-    names = rows.namespaces
-    if not any(name is not None for name in names):
-        yield None, rows
-        return
-    parts: dict[Any, Rows] = {}
-    ops = rows.ops or [PUT] * len(rows.keys)
-    user_keys = rows.user_keys or [None] * len(rows.keys)
-    for key, name, op, user_key, value in zip(rows.keys, names, ops, user_keys, rows.values, strict=True):
-        part = parts.get(name)
-        if part is None:
-            part = parts[name] = Rows()
-        part.keys.append(key)
-        part.ops.append(op)
-        part.user_keys.append(user_key)
-        part.values.append(value)
-    yield from parts.items()

@@ -7,11 +7,11 @@ queue fires in the same order as the one it was restored from.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
+from tidemill.state.rows import DELETE, PUT, Rows
 from tidemill.state.stable_hash import stable_hash
-from tidemill.state.tables import DELETE, PUT, Rows
 
 Timer = tuple[int, Any, Any]  # time, key, namespace
 _HeapEntry = tuple[int, int, int, Any, int, Any, Any]
@@ -109,19 +109,11 @@ class TimerQueue:
 
     def export_delta(self) -> Rows | None:
         """What the epoch changed: timers that are new, and timers that are gone."""
-        rows = Rows()
-        for timer, before in self._changes.items():
-            after = timer in self._live
-            if before != after:
-                self._append(rows, timer, PUT if after else DELETE)
-        return rows if rows.keys else None
+        return changed_timers(self._changes, self._live)
 
     def export_all(self) -> Rows | None:
         """All pending timers."""
-        rows = Rows()
-        for timer in self.pending():
-            self._append(rows, timer, PUT)
-        return rows if rows.keys else None
+        return timer_rows((timer, PUT) for timer in self.pending())
 
     def fold(self) -> None:
         """The epoch is committed: its changes are the new committed state."""
@@ -144,10 +136,7 @@ class TimerQueue:
 
     def load(self, rows: Rows) -> None:
         """Apply rows of a delta or snapshot to the committed timers."""
-        count = len(rows.keys)
-        namespaces = rows.namespaces or [None] * count
-        for time, key, namespace, op in zip(rows.values, rows.keys, namespaces, rows.ops or [PUT] * count, strict=True):
-            timer = (time, key, namespace)
+        for timer, op in timers_of(rows):
             if op == DELETE:
                 self._live.discard(timer)
             elif timer not in self._live:
@@ -168,26 +157,37 @@ class TimerQueue:
             self._heap = list(kept.values())
             heapq.heapify(self._heap)
 
-    @staticmethod
-    def _append(rows: Rows, timer: Timer, op: int) -> None:
-        rows.values.append(timer[0])
-        rows.keys.append(timer[1])
-        rows.namespaces.append(timer[2])
+
+def timer_rows(timers: Iterable[tuple[Timer, int]]) -> Rows | None:
+    """Timers, each with what is done to it, as rows; None if there are none."""
+    rows = Rows()
+    for (time, key, namespace), op in timers:
+        rows.values.append(time)
+        rows.keys.append(key)
+        rows.namespaces.append(namespace)
         rows.ops.append(op)
+    return rows if rows.keys else None
+
+
+def timers_of(rows: Rows) -> Iterator[tuple[Timer, int]]:
+    """What :func:`timer_rows` made rows of."""
+    count = len(rows.keys)
+    timers = zip(rows.values, rows.keys, rows.namespaces or [None] * count, strict=True)
+    return zip(timers, rows.ops or [PUT] * count, strict=True)
+
+
+def changed_timers(changes: Mapping[Timer, bool], live: Collection[Timer]) -> Rows | None:
+    """What an epoch changed, from whether each timer it touched was pending before, and which of them are now."""
+    return timer_rows(
+        (timer, PUT if after else DELETE) for timer, before in changes.items() if before != (after := timer in live)
+    )
 
 
 def merge_timer_rows(parts: list[Rows], keep_deletes: bool) -> Rows | None:
     """The last word on each timer over several deltas, oldest first; without tombstones unless asked to keep them."""
     last: dict[Timer, int] = {}
     for rows in parts:
-        count = len(rows.keys)
-        namespaces = rows.namespaces or [None] * count
-        for time, key, namespace, op in zip(rows.values, rows.keys, namespaces, rows.ops or [PUT] * count, strict=True):
-            timer = (time, key, namespace)
+        for timer, op in timers_of(rows):
             last.pop(timer, None)
             last[timer] = op
-    merged = Rows()
-    for timer, op in last.items():
-        if keep_deletes or op == PUT:
-            TimerQueue._append(merged, timer, op)
-    return merged if merged.keys else None
+    return timer_rows((timer, op) for timer, op in last.items() if keep_deletes or op == PUT)

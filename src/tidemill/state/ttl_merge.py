@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.state.codec_ttl import LAST_ACCESS
-from tidemill.state.tables import APPEND, DELETE, PUT, Rows
+from tidemill.state.rows import APPEND, DELETE, PUT, Rows
 from tidemill.state.ttl_declared import MAX_TIME, MIN_TIME
 
 __all__ = ["CommittedTimes", "Horizon", "drop_expired_columns", "drop_expired_rows", "horizon_of"]

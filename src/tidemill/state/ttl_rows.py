@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidemill.state.codec_ttl import Stamped
-from tidemill.state.tables import PUT
+from tidemill.state.rows import PUT
 
 __all__ = ["fit_times"]
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from tidemill.datastream.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from tidemill.state.codec_ttl import Stamped
-from tidemill.state.tables import detached
+from tidemill.state.copies import detached
 from tidemill.state.ttl_cleanup import Sweeper
 from tidemill.state.ttl_declared import DeclaredTtl
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from tidemill.state.canonical_key import SIMPLE_TYPES
+from tidemill.state.copies import ATOMIC, detached
 from tidemill.state.keyed_states import (
     HeapAggregatingState,
     HeapListState,
@@ -23,7 +24,7 @@ from tidemill.state.keyed_states import (
     _SingleValue,
     checked_key,
 )
-from tidemill.state.tables import ATOMIC, MISSING, Table, detached
+from tidemill.state.tables import MISSING, Table
 from tidemill.state.timers import Timers
 
 __all__ = ["UndoLog"]

@@ -20,8 +20,8 @@ from tidemill.state.class_names import Loading
 from tidemill.state.column_codecs import codec_from_description, column_description
 from tidemill.state.merging import merge_columns
 from tidemill.state.plain_values import plain_loading, shown
+from tidemill.state.rows import APPEND, CLEAR, DELETE
 from tidemill.state.state_file import Section
-from tidemill.state.tables import APPEND, CLEAR, DELETE
 from tidemill.state_processor.natural_arrays import TEXT, common_type, natural_array, natural_type, without_times
 
 __all__ = ["Entry", "StateSchema", "merged_entries", "merged_table"]

@@ -23,8 +23,8 @@ from tidemill.state.column_codecs import (
     encode_column,
 )
 from tidemill.state.operator_state import is_operator_state
+from tidemill.state.rows import APPEND, PUT
 from tidemill.state.state_file import Section
-from tidemill.state.tables import APPEND, PUT
 from tidemill.state.ttl_declared import stored_ttl
 
 __all__ = ["Rewrite", "drop_keys", "map_values"]

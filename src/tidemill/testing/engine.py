@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from tidemill.runtime.commits import OpenCommitters, run_commit
-from tidemill.runtime.coordinator import EpochInput
+from tidemill.runtime.engine import EpochInput
 from tidemill.runtime.epoch import EpochContext, Layout
-from tidemill.runtime.task import JobBundle, execute_subtask
+from tidemill.runtime.job_bundle import JobBundle
+from tidemill.runtime.task import execute_subtask
 from tidemill.runtime.warm import WarmChains
 
 #: Chooses the worker for (epoch, level, partition).

@@ -12,6 +12,7 @@ from tidemill.datastream.time_domain import TimeDomain
 from tidemill.errors import StateError
 from tidemill.state.backend import KeyedStateBackend
 from tidemill.state.canonical_key import canonical_key
+from tidemill.state.copies import detached
 from tidemill.state.keyed_states import (
     HeapAggregatingState,
     HeapListState,
@@ -19,7 +20,6 @@ from tidemill.state.keyed_states import (
     HeapReducingState,
     HeapValueState,
 )
-from tidemill.state.tables import detached
 from tidemill.state.ttl_states import (
     TtlAggregatingState,
     TtlListState,

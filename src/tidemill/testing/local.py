@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.common.restart_strategy import RestartStrategies
@@ -35,6 +38,8 @@ class LocalExecutor:
 
     def execute_async(self, program: JobProgram) -> JobClient:
         """Compile and start a program in a thread of this process."""
+        for path in program.python_files:
+            _make_importable(path)
         launch = prepare(program, DEFAULT_PARALLELISM)
         for chain, source in launch.sources().items():
             if not isinstance(source, SplitSource):
@@ -123,3 +128,11 @@ class LocalExecutor:
             JobOutline(launch.plan, self._configuration, storage, parallelism),
         )
         return job.start()
+
+
+def _make_importable(path: str) -> None:
+    """Let functions import a file, or what is in a directory or zip, as they can on Spark's workers."""
+    given = Path(path).absolute()
+    place = str(given.parent if given.suffix == ".py" else given)
+    if place not in sys.path:
+        sys.path.append(place)

@@ -11,9 +11,10 @@ import random
 from collections.abc import Callable
 
 from tidemill.errors import JobExecutionError
-from tidemill.runtime.coordinator import EpochInput
+from tidemill.runtime.engine import EpochInput
 from tidemill.runtime.epoch import EpochContext, Layout
-from tidemill.runtime.task import JobBundle, execute_subtask
+from tidemill.runtime.job_bundle import JobBundle
+from tidemill.runtime.task import execute_subtask
 from tidemill.runtime.warm import WarmChains
 from tidemill.testing.engine import LocalEngine, Placement
 from tidemill.testing.trouble import TASK, Trouble

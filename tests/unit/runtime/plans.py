@@ -8,8 +8,8 @@ from tidemill.checkpoint.storage import MemoryStorage, Storage
 from tidemill.common import Configuration
 from tidemill.config import ExecutionOptions
 from tidemill.datastream import StreamExecutionEnvironment
+from tidemill.runtime.job_bundle import JobBundle
 from tidemill.runtime.launch import Launch, prepare
-from tidemill.runtime.task import JobBundle
 from tidemill.testing.recording_sink import Recording, RecordingSink
 
 

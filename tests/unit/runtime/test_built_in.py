@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from collections import namedtuple
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
+from tests.unit.datastream.test_keys_and_fields import Pair, Point, User
 from tidemill.common import Row, Types
 from tidemill.datastream import (
     EventTimeSessionWindows,
@@ -34,19 +33,6 @@ from tidemill.runtime.built_in import (
     with_code,
 )
 from tidemill.testing import JobHarness, KeyedHarness
-
-Pair = namedtuple("Pair", ["id", "n"])  # noqa: PYI024 - the untyped kind is used too
-
-
-class Point(NamedTuple):
-    x: int
-    y: int
-
-
-@dataclass(frozen=True)
-class User:
-    id: str
-    address: Any = None
 
 
 def rolling(function: BuiltInReduce, *values: Any) -> list[Any]:

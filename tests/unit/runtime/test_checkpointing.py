@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -13,6 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.unit.runtime.plans import launch
+from tests.waiting import eventually
 from tidemill.checkpoint.cleanup import discard_job
 from tidemill.checkpoint.local_storage import LocalStorage
 from tidemill.checkpoint.log import ManifestLog
@@ -499,10 +499,7 @@ def test_a_job_that_waits_for_its_restart_is_deleted_too(tmp_path: Path) -> None
     stream = env.from_collection([("a", n) for n in range(1, 9)], Types.TUPLE([Types.STRING(), Types.LONG()]))
     stream.uid("numbers").key_by(lambda record: record[0]).process(Failing()).uid("sum")
     client = env.execute_async("failing")
-    deadline = time.monotonic() + 30
-    while client.get_job_status().result() is not JobStatus.RESTARTING:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    eventually(lambda: client.get_job_status().result() is JobStatus.RESTARTING)
     client.cancel().result(30)
     head = ManifestLog(LocalStorage(tmp_path / "failing"), "failing").read_head()
     assert head is not None

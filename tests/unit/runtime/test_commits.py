@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.waiting import eventually
 from tidemill.common import Configuration, JobStatus
 from tidemill.datastream.data_stream import DataStream
 from tidemill.datastream.sinks import Committed, Committer, CommitterContext, Sink, SinkWriter
@@ -224,10 +225,7 @@ class TestDeadline:
         env.from_collection(LITTLE).sink_to(BytesSink(on_workers=True))
         Calls.hang = threading.Event()
         client = env.execute_async("hangs")
-        until = time.monotonic() + 10
-        while not said("commit"):
-            assert time.monotonic() < until
-            time.sleep(0.005)
+        eventually(lambda: said("commit"))
         client.cancel().result(5)
         assert client.get_job_status().result() is JobStatus.CANCELED
         Calls.hang.set()
@@ -249,10 +247,7 @@ class TestDeadline:
         deadline = Deadline(5, "a-thread-that-ends")
         deadline.run(lambda: None)
         deadline.close()
-        until = time.monotonic() + 5
-        while any(thread.name == "a-thread-that-ends" for thread in threading.enumerate()):
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        eventually(lambda: all(thread.name != "a-thread-that-ends" for thread in threading.enumerate()))
 
 
 def _interrupt() -> None:

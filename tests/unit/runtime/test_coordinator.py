@@ -15,13 +15,14 @@ from tidemill.checkpoint.storage import MemoryStorage
 from tidemill.datastream.sinks import Committed, Committer
 from tidemill.errors import CheckpointError, FencedError, GraphError, JobExecutionError, StateError, UserCodeError
 from tidemill.faults import Fault, InjectedFaultError, injected
-from tidemill.runtime.coordinator import Coordinator, EpochInput
+from tidemill.runtime.coordinator import Coordinator
+from tidemill.runtime.engine import EpochInput
 from tidemill.runtime.epoch import EpochContext, Layout
 from tidemill.runtime.epoch_stats import EpochStats
 from tidemill.runtime.failures import Failure
 from tidemill.runtime.launch import Launch
+from tidemill.runtime.outbox import Outbox, read_report
 from tidemill.runtime.split_input import SplitInput
-from tidemill.runtime.task import Outbox, read_report
 from tidemill.testing.engine import LocalEngine
 from tidemill.testing.recording_sink import Recording
 

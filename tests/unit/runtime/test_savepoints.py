@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.unit.runtime.savepoint_program import EPOCHS, JOB_ID, counted, harness
+from tests.waiting import eventually
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.savepoint import METADATA, dispose_savepoint
 from tidemill.checkpoint.storage import LocalStorage, storage_for
@@ -126,16 +126,9 @@ def job(tmp_path: Path) -> Job:
     return Job(tmp_path)
 
 
-def eventually(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def holds(lines: list[Any], expected: list[str]) -> None:
     """Wait until this is what was committed."""
-    eventually(lambda: lines == expected)
+    eventually(lambda: lines == expected, shown=lambda: lines)
 
 
 def asking(client: JobClient) -> dict[str, Callable[..., CompletableFuture[str]]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.contract.sink_systems import System, TableSink
+from tests.waiting import eventually
 from tidemill.checkpoint.names import SINKS
 from tidemill.checkpoint.storage import LocalStorage
 from tidemill.common import Configuration
@@ -83,8 +83,7 @@ def test_a_job_that_stops_with_a_savepoint_has_delivered_everything(tmp_path: Pa
     source = DataGeneratorSource(str, None, RateLimiterStrategy.per_checkpoint(2))
     env.from_source(source, None, "numbers").sink_to(TableSink("table")).uid("table")
     client = env.execute_async("endless")
-    while len(table.rows) < 20:
-        time.sleep(0.005)
+    eventually(lambda: len(table.rows) >= 20)
     savepoint = client.stop_with_savepoint(False, str(tmp_path)).result(60)
     client.get_job_execution_result().result(60)
     delivered = numbers(table.rows)

@@ -10,13 +10,15 @@ from tests.unit.runtime.plans import bundle, launch
 from tidemill.checkpoint.model import Ack
 from tidemill.checkpoint.storage import MemoryStorage, Storage
 from tidemill.errors import CheckpointError
-from tidemill.runtime.coordinator import EpochInput
+from tidemill.runtime.engine import EpochInput
 from tidemill.runtime.epoch import EpochContext, Layout
 from tidemill.runtime.failures import Failure
+from tidemill.runtime.job_bundle import JobBundle
+from tidemill.runtime.outbox import Outbox, read_report
 from tidemill.runtime.parcels import Header, Kind
 from tidemill.runtime.pieces import PieceForm
 from tidemill.runtime.split_input import SplitInput
-from tidemill.runtime.task import JobBundle, Outbox, execute_subtask, read_report
+from tidemill.runtime.task import execute_subtask
 from tidemill.runtime.warm import WarmChains
 from tidemill.testing.engine import LocalEngine
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from tests.unit.state.backends import States, make_backend
+from tests.contract.keyed_state import States
+from tests.unit.state.backends import make_backend
 from tidemill.common import Instant, Row, Types
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.common.types import RowKind

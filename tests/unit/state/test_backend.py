@@ -1,99 +1,22 @@
-"""The backend contract: registration, epochs, restores before and after registration, rescaling."""
+"""Backends beyond their contract (tests/contract): what a delta costs, the whole state, rescaling."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.state.backends import MAX_PARALLELISM, States, commit, make_backend, restore
+from tests.contract.keyed_state import States
+from tests.unit.state.backends import MAX_PARALLELISM, commit, make_backend, restore
 from tidemill.common import Types
 from tidemill.datastream.state import (
     ListStateDescriptor,
     MapStateDescriptor,
-    ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from tidemill.errors import SerializationError, StateError
 from tidemill.state.key_groups import key_group_of, subtask_for_group
 from tidemill.state.state_file import encode_sections
-
-
-def test_a_state_registered_twice_is_one_object() -> None:
-    backend = make_backend()
-    one = backend.value_state(ValueStateDescriptor("v", Types.LONG()))
-    assert backend.value_state(ValueStateDescriptor("v", Types.LONG())) is one
-    assert backend.state_names() == ["v"]
-    assert backend.state("v") is one
-
-
-@pytest.mark.parametrize(
-    "again",
-    [
-        lambda backend: backend.value_state(ValueStateDescriptor("v", Types.STRING())),
-        lambda backend: backend.list_state(ListStateDescriptor("v", Types.LONG())),
-        lambda backend: backend.reducing_state(ReducingStateDescriptor("v", max, Types.LONG())),
-    ],
-)
-def test_one_name_with_two_types_is_refused(again: Any) -> None:
-    backend = make_backend()
-    backend.value_state(ValueStateDescriptor("v", Types.LONG()))
-    with pytest.raises(StateError, match=r"operator 'op': state 'v' was registered twice with different types"):
-        again(backend)
-
-
-def test_a_value_of_the_wrong_type_is_an_error_at_the_barrier() -> None:
-    backend = make_backend()
-    state = backend.value_state(ValueStateDescriptor("v", Types.LONG()))
-    backend.context.key = "a"
-    state.update("text")
-    with pytest.raises(SerializationError, match=r"state 'v' of operator 'op'"):
-        backend.export_delta()
-
-
-def test_state_is_loaded_whether_it_is_registered_before_or_after() -> None:
-    states = States(make_backend())
-    states.at("a").value.update(1)
-    states.list.add(2)
-    file = commit(states.backend)
-    assert file is not None
-    assert States(restore(make_backend(), [file])).at("a").seen()["list"] == [2]
-    early = States(make_backend())
-    restore(early.backend, [file])
-    assert early.at("a").seen()["value"] == 1
-    assert early.backend.entries() == 2
-
-
-def test_stored_state_of_another_kind_is_refused() -> None:
-    states = States(make_backend())
-    states.at("a").value.update(1)
-    file = commit(states.backend)
-    assert file is not None
-    backend = restore(make_backend(), [file])
-    with pytest.raises(StateError, match=r"'value' is stored as value state.*declares it as map state"):
-        backend.map_state(MapStateDescriptor("value"))
-
-
-def test_state_that_nobody_registers_is_kept_out_of_the_delta() -> None:
-    states = States(make_backend())
-    states.at("a").value.update(1)
-    file = commit(states.backend)
-    assert file is not None
-    backend = restore(make_backend(), [file])
-    assert backend.export_delta() == []
-
-
-def test_keys_come_in_an_order_that_does_not_depend_on_history() -> None:
-    states = States(make_backend())
-    for key in (5, 3, 9, 1):
-        states.at(key).value.update(key)
-    before = list(states.backend.keys("value"))
-    file = commit(states.backend)
-    assert file is not None
-    assert list(States(restore(make_backend(), [file])).backend.keys("value")) == before
-    assert list(states.backend.keys("unknown")) == []
 
 
 def test_the_delta_grows_with_what_changed_not_with_the_state() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.state.backends import States, make_backend, restore
+from tests.contract.keyed_state import States
+from tests.unit.state.backends import make_backend, restore
 from tests.unit.state.golden import FILES, FIXTURES, TYPED, UNTYPED, first_epoch, second_epoch
 from tidemill.common import Types
 from tidemill.common.typeinfo import TypeInformation

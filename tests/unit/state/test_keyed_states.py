@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.state.backends import States, commit, make_backend, restore
+from tests.contract.keyed_state import States
+from tests.unit.state.backends import commit, make_backend, restore
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import StateError
 from tidemill.state.context import KeyContext

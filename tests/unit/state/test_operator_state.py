@@ -16,9 +16,9 @@ from tidemill.errors import StateError, StateMigrationError
 from tidemill.state.merging import merge_sections
 from tidemill.state.operator_state import OperatorStateBackend
 from tidemill.state.redistribution import dealt
+from tidemill.state.rows import APPEND, CLEAR, DELETE, PUT
 from tidemill.state.sections import read_rows
 from tidemill.state.state_file import Section, decode_sections, encode_sections
-from tidemill.state.tables import APPEND, CLEAR, DELETE, PUT
 
 BUFFER = ListStateDescriptor("buffer", Types.LONG())
 OBJECTS = ListStateDescriptor("objects")

@@ -12,9 +12,9 @@ from tidemill.common import Types
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, StateDescriptor, ValueStateDescriptor
 from tidemill.errors import SerializationError
 from tidemill.state.key_groups import GroupCache, key_group_of
+from tidemill.state.rows import APPEND, CLEAR, DELETE, PUT, Rows
 from tidemill.state.sections import TIMER_SHAPE, StateShape, read_rows, write_rows
 from tidemill.state.state_file import decode_sections, encode_sections
-from tidemill.state.tables import APPEND, CLEAR, DELETE, PUT, Rows
 
 MAX_PARALLELISM = 32
 

@@ -10,22 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.common.types import Row, RowKind
-from tidemill.state.tables import (
-    APPEND,
-    CLEAR,
-    DELETE,
-    DELETED,
-    PUT,
-    ListChange,
-    ListTable,
-    MapChange,
-    MapTable,
-    Rows,
-    Table,
-    ValueTable,
-    by_namespace,
-    detached,
-)
+from tidemill.state.copies import detached
+from tidemill.state.rows import APPEND, CLEAR, DELETE, PUT, Rows, by_namespace
+from tidemill.state.tables import DELETED, ListChange, ListTable, MapChange, MapTable, Table, ValueTable
 
 
 def contents(table: Table) -> dict[Any, dict[Any, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemill.state.tables import DELETE, PUT, Rows
+from tidemill.state.rows import DELETE, PUT, Rows
 from tidemill.state.timers import Timer, TimerQueue, merge_timer_rows
 
 

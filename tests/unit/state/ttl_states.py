@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tests.unit.state.backends import MAX_PARALLELISM, Joined, commit, make_backend, restore
+from tests.contract.keyed_state import Joined
+from tests.unit.state.backends import MAX_PARALLELISM, commit, make_backend, restore
 from tidemill.common.time import Time
 from tidemill.datastream.state import (
     AggregatingStateDescriptor,

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.state.backends import MAX_PARALLELISM, States, commit, make_backend, restore
+from tests.contract.keyed_state import States
+from tests.unit.state.backends import MAX_PARALLELISM, commit, make_backend, restore
 from tidemill.common import Types
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from tidemill.errors import SerializationError

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.semantics.cases_state import Mean
 from tidemill.common import Types
 from tidemill.datastream import (
-    AggregateFunction,
     AggregatingStateDescriptor,
     CoMapFunction,
     CoProcessFunction,
@@ -91,20 +91,6 @@ class Times(CoProcessFunction):
 
     def process_element2(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any]:
         yield 2, ctx.timer_service().current_watermark()
-
-
-class Mean(AggregateFunction):
-    def create_accumulator(self) -> Any:
-        return 0, 0
-
-    def add(self, value: Any, accumulator: Any) -> Any:
-        return accumulator[0] + value, accumulator[1] + 1
-
-    def get_result(self, accumulator: Any) -> Any:
-        return accumulator[0] / accumulator[1]
-
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
 
 
 class Everything(KeyedProcessFunction):

@@ -24,10 +24,10 @@ from tidemill.state.codec_ttl import Stamped
 from tidemill.state.merging import merge_rows
 from tidemill.state.plain_values import plain_loading, shown
 from tidemill.state.replacing import REPLACES
+from tidemill.state.rows import PUT, Rows
 from tidemill.state.sections import StateShape, read_rows
 from tidemill.state.state_file import Section
 from tidemill.state.state_file_index import IndexedSection
-from tidemill.state.tables import PUT, Rows
 from tidemill.state.ttl_declared import MIN_TIME, SCHEMA_KEY, stored_ttl
 from tidemill.state.ttl_merge import Horizon, drop_expired_rows
 from tidemill.state.ttl_rows import fit_times

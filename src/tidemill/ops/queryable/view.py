@@ -23,8 +23,8 @@ from tidemill.ops.queryable.blocks import BlockCache, IndexedBlock
 from tidemill.ops.queryable.errors import UnknownStateNameError
 from tidemill.ops.queryable.gathering import Gathering
 from tidemill.ops.queryable.placed import BlocksAtHand, PieceIndexes, PlacedSection
+from tidemill.state.rows import APPEND, CLEAR
 from tidemill.state.sections import QUERYABLE
-from tidemill.state.tables import APPEND, CLEAR
 from tidemill.state.ttl_declared import MAX_TIME, MIN_TIME, stored_ttl
 
 __all__ = ["QueryableState", "View", "view_of"]

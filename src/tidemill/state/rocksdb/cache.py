@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from tidemill.state.tables import ATOMIC
+from tidemill.state.copies import ATOMIC
 
 
 class Encoded:

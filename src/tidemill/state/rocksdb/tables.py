@@ -17,8 +17,9 @@ from tidemill.state.rocksdb.key_encoding import NONE_KEY, encode_key
 from tidemill.state.rocksdb.rows import KEY_AT, Place, RowMaker, original_of, place_of
 from tidemill.state.rocksdb.store import Store, end_of
 from tidemill.state.rocksdb.value_encoding import EntryCodec
+from tidemill.state.rows import Rows
 from tidemill.state.sections import StateShape
-from tidemill.state.tables import Layer, Rows, Table
+from tidemill.state.tables import Layer, Table
 
 #: Entries that are written again, after a migration, in one epoch: some ten megabytes of Python objects.
 REWRITTEN_AT_ONCE: Final = 100_000

@@ -15,9 +15,9 @@ from rocksdict import WriteBatch
 from tidemill.state.rocksdb.key_encoding import decode_key, encode_key
 from tidemill.state.rocksdb.rows import original_of, remember_original
 from tidemill.state.rocksdb.store import Store, end_of
+from tidemill.state.rows import DELETE, PUT, Rows
 from tidemill.state.stable_hash import stable_hash
-from tidemill.state.tables import DELETE, PUT, Rows
-from tidemill.state.timers import Timer
+from tidemill.state.timers import Timer, changed_timers, timer_rows, timers_of
 
 _Entry = tuple[bytes, Timer]
 
@@ -96,19 +96,11 @@ class StoredTimers:
 
     def export_delta(self) -> Rows | None:
         """What the epoch changed: timers that are new, and timers that are gone."""
-        rows = Rows()
-        for timer, before in self._changes.items():
-            after = timer in self._live
-            if before != after:
-                _append(rows, timer, PUT if after else DELETE)
-        return rows if rows.keys else None
+        return changed_timers(self._changes, self._live)
 
     def export_all(self) -> Rows | None:
         """All pending timers."""
-        rows = Rows()
-        for timer in self.pending():
-            _append(rows, timer, PUT)
-        return rows if rows.keys else None
+        return timer_rows((timer, PUT) for timer in self.pending())
 
     def fold(self) -> None:
         """The epoch is committed: its changes are the new committed state."""
@@ -130,12 +122,8 @@ class StoredTimers:
 
     def load(self, rows: Rows) -> None:
         """Apply rows of a delta or snapshot to the committed timers."""
-        count = len(rows.keys)
-        namespaces = rows.namespaces or [None] * count
         with self._store.writing(None) as batch:
-            for timer, op in zip(
-                zip(rows.values, rows.keys, namespaces, strict=True), rows.ops or [PUT] * count, strict=True
-            ):
+            for timer, op in timers_of(rows):
                 self._write(batch, timer, pending=op != DELETE)
         self._floor = self._prefix
         self._forget()
@@ -207,10 +195,3 @@ class StoredTimers:
             return time, original[0], original[1]
         namespace, at = decode_key(row, at + 8)
         return time, decode_key(row, at)[0], namespace
-
-
-def _append(rows: Rows, timer: Timer, op: int) -> None:
-    rows.values.append(timer[0])
-    rows.keys.append(timer[1])
-    rows.namespaces.append(timer[2])
-    rows.ops.append(op)
