@@ -45,7 +45,8 @@ test-fast: $(STAMP) ## Run the suites that need no Spark (and no Java)
 # What takes long on Spark: drivers, workers and executors killed at every point, brokers, databases; memory over 2 000 epochs.
 LONG := tests/spark/test_driver_kills.py tests/spark/test_high_availability.py tests/spark/test_worker_kills.py \
     tests/spark/test_worker_lifecycle.py tests/spark/test_semantics.py tests/spark/test_kubernetes.py \
-    tests/integration/test_chaos_files.py tests/integration/test_chaos_kafka.py tests/integration/test_chaos_postgres.py
+    tests/integration/test_chaos_files.py tests/integration/test_chaos_kafka.py tests/integration/test_chaos_postgres.py \
+    tests/integration/test_kafka_cluster.py
 
 thorough: check-java $(STAMP) ## Run the tests that kill processes at every point on Spark, and watch memory, whole
 	TIDEMILL_THOROUGH=1 $(BIN)/python -m pytest $(LONG) $(ARGS)

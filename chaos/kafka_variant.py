@@ -1,4 +1,4 @@
-"""What is around the job from Kafka to Kafka: the broker, which is killed too, its input and who reads its results."""
+"""What is around the job from Kafka to Kafka: brokers, which are killed too, its input and who reads its results."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from chaos.truth import PARTITIONS, record
 from chaos.variant import Variant
 from chaos.verdict import compare
 from tests.kafka_broker import KafkaBroker
+from tests.kafka_cluster import KafkaCluster
 
 #: For so many seconds results that are too many may come, after all that are wanted are there.
 _LINGER: Final = 2.0
@@ -41,16 +42,20 @@ class KafkaVariant(Variant):
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         with contextlib.ExitStack() as ending:
-            self._broker = KafkaBroker(self.folder / "kafka")
-            ending.callback(self._broker.kill)
-            self._broker.start()
+            brokers = self._brokers()
+            ending.callback(brokers.kill)
+            brokers.start()
             for topic in (INPUT, OUTPUT):
-                self._broker.create_topic(topic, partitions=PARTITIONS)
-            (self.folder / ADDRESS).write_text(self._broker.address)
-            self._traffic = Traffic(self._broker.address, self.folder)
+                brokers.create_topic(topic, partitions=PARTITIONS)
+            (self.folder / ADDRESS).write_text(brokers.address)
+            self._traffic = Traffic(brokers.address, self.folder)
             ending.callback(self._traffic.stop)
             self._traffic.start()
             yield
+
+    def _brokers(self) -> KafkaBroker | KafkaCluster:
+        self._broker = KafkaBroker(self.folder / "kafka")
+        return self._broker
 
     def position(self, sources: Mapping[str, Any]) -> int:
         """How many records the job has read for sure: those whose results have been seen."""
@@ -77,6 +82,29 @@ class KafkaVariant(Variant):
             if int(count) < last.get(key, 0):
                 yield f"result {result!r} came after number {last[key]} of its key"
             last[key] = int(count)
+
+
+class KafkaClusterVariant(KafkaVariant):
+    """There are three brokers: the one that is killed is the leader of a partition, and the others go on."""
+
+    faults: Mapping[str, int] = {
+        **{fault: often for fault, often in KafkaVariant.faults.items() if fault != "kill_broker"},
+        "kill_leader": 5,
+    }
+
+    def _brokers(self) -> KafkaCluster:
+        self._cluster = KafkaCluster(self.folder / "kafka")
+        return self._cluster
+
+    def _kill_leader(self, dice: random.Random) -> str:
+        topic, partition, seconds = dice.choice((INPUT, OUTPUT)), dice.randrange(PARTITIONS), 8 * dice.random()
+        leader = self._cluster.leader_of(topic, partition)
+        self._cluster.brokers[leader].kill()
+        time.sleep(seconds)
+        self._cluster.start()
+        for each in (INPUT, OUTPUT):  # or the next one who is killed would leave too few
+            self._cluster.await_replicas(each)
+        return f"killed broker {leader}, the leader of {topic}-{partition}, for {seconds:.1f} s"
 
 
 class Traffic(threading.Thread):

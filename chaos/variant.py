@@ -16,6 +16,7 @@ VARIANTS: Final = {
     "files": "chaos.job_files:FilesVariant",
     "postgres": "chaos.job_postgres:PostgresVariant",
     "kafka": "chaos.kafka_variant:KafkaVariant",
+    "kafka-cluster": "chaos.kafka_variant:KafkaClusterVariant",
 }
 
 

@@ -1,5 +1,6 @@
 """A real Kafka broker on loopback for tests: one process that is broker and controller, on free ports.
 
+It has a listener for everybody, and one for each way to secure them. A cluster of several is in tests.kafka_cluster.
 Its jars come with the Ivy that is part of pyspark, once, into the cache folder of the project.
 """
 
@@ -12,57 +13,54 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions, NewTopic
+from confluent_kafka import KafkaException
 
+from tests.certificates import Authority
 from tests.java import CACHE, QUICK_JAVA
+from tests.kafka_topics import SECONDS, KafkaTopics
 from tests.shared_processes import outliving
 
 VERSION = "4.1.1"
 # The broker logs through slf4j 1.7, which says nothing unless one of its back ends is there.
 MODULES = {("org.apache.kafka", "kafka_2.13"): VERSION, ("org.slf4j", "slf4j-simple"): "1.7.36"}
-#: A user of the listener that asks who one is.
+#: A user of the listeners that ask who one is.
 USER, PASSWORD = "tidemill", "a secret of the tests"
 _HOST = "127.0.0.1"
 _CLUSTER = "dGlkZW1pbGwtdGVzdHMtMQ"  # any 16 bytes in base64
-_SECONDS = 30.0
+#: Listeners, and how they are secured.
+_LISTENERS = {
+    "OPEN": "PLAINTEXT",
+    "LOGIN": "SASL_PLAINTEXT",
+    "TLS": "SSL",
+    "BOTH": "SASL_SSL",
+    "CONTROLLER": "PLAINTEXT",
+}
 
 
-@dataclass(frozen=True)
-class Record:
-    """A record as a consumer gets it."""
-
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    timestamp: int
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-
-
-class KafkaBroker:
+class KafkaBroker(KafkaTopics):
     """A broker with its data in ``folder``; after a stop or a kill it starts again with the same ports and data."""
 
     def __init__(self, folder: Path, heap: str = "256m", settings: Mapping[str, str] | None = None) -> None:
         self._folder = folder
         self._heap = heap
-        self._settings = dict(settings or {})
-        self._ports = free_ports(3)
         self._process: subprocess.Popen[bytes] | None = None
-        # Clients that were made once, since each has to find its way to the broker first.
-        self._administrator: AdminClient | None = None
-        self._consumers: dict[bool, Consumer] = {}
-        self.address = f"{_HOST}:{self._ports[0]}"
-        #: Wants SASL PLAIN with ``USER`` and ``PASSWORD``.
-        self.secured_address = f"{_HOST}:{self._ports[1]}"
+        self._ports = dict(zip(_LISTENERS, free_ports(len(_LISTENERS)), strict=True))
+        super().__init__(self._address("OPEN"))
+        #: What it is told besides, from its first start on.
+        self.settings = dict(settings or {})
+        #: Wants ``USER`` and ``PASSWORD``, by SASL PLAIN or SCRAM-SHA-512.
+        self.login_address = self._address("LOGIN")
+        #: Has a certificate, and wants one that ``authority`` has signed, or another that it vouches for.
+        self.tls_address = self._address("TLS")
+        #: Has a certificate, and wants ``USER`` and ``PASSWORD``.
+        self.tls_login_address = self._address("BOTH")
+        self.controller_address = self._address("CONTROLLER")
+        self.authority = Authority("the root of the tests")
 
     # ------------------------------------------------------------------------------------------------------ process
 
@@ -77,13 +75,16 @@ class KafkaBroker:
         self._folder.mkdir(parents=True, exist_ok=True)
         settings = self._folder / "server.properties"
         if not settings.exists():
+            self._write_certificates()
             settings.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
-            self._java("kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings)).wait(_SECONDS)
+            user = f'SCRAM-SHA-512=[name="{USER}",password="{PASSWORD}"]'
+            form = ("kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings), "--add-scram", user)
+            self._java(*form).wait(SECONDS)
         self._process = self._java("kafka.Kafka", str(settings))
         if wait:
             self.await_ready()
 
-    def await_ready(self, seconds: float = _SECONDS) -> None:
+    def await_ready(self, seconds: float = SECONDS) -> None:
         """Wait until it answers."""
         deadline = time.monotonic() + seconds
         admin = self._admin()
@@ -102,7 +103,7 @@ class KafkaBroker:
         if self._process:
             self._process.terminate()
             try:
-                self._process.wait(_SECONDS)
+                self._process.wait(SECONDS)
             except subprocess.TimeoutExpired:
                 self.kill()
 
@@ -129,16 +130,14 @@ class KafkaBroker:
         return (self._folder / "broker.log").read_text(errors="replace")[-3000:]
 
     def _properties(self) -> dict[str, str]:
-        clients, secured, controller = self._ports
-        login = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        listeners = {name: f"{name}://{self._address(name)}" for name in _LISTENERS}
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "controller.quorum.voters": f"1@{_HOST}:{controller}",
-            "listeners": f"OPEN://{_HOST}:{clients},SECURED://{_HOST}:{secured},CONTROLLER://{_HOST}:{controller}",
-            "listener.security.protocol.map": "OPEN:PLAINTEXT,SECURED:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "listener.name.secured.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.secured.plain.sasl.jaas.config": f'{login} required user_{USER}="{PASSWORD}";',
+            "controller.quorum.voters": f"1@{self.controller_address}",
+            "listeners": ",".join(listeners.values()),
+            "listener.security.protocol.map": ",".join(f"{name}:{how}" for name, how in _LISTENERS.items()),
+            **self._security(),
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "OPEN",
             "log.dirs": str(self._folder / "data"),
@@ -160,148 +159,30 @@ class KafkaBroker:
             "num.network.threads": "1",
             "num.io.threads": "2",
             "log.cleaner.enable": "false",
-            **self._settings,
+            **self.settings,
         }
 
-    # ------------------------------------------------------------------------------------------------------- topics
+    def _security(self) -> dict[str, str]:
+        modules = "org.apache.kafka.common.security"
+        settings = {"listener.name.tls.ssl.client.auth": "required"}
+        for name in ("listener.name.login", "listener.name.both"):
+            login = f'{modules}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
+            settings[f"{name}.sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-512"
+            settings[f"{name}.plain.sasl.jaas.config"] = login
+            settings[f"{name}.scram-sha-512.sasl.jaas.config"] = f"{modules}.scram.ScramLoginModule required;"
+        for name in ("listener.name.tls", "listener.name.both"):
+            for store in ("truststore", "keystore"):
+                settings[f"{name}.ssl.{store}.type"] = "PEM"
+                settings[f"{name}.ssl.{store}.location"] = str(self._folder / f"{store}.pem")
+        return settings
 
-    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
-        """Create a topic; returns its name."""
-        _done(self._admin().create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))]))
-        self._await_partitions(name, partitions)
-        return name
+    def _write_certificates(self) -> None:
+        own = Authority("an authority of the tests", vouching=self.authority).issue("broker", _HOST)
+        (self._folder / "truststore.pem").write_text(self.authority.certificate)
+        (self._folder / "keystore.pem").write_text(own.key() + own.certificates)
 
-    def delete_topic(self, name: str) -> None:
-        _done(self._admin().delete_topics([name]))
-
-    def add_partitions(self, name: str, total: int) -> None:
-        """Let a topic grow to so many partitions."""
-        _done(self._admin().create_partitions([NewPartitions(name, total)]))
-        self._await_partitions(name, total)
-
-    def delete_records(self, topic: str, partition: int, before: int) -> None:
-        """Delete what retention would delete: everything before an offset."""
-        _done(self._admin().delete_records([TopicPartition(topic, partition, before)]))
-
-    def offsets(self, topic: str, *, read_committed: bool = False) -> dict[int, tuple[int, int]]:
-        """By partition: the first offset there is, and the one that the next record gets, or a reader waits at."""
-        consumer = self._consumer(read_committed)
-        return {
-            partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_SECONDS)
-            for partition in self._partitions(topic)
-        }
-
-    def _await_partitions(self, topic: str, partitions: int) -> None:
-        deadline = time.monotonic() + _SECONDS
-        while len(self._partitions(topic)) < partitions:
-            assert time.monotonic() < deadline, f"topic {topic} has no {partitions} partitions"
-            time.sleep(0.01)
-
-    def _partitions(self, topic: str) -> list[int]:
-        return sorted(self._admin().list_topics(topic, timeout=_SECONDS).topics[topic].partitions)
-
-    # ------------------------------------------------------------------------------------------------------ records
-
-    def produce(
-        self,
-        topic: str,
-        values: Iterable[str | bytes | tuple[str | bytes | None, str | bytes | None] | None],
-        *,
-        partition: int = -1,
-        timestamp: int | None = None,
-        headers: list[tuple[str, bytes]] | None = None,
-    ) -> None:
-        """Write values, or pairs of key and value; returns when the broker has them."""
-        errors: list[str] = []
-        producer = Producer(self._client() | {"linger.ms": 0})
-        extra: dict[str, Any] = {"partition": partition, "headers": headers}
-        if timestamp is not None:
-            extra["timestamp"] = timestamp
-        for item in values:
-            key, value = item if isinstance(item, tuple) else (None, item)
-            while True:
-                try:
-                    producer.produce(
-                        topic,
-                        value,
-                        key,
-                        on_delivery=lambda error, _: errors.append(error.str()) if error else None,
-                        **extra,
-                    )
-                except BufferError:
-                    producer.poll(0.05)
-                else:
-                    break
-        left = producer.flush(_SECONDS)
-        assert not left, f"{left} records are not written to {topic}"
-        assert not errors, errors[:3]
-
-    def consume(self, topic: str, *, read_committed: bool = True, seconds: float = _SECONDS) -> list[Record]:
-        """Everything that is visible now, by partition, in order."""
-        records: list[Record] = []
-        partitions = self._partitions(topic)
-        consumer = self._consumer(read_committed)
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        unread, deadline = set(partitions), time.monotonic() + seconds
-        while unread:
-            assert time.monotonic() < deadline, f"partitions {sorted(unread)} of {topic} have no end"
-            for message in consumer.consume(1000, 0.01):
-                error = message.error()
-                if error is None:
-                    records.append(_record(message))
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    unread.discard(message.partition())
-                elif not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
-                    raise KafkaException(error)
-        consumer.unassign()
-        return sorted(records, key=lambda record: (record.partition, record.offset))
-
-    def await_transactions(self, topic: str, seconds: float = 5.0) -> None:
-        """Wait until no transaction holds readers back: a commit is complete a moment after it is certain."""
-        deadline = time.monotonic() + seconds
-        while self.offsets(topic, read_committed=True) != self.offsets(topic) and time.monotonic() < deadline:
-            time.sleep(0.01)
-
-    def values(self, topic: str, *, read_committed: bool = True) -> list[str]:
-        """The values of everything that is visible now, as text."""
-        return [(record.value or b"").decode() for record in self.consume(topic, read_committed=read_committed)]
-
-    def _consumer(self, read_committed: bool) -> Consumer:
-        if read_committed not in self._consumers:
-            reading = {
-                "group.id": "tests",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed" if read_committed else "read_uncommitted",
-                "fetch.wait.max.ms": 20,
-            }
-            self._consumers[read_committed] = Consumer(self._client() | reading)
-        return self._consumers[read_committed]
-
-    def _admin(self) -> AdminClient:
-        if self._administrator is None:
-            self._administrator = AdminClient(self._client())
-        return self._administrator
-
-    def _client(self) -> dict[str, Any]:
-        return {"bootstrap.servers": self.address, "log_level": 0, "reconnect.backoff.max.ms": 200}
-
-
-def _record(message: Any) -> Record:
-    return Record(
-        message.partition(),
-        message.offset(),
-        message.key(),
-        message.value(),
-        message.timestamp()[1],
-        tuple(message.headers() or ()),
-    )
-
-
-def _done(futures: Mapping[Any, Any]) -> None:
-    for future in futures.values():
-        future.result(_SECONDS)
+    def _address(self, listener: str) -> str:
+        return f"{_HOST}:{self._ports[listener]}"
 
 
 # --------------------------------------------------------------------------------------------------------------- shared

@@ -40,7 +40,7 @@ def test_a_reader_of_committed_records_sees_no_open_transaction(kafka: KafkaBrok
 
 def test_the_secured_listener_wants_the_password(kafka: KafkaBroker) -> None:
     login = {
-        "bootstrap.servers": kafka.secured_address,
+        "bootstrap.servers": kafka.login_address,
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",
         "sasl.username": USER,

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.integration import kafka_job
-from tests.kafka_broker import PASSWORD, USER, KafkaBroker, free_ports
+from tests.kafka_broker import KafkaBroker, free_ports
 from tests.spark import processes
 from tidemill.common.serialization import SimpleStringSchema
 from tidemill.datastream.connectors.base import DeliveryGuarantee
@@ -418,29 +418,6 @@ def test_an_unknown_topic_is_named_with_its_neighbours(
     sink = builder(kafka, topic + "x", guarantee).build()
     with pytest.raises(TidemillError, match=rf"topic '{topic}x' cannot be written to .*there is .*'{topic}'"):
         job_with(lambda: sink).epoch(words=["a"])
-
-
-@pytest.mark.parametrize("guarantee", [EXACTLY, AT_LEAST], ids=lambda guarantee: guarantee.name)
-def test_bad_credentials_are_told_at_once_and_never_printed(
-    guarantee: DeliveryGuarantee, kafka: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    def secured(password: str) -> KafkaSink:
-        secured = builder(kafka, topic, guarantee).set_bootstrap_servers(kafka.secured_address)
-        for key, value in {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}.items():
-            secured.set_property(key, value)
-        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-        login = f'{module} required username="{USER}" password="{password}";'
-        return secured.set_property("sasl.jaas.config", login).build()
-
-    with job_with(lambda: secured(PASSWORD)) as job:
-        job.epoch(words=["a"])
-    assert visible(kafka, topic) == ["a"]
-    started = time.monotonic()
-    with pytest.raises(TidemillError, match="the broker does not let us in") as caught:
-        job_with(lambda: secured("wrong sesame")).epoch(words=["b"])
-    assert time.monotonic() - started < 5
-    assert "sesame" not in str(caught.value)
-    assert "sesame" not in caplog.text
 
 
 def test_a_record_that_is_too_large_is_refused_with_its_topic(kafka: KafkaBroker, topic: str) -> None:

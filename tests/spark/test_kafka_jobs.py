@@ -11,8 +11,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pyspark.sql import SparkSession
 
 from tests.kafka_broker import KafkaBroker
-from tests.spark.jobs import durable, environment, eventually
+from tests.spark.jobs import durable, environment
 from tests.spark.kafka_jobs import counting, reading, seen
+from tests.waiting import eventually
 from tidemill.common import Duration, Encoder, JobClient, Time, Types, WatermarkStrategy
 from tidemill.datastream import TumblingEventTimeWindows
 from tidemill.datastream.connectors.file_system import FileSink

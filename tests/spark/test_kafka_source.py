@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
 from examples.connectors import kafka_windows
-from tests.kafka_broker import PASSWORD, USER, KafkaBroker, free_ports
+from tests.kafka_broker import KafkaBroker, free_ports
 from tests.spark.jobs import environment
 from tests.spark.kafka_jobs import LATEST, read, reading
 from tidemill.common import WatermarkStrategy
@@ -171,21 +171,6 @@ def test_a_topic_that_is_not_there_is_told_with_those_of_nearly_its_name(
     gone = reading(kafka).set_partitions({KafkaTopicPartition("measurements", 3)})
     with pytest.raises(ConfigurationError, match=r"'measurements' at .* has no partition 3, only 0"):
         check_source(spark, gone.build())
-
-
-def test_a_password_is_taken_and_never_shown(spark: SparkSession, kafka: KafkaBroker) -> None:
-    kafka.produce(kafka.create_topic("guarded"), ["a"])
-    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="{}" password="{}";'
-
-    def entering(password: str) -> KafkaSource:
-        source = reading(kafka, "guarded").set_bootstrap_servers(kafka.secured_address)
-        source.set_properties({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"})
-        return source.set_property("sasl.jaas.config", login.format(USER, password)).build()
-
-    check_source(spark, entering(PASSWORD))
-    with pytest.raises(ConnectorError, match="Authentication failed") as caught:
-        check_source(spark, entering("not-the-password"))
-    assert "not-the-password" not in f"{caught.value!r} {entering('not-the-password')!r}"
 
 
 def test_a_record_that_cannot_be_read_is_shown_with_its_place(spark: SparkSession, kafka: KafkaBroker) -> None:

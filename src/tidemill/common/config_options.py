@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from tidemill.config import ConfigOption
-from tidemill.config.option import looks_secret
+from tidemill.config.secret_names import looks_secret
 from tidemill.config.values import Bool, Float, Int, Text, ValueType
 
 __all__ = ["ConfigOption", "ConfigOptions"]

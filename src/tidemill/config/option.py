@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
+from tidemill.config.secret_names import looks_secret
 from tidemill.config.values import MapOf, ValueType
 from tidemill.errors import ConfigurationError
 
@@ -16,15 +17,6 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 REDACTED = "******"
-#: All that Flink takes for sensitive, and some more.
-_SECRET = re.compile(
-    r"secret|password|passwd|passphrase|token|credential|key|auth-params|basic-auth|http-headers|jaas", re.IGNORECASE
-)
-
-
-def looks_secret(key: str) -> bool:
-    """Whether a key that is not registered sounds as if its value must not be shown."""
-    return bool(_SECRET.search(key))
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,19 +6,17 @@ import re
 from typing import Any, Final
 
 from tidemill.config import REDACTED
+from tidemill.config.secret_names import NAMES_OF_SECRETS, is_secret_name
 
-__all__ = ["is_secret_name", "redacted", "redacted_value"]
+__all__ = ["redacted", "redacted_value"]
 
-#: Names of secrets. Not every "key": in a stream that is what records are grouped by.
-_NAMES: Final = r"secret|passw(?:or)?d|token|credential|api[._-]?key|access[._-]?key|private[._-]?key|jaas"
-_SECRET: Final = re.compile(_NAMES, re.IGNORECASE)
 #: A name with its value: ``password=x``, ``"sasl.password": "x"``, ``token => b'x'``, ``--token x``. A name is looked
 #: at once, from its beginning to its end: anything else takes the square of the time for a long one. Quotes may be
 #: escaped (JSON in a string of JSON), and the last one may be missing: records are shown cut off.
 _PAIR: Final = re.compile(
     rf"""
     (?P<name>
-        (?<![\w.-]) (?=[\w.-]*?(?:{_NAMES})) (?P<option>--)? [\w.-]++
+        (?<![\w.-]) (?=[\w.-]*?(?:{NAMES_OF_SECRETS})) (?P<option>--)? [\w.-]++
         \\*["']? (?: \s*(?:=>|[:=])\s* | \s+(?=[br]?["']) | (?(option)\s+(?!-)|(?!)) )
     )
     [br]{{0,2}}
@@ -30,15 +28,6 @@ _PAIR: Final = re.compile(
 #: The password of an address: ``scheme://user:password@host``.
 _ADDRESS: Final = re.compile(r"(?P<before>\w://[^\s/:@]*:)[^\s/@]+(?=@)")
 _BEARER: Final = re.compile(r"(?P<before>\b(?:bearer|basic)\s+)[\w.~+/=-]{6,}", re.IGNORECASE)
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether what has this name must not be shown.
-
-    >>> [is_secret_name(name) for name in ("db.password", "s3.access-key", "key")]
-    [True, True, False]
-    """
-    return bool(_SECRET.search(name))
 
 
 def redacted(text: str) -> str:

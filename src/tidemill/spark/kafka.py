@@ -30,6 +30,7 @@ from tidemill.spark.kafka_positions import (
     spark_offsets,
 )
 from tidemill.spark.locations import HEADER_LINES, NO_OFFSET, Layout
+from tidemill.spark.unlogged import unlogged
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +63,9 @@ def kafka_frame(session: SparkSession, source: KafkaSource, max_records: int, *,
         reader = session.readStream
         options["startingOffsets"] = "earliest" if resuming else _beginning(session, source)
         options["maxOffsetsPerTrigger"] = str(source.max_records_per_epoch or max_records)
-    frame: DataFrame = reader.format("kafka").options(**options).load()
+    with unlogged():
+        reader = reader.format("kafka").options(**options)
+    frame: DataFrame = reader.load()
     columns = {"timestamp": F.unix_millis("timestamp").alias("timestamp")}
     return frame.select(*(columns.get(name, F.col(name)) for name in source.decoder.columns))
 

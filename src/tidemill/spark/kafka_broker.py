@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Self
 
@@ -12,17 +12,18 @@ from pyspark.sql import SparkSession
 
 from tidemill.datastream.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition, Place
 from tidemill.datastream.connectors.kafka.properties import hide_secrets
+from tidemill.datastream.connectors.kafka.security import NOT_TAKEN, SET_PROTOCOL, UNTRUSTED, way_in
 from tidemill.datastream.connectors.kafka.source import KafkaSource
 from tidemill.errors import ConnectorError
 from tidemill.spark.kafka_jars import provide_connector
 from tidemill.spark.kafka_positions import Facts, Offsets, chosen
+from tidemill.spark.unlogged import unlogged
 
 log = logging.getLogger(__name__)
 
-_API_TIMEOUT: Final = "default.api.timeout.ms"
-_REQUEST_TIMEOUT: Final = "request.timeout.ms"
-#: Kafka's own default (ms).
-_REQUEST_TIMEOUT_MS: Final = 30_000
+#: What Java throws where a certificate is not trusted, and where a broker lets nobody in.
+_NO_TRUST: Final = frozenset({"SunCertPathBuilderException", "CertPathValidatorException", "CertificateException"})
+_NO_ENTRY: Final = frozenset({"SslAuthenticationException", "SaslAuthenticationException"})
 
 
 class Broker:
@@ -35,13 +36,10 @@ class Broker:
         self._jvm = jvm
         self._source = source
         self._committing: Any = None
-        properties = source.client_properties()
-        timeout = int(properties[_API_TIMEOUT])
-        # The client refuses a single request that may take longer than the whole.
-        request = min(int(properties.get(_REQUEST_TIMEOUT, _REQUEST_TIMEOUT_MS)), timeout)
         given = jvm.java.util.Properties()
-        for name, value in {**properties, _REQUEST_TIMEOUT: str(request)}.items():
-            given.setProperty(name, value)
+        with unlogged():
+            for name, value in source.client_properties().items():
+                given.setProperty(name, value)
         with self._asking():
             self._admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(given)
 
@@ -173,6 +171,18 @@ class Broker:
         causes = [error.java_exception]
         while causes[-1].getCause() is not None:
             causes.append(causes[-1].getCause())
-        told = causes[-1].toString()
-        text = f"Kafka at {self._source.servers} cannot be asked about {self._source.subscription}: {told}"
-        return hide_secrets(text, self._source.properties)
+        source, told = self._source, str(causes[-1].toString())
+        secured = way_in(source.properties)
+        where = f"{source.servers}, {secured}," if secured else source.servers
+        names = {str(cause.getClass().getSimpleName()) for cause in causes}
+        text = f"Kafka at {where} cannot be asked about {source.subscription}: {told}{_advice(names, secured)}"
+        return hide_secrets(text, source.properties)
+
+
+def _advice(exceptions: Collection[str], secured: str) -> str:
+    """What to do about what Java's client has thrown."""
+    if not _NO_TRUST.isdisjoint(exceptions):
+        return f". So {UNTRUSTED}"
+    if not _NO_ENTRY.isdisjoint(exceptions):
+        return f". Perhaps {NOT_TAKEN}" if "SSLHandshakeException" in exceptions else ""
+    return f"; {SET_PROTOCOL}" if "TimeoutException" in exceptions and not secured else ""

@@ -67,15 +67,12 @@ def test_a_property_that_the_client_does_not_know_is_refused_where_the_sink_is_b
         builder().set_property("acks", "perhaps").build()
     with pytest.raises(ConfigurationError, match=r"max\.block\.ms must be a number"):
         builder().set_property("max.block.ms", "soon").build()
-    with pytest.raises(ConfigurationError, match=r"ssl\.ca\.location"):
-        builder().set_property("ssl.truststore.location", "/etc/trust.jks").build()
 
 
 def test_names_of_the_java_client_are_understood() -> None:
     clients = KafkaClients(
         "127.0.0.1:1",
         {
-            "sasl.jaas.config": r'a.b.PlainLoginModule required username="me" password="se\"same";',
             "buffer.memory": "33554432",
             "max.request.size": "2000000",
             "key.serializer": "a.b.StringSerializer",
@@ -83,8 +80,6 @@ def test_names_of_the_java_client_are_understood() -> None:
         },
     )
     settings = clients._translated()
-    assert settings["sasl.username"] == "me"
-    assert settings["sasl.password"] == 'se"same'
     assert settings["queue.buffering.max.kbytes"] == "32768"
     assert settings["message.max.bytes"] == "2000000"
     assert "key.serializer" not in settings

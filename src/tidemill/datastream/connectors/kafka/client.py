@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import difflib
 import logging
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tidemill.datastream.connectors.kafka.properties import hide_secrets, shown
+from tidemill.datastream.connectors.kafka.security import NOT_TAKEN, SET_PROTOCOL, UNTRUSTED, for_library, way_in
 from tidemill.errors import ConfigurationError, ConnectorError
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ _MAX_BLOCK_MS: Final = "30000"
 TRANSACTION_TIMEOUT: Final = "transaction.timeout.ms"
 #: A transaction lasts as long as an epoch's results take to be sent, not as long as an epoch.
 _TRANSACTION_TIMEOUT_MS: Final = "300000"
+#: How long to wait for another broker when one of several does not let us in, or is not known.
+_OTHERS_SECONDS: Final = 5.0
 #: A topic that was created a moment ago is not known to every broker yet.
 _NEW_TOPIC_SECONDS: Final = 2.0
 
@@ -34,10 +36,15 @@ _NEW_TOPIC_SECONDS: Final = 2.0
 _RENAMED: Final = {"max.request.size": "message.max.bytes"}
 #: What only Java's client has, and does not matter here: records come serialised.
 _WITHOUT_MEANING: Final = frozenset({MAX_BLOCK, "key.serializer", "value.serializer"})
-_STORES: Final = "ssl.truststore."
 #: Of a producer's settings, those that say how to reach a broker: other clients want them too.
-_CONNECTION: Final = ("bootstrap.", "security.", "sasl.", "ssl.", "enable.ssl.", "socket.", "client.", "reconnect.")
-_LOGIN: Final = re.compile(r"""\b(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
+_CONNECTION: Final = (
+    *("bootstrap.", "broker.", "client.", "reconnect.", "socket."),
+    *("security.", "sasl.", "ssl.", "enable.sasl.", "enable.ssl.", "https."),
+)
+
+#: What the library says when a broker ends a TLS connection on purpose, and when we do.
+_ALERT: Final = "SSL alert number"
+_UNVERIFIED: Final = "certificate verify failed"
 
 _PRODUCER: Final = {
     "enable.idempotence": "true",  # no record twice, and none before its predecessor, when a request is repeated
@@ -129,7 +136,9 @@ class KafkaClients:
 
     def refused(self, what: str, error: object) -> ConnectorError:
         """The error that says what did not work, where, and what the library told."""
-        return ConnectorError(self.hide(f"{what} (Kafka at {self.servers}): {_told(error)}"))
+        secured = way_in(self.properties)
+        where = f"{self.servers}, {secured}" if secured else self.servers
+        return ConnectorError(self.hide(f"{what} (Kafka at {where}): {_told(error)}"))
 
     def _created(self, kind: Callable[..., Any], settings: Mapping[str, str], **callbacks: Any) -> Any:
         from confluent_kafka import KafkaException, Producer
@@ -146,16 +155,9 @@ class KafkaClients:
 
     def _translated(self) -> dict[str, str]:
         settings: dict[str, str] = {"bootstrap.servers": self.servers} if self.servers else {}
-        for key, value in self.properties.items():
-            if key == "sasl.jaas.config":
-                settings |= _login(value)
-            elif key == "buffer.memory":
+        for key, value in for_library(self.properties).items():
+            if key == "buffer.memory":
                 settings["queue.buffering.max.kbytes"] = str(max(1, int(value) // 1024))
-            elif key.startswith(_STORES):
-                raise ConfigurationError(
-                    f"Kafka's client cannot read Java's trust stores ({key}): name a file of PEM certificates with "
-                    "the property ssl.ca.location instead"
-                )
             elif key not in _WITHOUT_MEANING:
                 settings[_RENAMED.get(key, key)] = value
         return settings
@@ -169,15 +171,18 @@ class Complaints:
         self.lasting: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        self.last = error
-        if error.code() in (error._AUTHENTICATION, error._SSL, error._RESOLVE, error.SASL_AUTHENTICATION_FAILED):
+        if error.code() != error._ALL_BROKERS_DOWN or self.last is None:
+            self.last = error  # the reason, rather than what follows from it
+        refusing = (error._AUTHENTICATION, error._SSL, error._RESOLVE, error.SASL_AUTHENTICATION_FAILED)
+        if error.code() in refusing or _ALERT in error.str():
             self.lasting = error
 
 
 def check_reachable(clients: KafkaClients, client: Any, complaints: Complaints, topics: Iterable[str] = ()) -> None:
     """Raise :class:`ConnectorError` if no broker answers in time, or a topic does not exist.
 
-    Bad credentials and unknown hosts are told at once; everything else may be a broker that is being restarted.
+    Bad credentials and unknown hosts are told at once, or when other brokers had time to answer; everything else may be
+    a broker that is being restarted.
     """
     from confluent_kafka import KafkaException
 
@@ -189,11 +194,16 @@ def check_reachable(clients: KafkaClients, client: Any, complaints: Complaints, 
             metadata = client.list_topics(timeout=max(0.1, min(1.0, clients.patience - spent)))
         except KafkaException as error:
             client.poll(0)  # which serves what the client has to say by itself
-            if complaints.lasting is not None:
-                raise clients.refused("the broker does not let us in", complaints.lasting) from None
-            if time.monotonic() - started >= clients.patience:
+            spent = time.monotonic() - started
+            others = min(clients.patience, _OTHERS_SECONDS) if "," in clients.servers else 0.0
+            if complaints.lasting is not None and spent >= others:
+                raise clients.refused(_outside(complaints.lasting), complaints.lasting) from None
+            if spent >= clients.patience:
                 reason = complaints.last or error.args[0]
-                raise clients.refused(f"no broker has answered for {clients.patience:g} s", reason) from None
+                # Whoever hangs up on us without a word may have waited for a TLS greeting, or for a name.
+                silent = reason.code() == reason._ALL_BROKERS_DOWN and not way_in(clients.properties)
+                advice = f"; {SET_PROTOCOL}" if silent else ""
+                raise clients.refused(f"no broker has answered for {clients.patience:g} s{advice}", reason) from None
             continue
         missing = [topic for topic in topics if topic not in metadata.topics]
         if not missing:
@@ -203,6 +213,15 @@ def check_reachable(clients: KafkaClients, client: Any, complaints: Complaints, 
             hint = f"; there is {', '.join(map(repr, near))}" if near else ""
             raise clients.refused(f"topic {missing[0]!r} cannot be written to", f"it does not exist{hint}")
         time.sleep(0.1)
+
+
+def _outside(error: KafkaError) -> str:
+    """What keeps us outside of a cluster."""
+    if _UNVERIFIED in error.str():
+        return UNTRUSTED
+    if _ALERT in error.str():
+        return NOT_TAKEN
+    return "the broker does not let us in"
 
 
 def _merged(given: Mapping[str, str]) -> dict[str, str]:
@@ -219,16 +238,6 @@ def _merged(given: Mapping[str, str]) -> dict[str, str]:
 
 def _has(settings: Mapping[str, str], *names: str) -> bool:
     return any(name in settings for name in names)
-
-
-def _login(jaas: str) -> dict[str, str]:
-    found = {name: double or single for name, double, single in _LOGIN.findall(jaas)}
-    if set(found) != {"username", "password"}:
-        raise ConfigurationError(
-            'sasl.jaas.config can be read only where it holds username="..." and password="..."; the library\'s own '
-            "properties are sasl.username, sasl.password and, for other ways to log in, sasl.mechanism and its like"
-        )
-    return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", text) for name, text in found.items()}
 
 
 def _milliseconds(key: str, value: str) -> int:

@@ -6,13 +6,21 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from tidemill.config.secret_names import is_secret_name
+from tidemill.datastream.connectors.kafka.jaas import JAAS, read_login
+from tidemill.errors import ConfigurationError
+
 __all__ = ["HIDDEN", "hide_secrets", "is_secret", "shown"]
 
 HIDDEN: Final = "******"
 
-_SECRET: Final = re.compile(r"(?i)password|secret|jaas|token|credential|private|basic\.auth|\.key$|\.key\.pem$")
-#: What stands in quotes in a JAAS configuration: user names and passwords.
-_QUOTED: Final = re.compile(r"""(\w*)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
+#: What is secret of Kafka's besides what is so everywhere.
+_OF_KAFKA: Final = re.compile(r"(?i)private|\.key$|\.key\.pem$")
+#: Options of a login that may be shown.
+_NO_SECRETS: Final = frozenset({"username", "principal", "keytab", "servicename", "clientid", "scope"})
+_FLAGS: Final = ("true", "false")
+#: Longer values, which are certificates, are of no use to readers.
+_LONGEST: Final = 200
 #: Shorter values would blot out half of a text, and protect nothing.
 _SHORTEST: Final = 3
 
@@ -23,7 +31,7 @@ def is_secret(name: str) -> bool:
     >>> is_secret("sasl.jaas.config"), is_secret("ssl.key.password"), is_secret("group.id")
     (True, True, False)
     """
-    return _SECRET.search(name) is not None
+    return is_secret_name(name) or _OF_KAFKA.search(name) is not None
 
 
 def shown(properties: Mapping[str, str]) -> dict[str, str]:
@@ -32,7 +40,11 @@ def shown(properties: Mapping[str, str]) -> dict[str, str]:
     >>> shown({"group.id": "shop", "sasl.password": "sesame"})
     {'group.id': 'shop', 'sasl.password': '******'}
     """
-    return {name: HIDDEN if is_secret(name) else value for name, value in properties.items()}
+    return {name: HIDDEN if is_secret(name) else _short(value) for name, value in properties.items()}
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= _LONGEST else f"({len(value):,} characters)"
 
 
 def hide_secrets(text: str, properties: Mapping[str, str]) -> str:
@@ -49,5 +61,16 @@ def hide_secrets(text: str, properties: Mapping[str, str]) -> str:
 def _secrets(properties: Mapping[str, str]) -> Iterator[str]:
     for name, value in properties.items():
         if is_secret(name):
-            inside = [text[1:-1] for key, text in _QUOTED.findall(value) if key.lower() != "username"]
-            yield from (secret for secret in (value, *inside) if len(secret) >= _SHORTEST)
+            yield from (secret for secret in (value, *_inside(name, value)) if len(secret) >= _SHORTEST)
+
+
+def _inside(name: str, value: str) -> Iterator[str]:
+    """The secrets that a secret is made of."""
+    if name == JAAS:
+        try:
+            options = read_login(value).options
+        except ConfigurationError:
+            return  # no client gets to see it
+        yield from (
+            text for option, text in options.items() if option.lower() not in _NO_SECRETS and text not in _FLAGS
+        )

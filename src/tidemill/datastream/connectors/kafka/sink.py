@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -164,6 +164,12 @@ class KafkaSinkBuilder:
         if not all(isinstance(each, str) for each in (key, value)):
             raise TypeError(f"a property and its value are texts: {key!r}")
         self._properties[key] = value
+        return self
+
+    def set_properties(self, props: Mapping[str, str]) -> KafkaSinkBuilder:
+        """Several of them, such as those by which a source gets into the same cluster."""
+        for key, value in props.items():
+            self.set_property(key, value)
         return self
 
     def set_expired_marker(self, policy: ExpiredMarker) -> KafkaSinkBuilder:

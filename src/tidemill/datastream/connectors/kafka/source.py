@@ -16,6 +16,7 @@ from tidemill.datastream.connectors.kafka.offsets import (
 )
 from tidemill.datastream.connectors.kafka.properties import shown
 from tidemill.datastream.connectors.kafka.records import KafkaDecoder, KafkaRecordDeserializationSchema
+from tidemill.datastream.connectors.kafka.security import check_for_java
 from tidemill.datastream.sources import SparkSource
 
 __all__ = ["KafkaSource", "KafkaSourceBuilder"]
@@ -31,6 +32,8 @@ _OF_THE_SOURCE: Final = frozenset(
 _OVERRIDDEN: Final = frozenset({"key.deserializer", "value.deserializer", "enable.auto.commit", "client.id"})
 #: How long a broker may take to answer before the source gives up, unless the program sets it (ms).
 _API_TIMEOUT: Final = ("default.api.timeout.ms", "30000")
+#: How long it may take for one request: Kafka's own default (ms).
+_REQUEST_TIMEOUT: Final = ("request.timeout.ms", "30000")
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,11 @@ class KafkaSource(SparkSource):
     def client_properties(self) -> dict[str, str]:
         """The properties of a Kafka client for this source, secrets included."""
         given = {name: value for name, value in self.properties.items() if name not in _OF_THE_SOURCE | _OVERRIDDEN}
-        return {_API_TIMEOUT[0]: _API_TIMEOUT[1], **given, "bootstrap.servers": self.servers}
+        properties = {_API_TIMEOUT[0]: _API_TIMEOUT[1], **given, "bootstrap.servers": self.servers}
+        whole, request = int(properties[_API_TIMEOUT[0]]), int(properties.get(*_REQUEST_TIMEOUT))
+        if request > whole:  # the client refuses a single request that may take longer than the whole
+            properties[_REQUEST_TIMEOUT[0]] = str(whole)
+        return properties
 
     def __repr__(self) -> str:
         places = f"from {_place(self.starting)}" + (f" to {_place(self.stopping)}" if self.stopping else "")
@@ -220,7 +227,8 @@ class KafkaSourceBuilder:
         return self
 
     def build(self) -> KafkaSource:
-        """The source. Raises ``ValueError`` for what is missing or does not fit together."""
+        """The source. Raises ``ValueError`` for what is missing or does not fit together, and
+        :class:`ConfigurationError` for properties of security by which Kafka's client would not get in."""
         properties = dict(self._properties)
         servers = self._servers or properties.pop("bootstrap.servers", None)
         if not servers:
@@ -235,9 +243,10 @@ class KafkaSourceBuilder:
         reset = properties.get(RESET, "none").lower()
         if reset not in ("none", "earliest", "latest"):
             raise ValueError(f"{RESET} must be none, earliest or latest, not {reset!r}")
-        for name in (_API_TIMEOUT[0], "request.timeout.ms"):
+        for name in (_API_TIMEOUT[0], _REQUEST_TIMEOUT[0]):
             if not properties.get(name, "1").isdecimal():
                 raise ValueError(f"{name} must be a number of milliseconds, not {properties[name]!r}")
+        check_for_java(properties)
         return KafkaSource(
             servers,
             self._subscription,

@@ -1,0 +1,21 @@
+"""What is sent to the JVM is kept out of logs where it is secret."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tidemill.spark.unlogged import unlogged
+
+
+def test_only_what_this_thread_sends_meanwhile_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "py4j")
+    sender = logging.getLogger("py4j.clientserver")
+    with ThreadPoolExecutor(1) as elsewhere:
+        with unlogged():
+            sender.debug("sesame")
+            elsewhere.submit(sender.debug, "of another thread").result()
+        sender.debug("afterwards")
+    assert [record.getMessage() for record in caplog.records] == ["of another thread", "afterwards"]
