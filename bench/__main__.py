@@ -34,7 +34,7 @@ from bench.transform_with_state import measure_transform_with_state
 from bench.windows import WINDOW_JOBS
 from tidemill.common import Configuration, Types
 from tidemill.spark.parquet_input import ParquetSource
-from tidemill.spark.session import session_for
+from tidemill.spark.session_lease import SessionLease
 
 _TYPE = Types.TUPLE([Types.LONG(), Types.LONG()])
 #: (label, job, keys)
@@ -54,7 +54,7 @@ class Benchmark:
     def __init__(self, cores: int, quick: bool, scratch: Path) -> None:
         configuration = Configuration()
         configuration.set_string("spark.master", f"local[{cores},4]")
-        self.session, _ = session_for(configuration)
+        self.session = SessionLease(configuration).session
         self.cores = cores
         self.quick = quick
         self.per_epoch = 200_000 if quick else 1_000_000

@@ -1,15 +1,18 @@
-"""File sinks of every kind, under the contract of all sinks."""
+"""File sinks of every kind, in a directory and on an object store, under the contract of all sinks."""
 
 from __future__ import annotations
 
 import gzip
+import io
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from tests.memory_objects import URI, MemoryObjects
 from tidemill.common.serialization import Encoder
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 from tidemill.datastream.formats.parquet import ParquetBulkWriters
@@ -18,23 +21,48 @@ from tidemill.testing.sink_contract import SINK_CASES, SinkCase, check_sink
 each_case = pytest.mark.parametrize("case", SINK_CASES, ids=str)
 
 
-def lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines()
+@dataclass
+class Place:
+    """Where a sink writes, and all files that are there."""
+
+    path: str
+    files: Callable[[], dict[str, bytes]]
+
+    def shown(self, read: Callable[[bytes], list[str]]) -> Iterator[str]:
+        """What a reader sees."""
+        for name, data in self.files().items():
+            if not any(part.startswith(".") for part in name.split("/")):
+                yield from read(data)
+
+    def hidden(self, ending: str = "") -> Iterator[str]:
+        """The files that no reader sees."""
+        for name in self.files():
+            if name.rpartition("/")[2].startswith(".") and name.endswith(ending):
+                yield name
 
 
-def unzipped(path: Path) -> list[str]:
-    return gzip.decompress(path.read_bytes()).decode().splitlines()
+@pytest.fixture(params=["directory", "object store"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    if request.param == "object store":
+        return Place(URI, MemoryObjects(monkeypatch).files)
+
+    def files() -> dict[str, bytes]:
+        found = [path for path in sorted(tmp_path.rglob("*")) if path.is_file()]
+        return {str(path.relative_to(tmp_path)): path.read_bytes() for path in found}
+
+    return Place(str(tmp_path), files)
 
 
-def rows(path: Path) -> list[str]:
-    return [row["value"] for row in pq.read_table(path).to_pylist()]
+def lines(data: bytes) -> list[str]:
+    return data.decode().splitlines()
 
 
-def shown(folder: Path, read: Callable[[Path], list[str]]) -> Iterator[str]:
-    """What a reader sees."""
-    for path in sorted(folder.rglob("[!.]*")):
-        if path.is_file():
-            yield from read(path)
+def unzipped(data: bytes) -> list[str]:
+    return lines(gzip.decompress(data))
+
+
+def rows(data: bytes) -> list[str]:
+    return [row["value"] for row in pq.read_table(io.BytesIO(data)).to_pylist()]
 
 
 class ByLastDigit(BucketAssigner):
@@ -43,32 +71,32 @@ class ByLastDigit(BucketAssigner):
 
 
 @each_case
-def test_compressed_rows_in_buckets(case: SinkCase, tmp_path: Path) -> None:
+def test_compressed_rows_in_buckets(case: SinkCase, place: Place) -> None:
     def sink() -> FileSink:
-        builder = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).with_compression("gzip")
+        builder = FileSink.for_row_format(place.path, Encoder.simple_string_encoder()).with_compression("gzip")
         return builder.with_bucket_assigner(ByLastDigit()).build()
 
-    check_sink(case, sink, lambda: shown(tmp_path, unzipped), left=lambda: tmp_path.rglob(".*"))
+    check_sink(case, sink, lambda: place.shown(unzipped), left=place.hidden)
 
 
 @each_case
-def test_parquet(case: SinkCase, tmp_path: Path) -> None:
+def test_parquet(case: SinkCase, place: Place) -> None:
     def sink() -> FileSink:
-        return FileSink.for_bulk_format(str(tmp_path), ParquetBulkWriters.for_row_type("value STRING")).build()
+        return FileSink.for_bulk_format(place.path, ParquetBulkWriters.for_row_type("value STRING")).build()
 
-    check_sink(case, sink, lambda: shown(tmp_path, rows), left=lambda: tmp_path.rglob(".*"))
+    check_sink(case, sink, lambda: place.shown(rows), left=place.hidden)
 
 
 @each_case
 @pytest.mark.parametrize("format_name", ["rows", "parquet"])
-def test_parts_that_grow_over_epochs(case: SinkCase, format_name: str, tmp_path: Path) -> None:
+def test_parts_that_grow_over_epochs(case: SinkCase, format_name: str, place: Place) -> None:
     """Nothing is lost or twice in finished and open parts together, and finished ones hold nothing uncommitted."""
 
     def sink() -> FileSink:
         if format_name == "rows":
-            builder: Any = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder())
+            builder: Any = FileSink.for_row_format(place.path, Encoder.simple_string_encoder())
         else:
-            builder = FileSink.for_bulk_format(str(tmp_path), ParquetBulkWriters.for_row_type("value STRING"))
+            builder = FileSink.for_bulk_format(place.path, ParquetBulkWriters.for_row_type("value STRING"))
         policy = RollingPolicy.default_rolling_policy(part_size=20 if format_name == "rows" else 1500)
         built: FileSink = builder.with_bucket_assigner(ByLastDigit()).with_rolling_policy(policy).build()
         return built
@@ -76,8 +104,9 @@ def test_parts_that_grow_over_epochs(case: SinkCase, format_name: str, tmp_path:
     read = lines if format_name == "rows" else rows
 
     def safe() -> Iterator[str]:
-        yield from shown(tmp_path, read)
-        for path in tmp_path.rglob(".*.kept"):
-            yield from read(path)
+        yield from place.shown(read)
+        files = place.files()
+        for name in place.hidden(".kept"):
+            yield from read(files[name])
 
-    check_sink(case, sink, safe, left=lambda: tmp_path.rglob(".*.inprogress"))
+    check_sink(case, sink, safe, left=lambda: place.hidden(".inprogress"))

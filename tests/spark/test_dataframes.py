@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from tests.spark.jobs import collected, durable, environment, eventually
+from tests.spark.jobs import collected, durable, environment
 from tests.unit.datastream.connectors.test_spark_types import atoms, schemas
+from tests.waiting import eventually
 from tidemill.common import Row, Types
 from tidemill.datastream.connectors.spark.schema_types import StructOf
 from tidemill.datastream.connectors.spark.type_mapping import schema_of

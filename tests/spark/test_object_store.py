@@ -1,18 +1,27 @@
-"""A job on Spark whose checkpoints are in an object store: workers write and read them there."""
+"""Jobs on Spark with their checkpoints and output files in an object store: workers write and read them there."""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.object_store import BUCKET, object_store, options_for
-from tidemill.common import Configuration, Types
+from tests.object_store import BUCKET, Server, object_store, options_for
+from tidemill.checkpoint.object_storage import ObjectStorage
+from tidemill.common import Configuration, Encoder, Types
 from tidemill.datastream import StreamExecutionEnvironment
+from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 from tidemill.errors import ConfigurationError, UserCodeError
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with object_store(tmp_path_factory.mktemp("s3") / "server.log") as running:
+        yield running
 
 
 def environment(place: str, options: dict[str, str], **more: str) -> StreamExecutionEnvironment:
@@ -30,7 +39,7 @@ def environment(place: str, options: dict[str, str], **more: str) -> StreamExecu
     return StreamExecutionEnvironment.get_execution_environment(configuration)
 
 
-def test_a_failed_job_comes_back_from_the_store(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_failed_job_comes_back_from_the_store(spark: SparkSession, server: Server, tmp_path: Path) -> None:
     obstacle = tmp_path / "obstacle"
     obstacle.touch()
 
@@ -46,15 +55,49 @@ def test_a_failed_job_comes_back_from_the_store(spark: SparkSession, tmp_path: P
         pairs = stream.map(careful, Types.TUPLE([Types.STRING(), Types.LONG()]))
         return sorted(pairs.key_by(lambda word: word[0]).sum(1).uid("count").execute_and_collect())
 
-    with object_store(tmp_path / "server.log") as server:
-        place = f"s3://{BUCKET}/{uuid.uuid4()}"
-        with pytest.raises(UserCodeError, match="not yet"):
-            counted(server.options, place, "hashmap")
-        obstacle.unlink()
-        # The first two epochs are committed: their counts are in the store, and another backend goes on with them.
-        results = set(counted(server.options, place, "rocksdb"))
-        assert results >= {("a", 3), ("a", 4), ("b", 3), ("b", 4)}
-        assert ("a", 1) not in results
+    place = f"s3://{BUCKET}/{uuid.uuid4()}"
+    with pytest.raises(UserCodeError, match="not yet"):
+        counted(server.options, place, "hashmap")
+    obstacle.unlink()
+    # The first two epochs are committed: their counts are in the store, and another backend goes on with them.
+    results = set(counted(server.options, place, "rocksdb"))
+    assert results >= {("a", 3), ("a", 4), ("b", 3), ("b", 4)}
+    assert ("a", 1) not in results
+
+
+def test_a_failed_job_goes_on_with_the_files_it_has_begun_there(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    place, obstacle = f"s3://{BUCKET}/{uuid.uuid4()}", tmp_path / "obstacle"
+    obstacle.touch()
+
+    def careful(number: int) -> str:
+        if number == 7 and obstacle.exists():
+            raise ValueError("not yet")
+        return f"line-{number}"
+
+    def write() -> None:
+        env = environment(f"{place}/checkpoints", server.options)
+        builder = FileSink.for_row_format(f"{place}/out", Encoder.simple_string_encoder())
+        builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        builder.with_rolling_policy(RollingPolicy.default_rolling_policy(1 << 20, 1 << 40, 1 << 40))
+        lines = env.from_collection(list(range(1, 9)), Types.LONG()).uid("numbers").rebalance().map(careful)
+        lines.sink_to(builder.build()).uid("files")
+        env.execute("lines")
+
+    def shown() -> list[str]:
+        storage = ObjectStorage(f"{place}/out", server.options)
+        return sorted(line for name in storage.list() for line in storage.read(name).decode().split())
+
+    with pytest.raises(UserCodeError, match="not yet"):
+        write()
+    begun = ObjectStorage(f"{place}/out", server.options).list()
+    assert begun
+    assert all(name.startswith(".tidemill-") for name in begun)
+    obstacle.unlink()
+    write()
+    assert shown() == [f"line-{number}" for number in range(1, 9)]
+    assert len(ObjectStorage(f"{place}/out", server.options).list()) <= 2  # a file of each subtask, and nothing else
 
 
 def test_a_source_that_spark_reads_needs_a_shared_directory(spark: SparkSession) -> None:

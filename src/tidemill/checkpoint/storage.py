@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from tidemill.checkpoint.local_storage import LocalStorage
 from tidemill.checkpoint.names import check_name
-from tidemill.checkpoint.object_storage import OBJECT_STORE_SCHEMES, ObjectStorage
+from tidemill.checkpoint.object_storage import ObjectStorage
 from tidemill.checkpoint.storage_api import (
     AlreadyExistsError,
     Names,
@@ -18,7 +18,7 @@ from tidemill.checkpoint.storage_api import (
     check_prefix,
     check_range,
 )
-from tidemill.common.configuration import Configuration
+from tidemill.common.object_store import OBJECT_STORE_SCHEMES, store_options
 from tidemill.errors import CheckpointError, ConfigurationError
 
 __all__ = [
@@ -89,17 +89,9 @@ class MemoryStorage(Storage):
         )
 
 
-def store_options(configuration: Configuration) -> dict[str, str]:
-    """What a configuration says about object stores, as :func:`storage_for` takes it."""
-    prefix = "s3."
-    return {
-        key.removeprefix(prefix): str(value) for key, value in configuration.to_dict().items() if key.startswith(prefix)
-    }
-
-
 def storage_for(uri: str, *, durable: bool = True, options: Mapping[str, str] | None = None) -> Storage:
     """The storage of a checkpoint directory: a path, ``file:/path``, ``file:///path``, or ``s3://bucket/path`` and the
-    like with the ``options`` of :class:`~tidemill.checkpoint.object_storage.ObjectStorage`.
+    like with the ``options`` of :class:`~tidemill.common.object_store.ObjectStore`.
 
     ``durable=False`` leaves out fsync: faster, and a power cut (not a crash of a process) may lose committed epochs.
     Raises :class:`ConfigurationError` for a scheme that is not supported. Does no I/O.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from tidemill.common.configuration import Configuration
     from tidemill.common.typeinfo import TypeInformation
     from tidemill.datastream.function_base import RuntimeContext
 
@@ -192,6 +193,10 @@ class Sink(abc.ABC):
     def create_committer(self) -> Committer | None:
         """The committer, for sinks with two phases."""
         return None
+
+    def configured(self, configuration: Configuration) -> Sink:
+        """The sink as a job with this configuration runs it; asked for when the job is started."""
+        return self
 
 
 class SupportsWriterState(abc.ABC):

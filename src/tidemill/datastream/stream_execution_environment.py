@@ -18,6 +18,7 @@ from tidemill.datastream.dead_letters import with_dead_letters
 from tidemill.datastream.environment_settings import EnvironmentSettings, python_files
 from tidemill.datastream.environment_sources import EnvironmentSources
 from tidemill.datastream.sinks import Sink
+from tidemill.datastream.specs import SinkSpec
 from tidemill.datastream.transformations import Transformation
 from tidemill.errors import TidemillError
 
@@ -127,8 +128,12 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
         self._transformations.append(transformation)
 
     def _program(self, job_name: str | None) -> execution.JobProgram:
+        transformations = with_dead_letters(self._transformations, self._dead_letter_sink, self._configuration)
+        for node in transformations:
+            if isinstance(node.spec, SinkSpec):
+                node.spec = SinkSpec(node.spec.sink.configured(self._configuration))
         return execution.JobProgram(
-            with_dead_letters(self._transformations, self._dead_letter_sink, self._configuration),
+            transformations,
             Configuration(self._configuration),
             execution.job_name(self._configuration, job_name),
             (*python_files(self._configuration), *self._python_files),

@@ -16,8 +16,9 @@ from pyspark.sql.types import StructType
 from tidemill.common.typeinfo import PickledBytesTypeInfo
 from tidemill.datastream.connectors.file_system.buckets import BucketAssigner, OutputFileConfig
 from tidemill.datastream.connectors.file_system.columnar import ParquetWriterFactory
+from tidemill.datastream.connectors.file_system.locations import local_path
 from tidemill.datastream.connectors.file_system.rolling import RollingPolicy
-from tidemill.datastream.connectors.file_system.sink import FileSink, local_path
+from tidemill.datastream.connectors.file_system.sink import FileSink
 from tidemill.datastream.connectors.spark.schema_types import StructOf
 from tidemill.datastream.connectors.spark.type_mapping import schema_of
 from tidemill.datastream.data_stream import DataStream
@@ -25,7 +26,7 @@ from tidemill.datastream.specs import SourceSpec
 from tidemill.datastream.transformations import Transformation
 from tidemill.errors import GraphError
 from tidemill.runtime.scratch import scratch_directory
-from tidemill.spark.session import session_for
+from tidemill.spark.session_lease import SessionLease
 
 #: In ms: long enough that only its size or the end of the input finishes a file.
 _NEVER: Final = 1 << 40
@@ -38,7 +39,7 @@ def to_dataframe(stream: DataStream, schema: Any, path: str | None, name: str | 
     """
     columns = _schema_of(stream, schema)
     bounded = _is_bounded(stream)
-    session, _ = session_for(stream.get_execution_environment().get_configuration())
+    session = SessionLease(stream.get_execution_environment().get_configuration()).session
     folder = _temporary() if path is None else Path(local_path(path))
     folder.mkdir(parents=True, exist_ok=True)
     stream.sink_to(_sink(folder, columns, bounded=bounded)).name("Sink: DataFrame")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -31,7 +31,7 @@ from tidemill.datastream.connectors.kafka.source import KafkaSource
 from tidemill.datastream.execution import JobProgram
 from tidemill.datastream.sources import ClockOf, Source, SparkSource
 from tidemill.datastream.specs import SourceSpec
-from tidemill.errors import ConfigurationError, EngineLostError
+from tidemill.errors import ConfigurationError
 from tidemill.graph.plan import JobPlan
 from tidemill.metrics.reporter import start_reporters
 from tidemill.runtime.checkpointing import Checkpointing, CheckpointSettings
@@ -52,7 +52,8 @@ from tidemill.spark.frames import frame_of
 from tidemill.spark.kafka import check_source
 from tidemill.spark.locations import positioned
 from tidemill.spark.parquet_input import ParquetSource, materialise
-from tidemill.spark.session import is_lost, session_for
+from tidemill.spark.session import is_lost
+from tidemill.spark.session_lease import SessionLease
 from tidemill.spark.streaming import StreamingInput, run_streaming_job
 from tidemill.spark.strict_files import misfit_error
 
@@ -67,10 +68,9 @@ class SparkExecutor:
         """Compile and start a program; epochs run in a thread of this process, tasks on Spark."""
         faults.install_from_environment()
         with ExitStack() as undo:
-            session, owned = session_for(self._configuration)
-            if owned:
-                undo.callback(session.stop)
-            run = self._prepare(program, session, undo)
+            lease = SessionLease(self._configuration)
+            undo.callback(lease.release)
+            run = self._prepare(program, lease, undo)
             undo.callback(run.clean_up)
             undo.callback(start_reporters(self._configuration, run.metrics.registry).close)
             restarts = restarts_for(RestartStrategies.from_configuration(self._configuration))
@@ -92,8 +92,8 @@ class SparkExecutor:
         run.note_epoch = job.note_epoch
         return job.start()
 
-    def _prepare(self, program: JobProgram, session: SparkSession, undo: ExitStack) -> _SparkJob:
-        context = session.sparkContext
+    def _prepare(self, program: JobProgram, lease: SessionLease, undo: ExitStack) -> _SparkJob:
+        session, context = lease.session, lease.session.sparkContext
         if self._configuration.get(CheckpointingOptions.DIRECTORY) is None and not str(context.master).startswith(
             "local"
         ):
@@ -122,7 +122,9 @@ class SparkExecutor:
         start_over(self._configuration, storage, launch.job_id)
         launch = launch.restoring(storage)
         undo.callback(start_queryable_state(self._configuration, launch.job_id, directory))
-        return _SparkJob(session, launch, storage, directory, parallelism, slots, self._configuration)
+        return _SparkJob(
+            lease, program.python_files, launch, storage, directory, parallelism, slots, self._configuration
+        )
 
 
 class _SparkJob:
@@ -130,7 +132,8 @@ class _SparkJob:
 
     def __init__(
         self,
-        session: SparkSession,
+        lease: SessionLease,
+        python_files: Sequence[str],
         launch: Launch,
         storage: Storage,
         directory: Path | None,
@@ -138,7 +141,8 @@ class _SparkJob:
         slots: int,
         configuration: Configuration,
     ) -> None:
-        self._session = session
+        self._lease = lease
+        self._python_files = python_files
         self._launch = launch
         self.job_id = launch.job_id
         self._storage = storage
@@ -159,6 +163,8 @@ class _SparkJob:
     def attempt(self, stop: StopSignal) -> None:
         """Run the job from its last committed epoch until it ends."""
         self._stop = stop
+        if is_lost(self._session.sparkContext):
+            self._begin_anew()
         context, group = self._session.sparkContext, f"tidemill-{self.job_id}"
         try:
             context.setJobGroup(group, self._launch.plan.name, interruptOnCancel=False)
@@ -166,16 +172,25 @@ class _SparkJob:
                 self._run(stop)
         except Exception as error:
             if is_lost(context):
-                raise EngineLostError(
-                    "Spark is gone: its process in the driver has died, or the cluster has ended the application. "
-                    "Start the driver again: the job goes on from its last committed epoch"
-                ) from error
+                raise self._lease.loss() from error
             chains = self._launch.plan.chains
             sources = {chains[chain].head.uid: source for chain, source in self._launch.sources().items()}
             misfit = misfit_error(self._session, sources, error)
             if misfit is not None:
                 raise misfit from error
             raise
+
+    @property
+    def _session(self) -> SparkSession:
+        return self._lease.session
+
+    def _begin_anew(self) -> None:
+        """Have another Spark in the place of one that has died."""
+        context = self._lease.renew().sparkContext
+        for path in self._python_files:
+            context.addPyFile(path)
+        cores_of(context)  # waits for executors
+        check_workers(context, self._directory)
 
     def _run(self, stop: StopSignal) -> None:
         context = self._session.sparkContext

@@ -48,13 +48,8 @@ _INTERPRETER: Final = "spark.pyspark.python"
 _MOST_WAIT_MS: Final = 1000
 
 
-def session_for(configuration: Configuration) -> tuple[SparkSession, bool]:
-    """The session to use, and whether it was made here (and so is ours to stop)."""
-    active = running_session()
-    if active is not None:
-        use_own_interpreter(active)
-        warn_of_long_waits(active.sparkContext)
-        return active, False
+def new_session(configuration: Configuration) -> SparkSession:
+    """Make a session where there is none."""
     # Workers must run the interpreter of the driver, not whatever is called python3 on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     asked_for = {
@@ -74,12 +69,23 @@ def session_for(configuration: Configuration) -> tuple[SparkSession, bool]:
     session.sparkContext.setLogLevel("ERROR")
     # Spark itself looks at this setting only in spark-submit.
     session.sparkContext.pythonExec = asked_for.get(_INTERPRETER, session.sparkContext.pythonExec)
-    return session, True
+    return session
+
+
+def adopt(session: SparkSession) -> None:
+    """Make the best of a session that the program has brought along."""
+    use_own_interpreter(session)
+    warn_of_long_waits(session.sparkContext)
+
+
+def is_started_by_submit() -> bool:
+    """Whether ``spark-submit`` has started this process, which then belongs to the JVM, and not the JVM to it."""
+    return _STARTED_BY_SUBMIT in os.environ
 
 
 def settings_of_submit() -> dict[str, str]:
     """What ``spark-submit`` was told, with its files of defaults, if it has started this process; else nothing."""
-    if _STARTED_BY_SUBMIT not in os.environ:
+    if not is_started_by_submit():
         return {}
     SparkContext._ensure_initialized()
     return dict(SparkConf().getAll())

@@ -1,4 +1,4 @@
-"""Epochs of a sink by hand: what its writers prepare, before anything is committed."""
+"""Epochs of a sink by hand: what its writers prepare, and what is committed of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ import pickle
 from collections.abc import Sequence
 from typing import Any
 
-from tidemill.datastream.sinks import Committed, Sink, WriterContext
+from tidemill.common.constants import MAX_LONG_VALUE
+from tidemill.datastream.sinks import (
+    Committed,
+    Committer,
+    CommitterContext,
+    Sink,
+    SupportsWriterState,
+    WriterContext,
+)
 
 
 def context(epoch: int, subtask: int = 0, attempt: str = "a1", time: int | None = 0) -> WriterContext:
@@ -24,3 +32,49 @@ def run_epoch(sink: Sink, epoch: int, *subtasks: Sequence[Any], attempt: str = "
         out.append(Committed(epoch, subtask, writer.prepare_commit()))
         writer.close()
     return out
+
+
+class Job:
+    """One subtask of a sink with a committer over epochs: each is committed, unless it is killed first."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        self.state: list[Any] = []
+        self.epoch = 0
+        self.last: list[Committed] = []
+        self.writer: Any = sink.create_writer(0, 1)
+
+    def run(self, values: Sequence[Any], now: int, *, end: bool = False, attempt: str = "a") -> None:
+        """Write an epoch: prepared and snapshotted, not committed."""
+        self.writer.begin_epoch(context(self.epoch + 1, attempt=attempt, time=now))
+        self.writer.write(list(values), None)
+        if end:
+            self.writer.write_watermark(MAX_LONG_VALUE)
+        self.last = [Committed(self.epoch + 1, 0, self.writer.prepare_commit())]
+        self.prepared = [pickle.loads(pickle.dumps(one)) for one in self.writer.snapshot_state(self.epoch + 1)]
+
+    def commit(self, *, again: bool = False) -> None:
+        self.epoch += not again
+        self.state = self.prepared
+        self._committer().commit([Committed(one.epoch, 0, one.committables, again) for one in self.last])
+
+    def restart(self) -> None:
+        """A new driver and a new worker: leftovers go, the last epoch is committed again, the writer is restored."""
+        in_use = [data for one in self.last if one.epoch == self.epoch for data in one.committables]
+        self._committer().discard(in_use, "lineage")
+        if in_use:
+            self.commit(again=True)
+        if isinstance(self.sink, SupportsWriterState):
+            self.writer = self.sink.restore_writer(0, 1, self.state)
+        else:
+            self.writer = self.sink.create_writer(0, 1)
+
+    def epoch_of(self, values: Sequence[Any], now: int, *, end: bool = False) -> None:
+        self.run(values, now, end=end)
+        self.commit()
+
+    def _committer(self) -> Committer:
+        committer = self.sink.create_committer()
+        assert committer is not None
+        committer.open(CommitterContext("job", "sink"))
+        return committer

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from tidemill.checkpoint.object_storage import OBJECT_STORE_SCHEMES
 from tidemill.common.configuration import Configuration
+from tidemill.common.object_store import OBJECT_STORE_SCHEMES
 from tidemill.config import CheckpointingOptions, RestOptions
 from tidemill.ops.rest.errors import BadRequestError, ForbiddenError
 

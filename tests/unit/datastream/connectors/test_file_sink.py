@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import pickle
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.unit.datastream.sink_epochs import context, run_epoch
+from tests.unit.datastream.sink_epochs import Job, context, run_epoch
 from tidemill.common import Configuration, Encoder, Row
 from tidemill.common.constants import MAX_LONG_VALUE
 from tidemill.common.serialization import BulkWriter, BulkWriterFactory
@@ -205,7 +203,7 @@ class TestFiles:
         writer.write(["a"], None)
         (hidden,) = tmp_path.iterdir()
         file = next(iter(writer._parts.values())).current  # type: ignore[attr-defined]
-        os.dup2(os.open("/dev/full", os.O_WRONLY), file._stream.fileno())
+        os.dup2(os.open("/dev/full", os.O_WRONLY), file.draft.stream.fileno())
         with pytest.raises(OSError, match=rf"No space left.*{hidden.name}"):
             writer.prepare_commit()
         writer.close()
@@ -226,11 +224,12 @@ class TestFiles:
         self.sink(tmp_path).create_committer().commit([Committed(1, 0, [old], again=True)])
         assert visible(tmp_path) == {"x": "a"}
 
-    def test_remote_paths_are_refused(self) -> None:
-        with pytest.raises(GraphError, match="s3"):
-            FileSink.for_row_format("s3://bucket/x", Encoder.simple_string_encoder())
-        for path in ("file:///tmp/x", "/tmp/x", Path("/tmp/x")):
-            assert FileSink.for_row_format(path, Encoder.simple_string_encoder())._base_path == "/tmp/x"
+    def test_paths_of_other_storages_are_refused(self) -> None:
+        for path in ("hdfs://host/x", "http://host/x", "s3:bucket", "s3://"):
+            with pytest.raises(GraphError, match=r"is no local or mounted directory.*s3://"):
+                FileSink.for_row_format(path, Encoder.simple_string_encoder())
+        for known in ("file:///tmp/x", "/tmp/x", Path("/tmp/x")):
+            assert FileSink.for_row_format(known, Encoder.simple_string_encoder())._base_path == "/tmp/x"
 
     def test_wrong_settings(self) -> None:
         with pytest.raises(ValueError, match="hidden"):
@@ -241,47 +240,6 @@ class TestFiles:
             BucketAssigner.date_time_bucket_assigner("yyyy-QQ")
         with pytest.raises(ValueError, match="positive"):
             RollingPolicy.default_rolling_policy(part_size=0)
-
-
-class Job:
-    """One subtask of a sink over epochs: each is committed, unless it is killed first."""
-
-    def __init__(self, sink: FileSink) -> None:
-        self.sink = sink
-        self.state: list[Any] = []
-        self.epoch = 0
-        self.last: list[Committed] = []
-        self.writer: Any = sink.create_writer(0, 1)
-
-    def run(self, values: Sequence[Any], now: int, *, end: bool = False, attempt: str = "a") -> None:
-        """Write an epoch: prepared and snapshotted, not committed."""
-        self.writer.begin_epoch(context(self.epoch + 1, attempt=attempt, time=now))
-        self.writer.write(list(values), None)
-        if end:
-            self.writer.write_watermark(MAX_LONG_VALUE)
-        self.last = [Committed(self.epoch + 1, 0, self.writer.prepare_commit())]
-        self.prepared = [pickle.loads(pickle.dumps(one)) for one in self.writer.snapshot_state(self.epoch + 1)]
-
-    def commit(self, *, again: bool = False) -> None:
-        self.epoch += not again
-        self.state = self.prepared
-        committer = self.sink.create_committer()
-        committer.open(CommitterContext("job", "sink"))
-        committer.commit([Committed(one.epoch, 0, one.committables, again) for one in self.last])
-
-    def restart(self) -> None:
-        """A new driver and a new worker: leftovers go, the last epoch is committed again, the writer is restored."""
-        committer = self.sink.create_committer()
-        committer.open(CommitterContext("job", "sink"))
-        in_use = [data for one in self.last for data in one.committables] if self.last[0].epoch == self.epoch else []
-        committer.discard(in_use, "lineage")
-        if in_use:
-            self.commit(again=True)
-        self.writer = self.sink.restore_writer(0, 1, self.state)  # type: ignore[attr-defined]
-
-    def epoch_of(self, values: Sequence[Any], now: int, *, end: bool = False) -> None:
-        self.run(values, now, end=end)
-        self.commit()
 
 
 class TestRollingOverEpochs:
@@ -355,7 +313,7 @@ class TestRollingOverEpochs:
                         job.writer._hidden = []  # a killed process cleans up nothing
                         for part in job.writer._parts.values():
                             if part.current is not None:
-                                part.current._stream.close()
+                                part.current.draft.stream.close()
                                 part.current = None
                         job.last = job.last or [Committed(0, 0, [])]
                     elif kill_at == "prepared":

@@ -1,4 +1,4 @@
-"""What is told of a record of a file that does not fit its schema: the field and its type, never the value."""
+"""What is told of a record of a file that does not fit its schema: the field and its type, no values and no keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NESTED = "at STRUCT<x: INT, y: ARRAY<INT>>, by MAP<STRING, INT>"
         (SCHEMA, '{"day": []}', "field 'day' is an array, and the schema says DATE"),
         (NESTED, '{"at": 1}', "field 'at' is a number, and the schema says STRUCT<`x`: INT, `y`: ARRAY<INT>>"),
         (NESTED, '{"at": {"x": 1, "y": [1, "secret"]}}', "field 'at.y[1]' is a string, and the schema says INT"),
-        (NESTED, '{"by": {"a": 1, "b": {}}}', "field \"by['b']\" is an object, and the schema says INT"),
+        (NESTED, '{"by": {"a": 1, "secret": {}}}', "field 'by[entry 1]' is an object, and the schema says INT"),
         (SCHEMA, '[{"id": 1}, {"id": "secret"}]', "field 'id' is a string, and the schema says BIGINT"),
         (SCHEMA, '{"id": 1', "it is no JSON: Expecting ',' delimiter at character 9"),
         (SCHEMA, '"secret"', "it is a string, and no object"),

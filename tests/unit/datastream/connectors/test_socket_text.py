@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.waiting import eventually
 from tidemill.common import Configuration
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.socket_text import SocketTextSource
@@ -58,13 +59,14 @@ def server() -> Iterator[Server]:
 def lines_of(enumerator: SplitEnumerator, max_records: int = 100) -> list[str]:
     """All lines until the source has ended."""
     found: list[str] = []
-    until = time.monotonic() + 10
-    while not enumerator.finished:
-        assert time.monotonic() < until
+
+    def ended() -> bool:
         for split in enumerator.next_splits(1, max_records):
             assert isinstance(split, Split)
-            found += split.payload
-        time.sleep(0.005)
+            found.extend(split.payload)
+        return enumerator.finished
+
+    eventually(ended, shown=lambda: found)
     return found
 
 
@@ -99,8 +101,7 @@ def test_what_is_no_text_does_not_end_the_job(server: Server) -> None:
 def test_an_epoch_takes_no_more_than_it_may(server: Server) -> None:
     server.serve([b"x\n" * 10])
     enumerator = SocketTextSource("127.0.0.1", server.port).create_enumerator(None)
-    while enumerator.pending_records() != 10:
-        time.sleep(0.005)
+    eventually(lambda: enumerator.pending_records() == 10)
     (split,) = enumerator.next_splits(1, 3)
     assert isinstance(split, Split)
     assert split.records == 3
@@ -118,8 +119,7 @@ def test_nobody_is_listening() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = int(taken.getsockname()[1])
     enumerator = SocketTextSource("127.0.0.1", port).create_enumerator(None)
-    while not enumerator.available():
-        time.sleep(0.005)
+    eventually(enumerator.available)
     with pytest.raises(JobExecutionError, match=rf"no connection to 127\.0\.0\.1:{port}, tried 1 times"):
         enumerator.next_splits(1, 10)
     assert not enumerator.finished
@@ -130,8 +130,7 @@ def test_closing_does_not_wait_for_the_server(server: Server) -> None:
     server.hold.clear()
     server.serve([b"a\n"])
     enumerator = SocketTextSource("127.0.0.1", server.port, max_retry=-1).create_enumerator(None)
-    while not enumerator.available():
-        time.sleep(0.005)
+    eventually(enumerator.available)
     began = time.monotonic()
     enumerator.close()
     assert time.monotonic() - began < 5

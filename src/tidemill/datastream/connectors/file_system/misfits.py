@@ -26,7 +26,8 @@ _KINDS: Final = {dict: "an object", list: "an array", str: "a string", bool: "a 
 class Misfit:
     """A record of a file as it was read; ``options`` are Spark's, with their names in lower case.
 
-    What is told of it says what its values are *not*, and never shows them: the record is the user's data.
+    What is told of it says what its values are *not*, and shows neither them nor keys of maps: the record is the user's
+    data. Entries of a map are counted from 0, as elements of an array are.
 
     >>> Misfit("json", '{"id": 1, "at": {"x": "two"}}', "id LONG, at STRUCT<x: DOUBLE>").problem()
     "field 'at.x' is a string, and the schema says DOUBLE"
@@ -93,8 +94,8 @@ def _misfits(value: Any, kind: SparkType, path: str) -> Iterator[tuple[str, Any,
         for index, element in enumerate(value):
             yield from _misfits(element, kind.element, f"{path}[{index}]")
     elif isinstance(kind, MapOf) and isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _misfits(inner, kind.value, f"{path}[{key!r}]")
+        for index, inner in enumerate(value.values()):  # its keys are data, too
+            yield from _misfits(inner, kind.value, f"{path}[entry {index}]")
     elif not isinstance(kind, Atom) or not _json_fits(value, kind):
         yield path, value, kind
 

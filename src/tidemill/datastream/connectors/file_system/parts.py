@@ -3,35 +3,33 @@
 A file that is being written is called ``.<name>~<lineage>~<attempt>.inprogress``. It belongs to one attempt of one
 subtask and is never written again once it is durable. A part that goes on over epochs is a list of *segments*: after
 each epoch what came is kept as ``.<name>~<lineage>~<attempt>.kept``. When the part is finished its segments are made
-one file, which appears under its final name.
+one file, which appears under its final name. Where all these lie is up to a ``PartStore``.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import IO, Any, Final
 
-from tidemill.datastream.connectors.file_system.formats import FileFormat
+from tidemill.datastream.connectors.file_system.formats import FileFormat, RecordWriter
+from tidemill.datastream.connectors.file_system.part_store import Draft, PartStore, errors_name, leaves
 from tidemill.errors import CheckpointError
 
-__all__ = ["IN_PROGRESS", "KEPT", "FileCommittable", "HiddenFile", "Part", "Segment", "durable", "sync_directory"]
+__all__ = ["IN_PROGRESS", "KEPT", "FileCommittable", "HiddenFile", "Part", "Segment"]
 
 IN_PROGRESS: Final = ".inprogress"
 KEPT: Final = ".kept"
 _VERSION: Final = 2
-_BUFFER: Final = 1 << 18
 
 
 @dataclass(frozen=True)
 class FileCommittable:
     """What the committer does for one file: give it its name, then delete the segments that are in it.
 
-    Paths are relative to the sink's directory.
+    Names are relative to the sink's path.
     """
 
     hidden: str
@@ -56,14 +54,9 @@ class FileCommittable:
         return found
 
 
-def leaves(path: str) -> bool:
-    """Whether a relative path leads out of where it begins, as far as its text tells."""
-    return Path(path).is_absolute() or ".." in Path(path).parts
-
-
 @dataclass(frozen=True)
 class Segment:
-    """A kept file of a part, by its path below the sink's directory."""
+    """A kept file of a part, by its name in the store."""
 
     path: str
     size: int
@@ -109,43 +102,51 @@ class Part:
 
 
 class HiddenFile:
-    """A file being written by one attempt. What the disk refuses is raised with the file's name."""
+    """A file until it counts: records are written to it, or other files made one. ``final`` is its name from then on.
 
-    def __init__(self, path: Path, final_name: str, file_format: FileFormat) -> None:
-        self.path = path
-        self.final = path.with_name(final_name)
-        with self._named():
-            self._stream: BinaryIO = path.open("wb", buffering=_BUFFER)
-        self._target = _Target(self._stream)
-        self._records = file_format.open(self._target)  # type: ignore[arg-type]
+    After :meth:`finish` its store makes it durable.
+    """
+
+    def __init__(self, store: PartStore, name: str, final: str, file_format: FileFormat) -> None:
+        self.final = final
+        self.draft: Draft = store.draft(name)
+        self._store = store
+        self._format = file_format
+        self._target = _Target(self.draft.stream)
+        self._records: RecordWriter | None = None
+        self._size: int | None = None
 
     def write(self, values: list[Any]) -> None:
         """Append records."""
-        with self._named():
+        with errors_name(self.draft.shown):
+            if self._records is None:
+                self._records = self._format.open(self._target)  # type: ignore[arg-type]
             self._records.write(values)
+
+    def merge(self, sources: Sequence[Path]) -> None:
+        """Let it hold the records of other files, in order."""
+        with errors_name(self.draft.shown):
+            self._format.merge(sources, self._target)  # type: ignore[arg-type]
 
     def size(self) -> int:
         """Bytes so far."""
-        return self.path.stat().st_size if self._stream.closed else self._stream.tell()
+        return self.draft.stream.tell() if self._size is None else self._size
 
     def finish(self) -> None:
-        """Nothing comes any more; durable on return. Without effect if called again."""
-        if self._stream.closed:
+        """Nothing comes any more; all of it can be read on this machine. Without effect if called again."""
+        if self._size is not None:
             return
-        with self._named(), self._stream:
-            self._records.finish()
-            self._stream.flush()
-            os.fsync(self._stream.fileno())
+        with errors_name(self.draft.shown):
+            if self._records is not None:
+                self._records.finish()
+            self.draft.stream.flush()
+            self._size = self.draft.stream.tell()
+            self.draft.stream.seek(0)  # who opens its path may share the position
 
     def drop(self) -> None:
         """It does not count."""
         self._target.cut()
-        with contextlib.suppress(OSError):  # what is left in the buffer may have no room
-            self._stream.close()
-        self.path.unlink(missing_ok=True)
-
-    def _named(self) -> contextlib.AbstractContextManager[None]:
-        return errors_name(self.path)
+        self._store.drop(self.draft)
 
 
 class _Target:
@@ -156,7 +157,7 @@ class _Target:
 
     closed = False
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self.write: Callable[[Any], int] = stream.write
 
@@ -173,32 +174,3 @@ class _Target:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-@contextlib.contextmanager
-def errors_name(path: Path) -> Iterator[None]:
-    """While the block runs, an error of the operating system says which file it is about."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        raise OSError(error.errno, f"{error.strerror or error}, while writing", str(path)) from error
-
-
-def durable(path: Path, file_format: FileFormat, sources: Sequence[Path]) -> None:
-    """Make one file of several; durable on return."""
-    with errors_name(path), path.open("wb", buffering=_BUFFER) as stream:
-        file_format.merge(sources, _Target(stream))  # type: ignore[arg-type]
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def sync_directory(directory: Path) -> None:
-    """Make new names in a directory durable; some file systems cannot, and need not."""
-    with contextlib.suppress(OSError):
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -1,10 +1,11 @@
 """Files as an exactly-once sink: a reader sees only what is committed.
 
-1. A writer writes the records of an epoch to hidden files in the directory they will appear in, and makes them durable
-   at the barrier (``file_parts``).
-2. The committable names the hidden and the final file, relative to the sink's directory.
-3. After the manifest is durable the committer renames. A rename is atomic; a file that is gone under its hidden name
-   was committed before.
+1. A writer writes the records of an epoch to hidden files, and makes them durable at the barrier.
+2. The committable names the hidden and the final file, relative to the sink's path.
+3. After the manifest is durable the committer gives them their final names. Each appears whole, in one step; one that
+   is gone under its hidden name was committed before.
+
+How files are hidden and appear depends on where they are: see ``part_store``.
 
 A part that goes on over epochs stays hidden, as segments; its committables rename a segment from one hidden name to
 another that leftovers of attempts do not have.
@@ -16,17 +17,21 @@ start of the job, so that nothing that is there is ever overwritten.
 from __future__ import annotations
 
 import abc
+import copy
 import glob
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import unquote, urlsplit
 
+from tidemill.common.configuration import Configuration
+from tidemill.common.object_store import store_options
 from tidemill.common.serialization import BulkWriterFactory, Encoder
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.datastream.connectors.file_system.buckets import BucketAssigner, OutputFileConfig
 from tidemill.datastream.connectors.file_system.formats import BulkFileFormat, FileFormat, RowFileFormat
-from tidemill.datastream.connectors.file_system.parts import IN_PROGRESS, FileCommittable, sync_directory
+from tidemill.datastream.connectors.file_system.locations import sink_path
+from tidemill.datastream.connectors.file_system.parts import IN_PROGRESS, FileCommittable
 from tidemill.datastream.connectors.file_system.rolling import FileCompactStrategy, RollingPolicy
 from tidemill.datastream.connectors.file_system.writer import FileSettings, FileWriter, sink_id
 from tidemill.datastream.sinks import (
@@ -43,8 +48,8 @@ __all__ = ["FileCompactor", "FileSink", "RollingFileSink", "StreamingFileSink"]
 
 
 class FileSink(Sink):
-    """Writes records to files in a local or mounted directory; made by :meth:`for_row_format` or
-    :meth:`for_bulk_format`.
+    """Writes records to files in a local or mounted directory, or in a bucket of an object store (``s3://bucket/path``);
+    made by :meth:`for_row_format` or :meth:`for_bulk_format`.
 
     >>> sink = (
     ...     FileSink.for_row_format("/tmp/out", Encoder.simple_string_encoder())
@@ -82,14 +87,21 @@ class FileSink(Sink):
         return FileWriter(self.settings)
 
     def create_committer(self) -> Committer:
-        """A committer that renames them."""
+        """A committer that gives them their names."""
         return _FileCommitter(self.settings)
+
+    def configured(self, configuration: Configuration) -> FileSink:
+        """The sink with what the job's configuration says about object stores."""
+        bound = copy.copy(self)
+        bound.settings = replace(self.settings, store_options=store_options(configuration))
+        bound.settings.part_store()  # refuses unknown keys now
+        return bound
 
     class BaseBuilder(abc.ABC):
         """Collects the settings; by default one bucket per hour, as in Flink, and a file per epoch."""
 
         def __init__(self, base_path: str | Path) -> None:
-            self._base_path = local_path(base_path)
+            self._base_path = sink_path(base_path)
             self._assigner = BucketAssigner.date_time_bucket_assigner()
             self._files = OutputFileConfig()
             self._policy: RollingPolicy = RollingPolicy.on_checkpoint_rolling_policy()
@@ -108,11 +120,14 @@ class FileSink(Sink):
             self._files = output_file_config
             return self
 
-        def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
-            """When a file is finished."""
-            if not isinstance(rolling_policy, RollingPolicy):
-                raise TypeError(f"a RollingPolicy is needed, not {type(rolling_policy).__name__}")
-            self._policy = rolling_policy
+        def with_rolling_policy(
+            self, rolling_policy: RollingPolicy | None = None, *, policy: RollingPolicy | None = None
+        ) -> Self:
+            """When a file is finished; ``policy`` is the name of the argument in programs with a StreamingFileSink."""
+            given = rolling_policy if policy is None else policy
+            if not isinstance(given, RollingPolicy):
+                raise TypeError(f"a RollingPolicy is needed, not {type(given).__name__}")
+            self._policy = given
             return self
 
         def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
@@ -209,59 +224,33 @@ class FileCompactor:
         return FileCompactor()
 
 
-def local_path(given: str | Path) -> str:
-    """A path or ``file:`` URI as an absolute path, so that driver and workers mean the same directory."""
-    path = str(given)
-    parts = urlsplit(path)
-    if parts.scheme == "file":
-        return str(Path(unquote(parts.path)).absolute())
-    if len(parts.scheme) > 1:  # one letter is a drive
-        raise GraphError(
-            f"FileSink writes to local or mounted directories, not to {parts.scheme}: {path!r}. "
-            "Mount the storage, or write through Spark: SparkSink."
-        )
-    return str(Path(path).absolute())
-
-
 class _FileCommitter(Committer):
     def __init__(self, settings: FileSettings) -> None:
-        self._base = Path(settings.base_path)
+        self._store = settings.part_store()
         self._prefix = settings.file_config.part_prefix
         self._id: str | None = None
 
     def open(self, context: CommitterContext) -> None:
         self._id = sink_id(context.job_id, context.operator_uid)
-        if self._base.exists() and not self._base.is_dir():
-            raise GraphError(f"a file sink writes into a directory, but {self._base} is a file")
+        self._store.check()
 
     def commit(self, committed: Sequence[Committed]) -> None:
-        touched = set()
-        for part in sorted(committed, key=lambda one: (one.epoch, one.subtask)):
-            for data in part.committables:
-                file = FileCommittable.from_bytes(data)
-                hidden, final = self._base / file.hidden, self._base / file.final
-                try:
-                    hidden.replace(final)
-                    touched.add(final.parent)
-                except FileNotFoundError:
-                    # A file that is gone after a restart was committed before, and has been taken away since.
-                    if not final.exists() and not part.again:
-                        raise CheckpointError(
-                            f"epoch {part.epoch} is committed, but its output file is gone: neither {hidden} nor "
-                            f"{final} exists. Was the output directory cleaned while the job was running?"
-                        ) from None
-        for directory in touched:
-            sync_directory(directory)
+        files = [(part, FileCommittable.from_bytes(data)) for part in committed for data in part.committables]
+        gone = set(self._store.publish({file.hidden: file.final for _, file in files}))
+        for part, file in files:
+            # A file that is gone after a restart was committed before, and has been taken away since.
+            if file.hidden in gone and not part.again:
+                raise CheckpointError(
+                    f"epoch {part.epoch} is committed, but its output file is gone: neither "
+                    f"{self._store.named(file.hidden)} nor {self._store.named(file.final)} exists. Was the output "
+                    "directory cleaned while the job was running?"
+                )
         # Only now: what the segments hold is in a file whose name is durable.
-        for part in committed:
-            for data in part.committables:
-                for segment in FileCommittable.from_bytes(data).drop:
-                    (self._base / segment).unlink(missing_ok=True)
+        self._store.delete([segment for _, file in files for segment in file.drop])
 
     def discard(self, names_in_use: Sequence[bytes], lineage: str) -> None:
-        if self._id is None or not self._base.is_dir():
+        if self._id is None:
             return  # without knowing the job, another job's files could be hit
-        keep = {self._base / FileCommittable.from_bytes(name).hidden for name in names_in_use}
-        for leftover in self._base.rglob(f".{glob.escape(self._prefix)}-{self._id}*~*~*{IN_PROGRESS}"):
-            if leftover not in keep and leftover.name.split("~")[-2] <= lineage:
-                leftover.unlink(missing_ok=True)
+        keep = {FileCommittable.from_bytes(name).hidden for name in names_in_use}
+        found = self._store.find(self._id, f".{glob.escape(self._prefix)}-{self._id}*~*~*{IN_PROGRESS}")
+        self._store.delete([name for name in found if name not in keep and name.split("~")[-2] <= lineage])

@@ -34,8 +34,9 @@ class StreamFormat:
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
-        """One record per line, without the line end. Bytes that are no UTF-8 become U+FFFD, as in Flink."""
-        return StreamFormat("text", text_options(charset_name), Types.STRING())
+        """One record per line, without the line end, of files at any depth below a directory. Bytes that are no UTF-8
+        become U+FFFD. Both as in Flink."""
+        return StreamFormat("text", (("recursiveFileLookup", "true"), *text_options(charset_name)), Types.STRING())
 
     @staticmethod
     def json_lines_format(row_type: Any) -> StreamFormat:

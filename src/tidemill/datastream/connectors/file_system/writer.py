@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
 from tidemill.common.constants import MAX_LONG_VALUE
 from tidemill.datastream.connectors.file_system.buckets import BucketAssigner, OutputFileConfig
 from tidemill.datastream.connectors.file_system.formats import FileFormat
+from tidemill.datastream.connectors.file_system.locations import part_store_at
+from tidemill.datastream.connectors.file_system.part_store import PartStore, leaves
 from tidemill.datastream.connectors.file_system.parts import (
     IN_PROGRESS,
     KEPT,
@@ -19,13 +21,10 @@ from tidemill.datastream.connectors.file_system.parts import (
     HiddenFile,
     Part,
     Segment,
-    durable,
-    leaves,
-    sync_directory,
 )
 from tidemill.datastream.connectors.file_system.rolling import RollingPolicy
 from tidemill.datastream.sinks import StatefulSinkWriter, WriterContext
-from tidemill.errors import CheckpointError, GraphError
+from tidemill.errors import CheckpointError
 
 __all__ = ["FileSettings", "FileWriter", "sink_id"]
 
@@ -39,12 +38,18 @@ class FileSettings:
     bucket_assigner: BucketAssigner
     file_config: OutputFileConfig
     policy: RollingPolicy
+    #: What the job's configuration says about object stores: not to be shown.
+    store_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def suffix(self) -> str:
         """What file names end with."""
         suffix, extension = self.file_config.part_suffix, self.format.extension
         return suffix if suffix.endswith(extension) else suffix + extension
+
+    def part_store(self) -> PartStore:
+        """Where the files are; does no I/O."""
+        return part_store_at(self.base_path, self.store_options)
 
 
 def sink_id(job_id: str, operator_uid: str) -> str:
@@ -64,14 +69,14 @@ class FileWriter(StatefulSinkWriter):
         self._settings = settings
         self._format = settings.format
         self._policy = settings.policy
-        self._base = Path(settings.base_path)
+        self._store = settings.part_store()
         # of the epoch
         self._context: WriterContext | None = None
         self._now = 0
         self._ended = False
         self._number = 0
         self._ready: list[FileCommittable] = []
-        self._hidden: list[Path] = []
+        self._hidden: list[HiddenFile] = []
         # checkpointed
         self._parts: dict[str, Part] = {}
         for text in recovered:
@@ -101,13 +106,13 @@ class FileWriter(StatefulSinkWriter):
         self._ended = self._ended or watermark == MAX_LONG_VALUE
 
     def prepare_commit(self) -> Sequence[bytes]:
+        made = []
         for part in list(self._parts.values()):
             if self._ended or self._policy.is_due(part, self._now):
-                self._finish(part)
-            else:
-                self._keep(part)
-        for directory in {path.parent for path in self._hidden}:
-            sync_directory(directory)
+                made.append(self._finish(part))
+            elif (kept := self._keep(part)) is not None:
+                made.append(kept)
+        self._store.store([file.draft for file in made])
         ready, self._ready, self._hidden = self._ready, [], []
         return [committable.to_bytes() for committable in ready]
 
@@ -125,10 +130,10 @@ class FileWriter(StatefulSinkWriter):
 
     def _recover(self, part: Part) -> None:
         for segment in part.segments:
-            if leaves(segment.path) or not (self._base / segment.path).is_file():
+            if leaves(segment.path) or not self._store.exists(segment.path):
                 raise CheckpointError(
-                    f"the state this job starts from has an unfinished part file in {self._base / part.bucket}, but "
-                    f"{segment.path} is gone. It was finished by a later epoch than that state is of, or removed. "
+                    f"the state this job starts from has an unfinished part file in {self._store.named(part.bucket)}, "
+                    f"but {segment.path} is gone. It was finished by a later epoch than that state is of, or removed. "
                     "Start from the last checkpoint, or without the sink's state: give the sink another uid"
                 )
         known = self._parts.setdefault(part.bucket, part)
@@ -147,19 +152,23 @@ class FileWriter(StatefulSinkWriter):
         part.current.write(values)
         part.written = self._now
         if self._policy.is_full(part.size):
-            self._finish(part)
+            self._store.store([self._finish(part).draft])
 
-    def _finish(self, part: Part) -> None:
-        """Make the part one file, which appears with the commit."""
+    def _finish(self, part: Part) -> HiddenFile:
+        """Make the part one file, still to be stored, which appears with the commit."""
         del self._parts[part.bucket]
-        path, final = self._merged(part, part.segments)
-        self._ready.append(self._committable(path, final, part.segments))
+        whole = self._merged(part, part.segments)
+        self._add_committable(whole, whole.final, part.segments)
+        return whole
 
-    def _keep(self, part: Part) -> None:
-        """Let the part go on: what this epoch added becomes a segment, together with those that are no larger."""
+    def _keep(self, part: Part) -> HiddenFile | None:
+        """Let the part go on: what this epoch added becomes a segment, together with those that are no larger.
+
+        Returns the segment, still to be stored, if the epoch added anything.
+        """
         part.epochs += 1
         if part.current is None:
-            return
+            return None
         part.current.finish()
         added = part.current.size()
         first = len(part.segments)
@@ -167,87 +176,59 @@ class FileWriter(StatefulSinkWriter):
             first -= 1
             added += part.segments[first].size
         old = part.segments[first:]
-        path, _ = self._merged(part, old)
-        kept = path.with_name(path.name.removesuffix(IN_PROGRESS) + KEPT)
-        self._ready.append(self._committable(path, kept, old))
-        part.segments[first:] = [Segment(str(kept.relative_to(self._base)), path.stat().st_size)]
+        segment = self._merged(part, old)
+        kept = segment.draft.name.removesuffix(IN_PROGRESS) + KEPT
+        self._add_committable(segment, kept, old)
+        part.segments[first:] = [Segment(kept, segment.size())]
         part.current = None
+        return segment
 
-    def _merged(self, part: Part, segments: Sequence[Segment]) -> tuple[Path, Path]:
-        """One durable hidden file of these segments and what the epoch added; where it is, and its final place."""
+    def _merged(self, part: Part, segments: Sequence[Segment]) -> HiddenFile:
+        """One file of these segments and what the epoch added."""
         current = part.current
-        if current is not None and not segments:
-            current.finish()
-            return current.path, current.final
-        sources = [self._base / segment.path for segment in segments]
-        path, final = self._next_name(part.bucket)
         if current is not None:
             current.finish()
-            sources.append(current.path)
-        durable(path, self._format, sources)
+            if not segments:
+                return current
+        whole = self._new_file(part.bucket)
+        with self._store.reading([segment.path for segment in segments]) as sources:
+            whole.merge(sources if current is None else [*sources, current.draft.path])
+        whole.finish()
         if current is not None:
             current.drop()
-            self._hidden.remove(current.path)
-        return path, final
+            self._hidden.remove(current)
+        return whole
+
+    def _add_committable(self, file: HiddenFile, final: str, drop: Sequence[Segment]) -> None:
+        self._ready.append(FileCommittable(file.draft.name, final, tuple(segment.path for segment in drop)))
 
     # -- names ----------------------------------------------------------------------------------------------------
 
     def _new_file(self, bucket: str) -> HiddenFile:
-        path, final = self._next_name(bucket)
-        return HiddenFile(path, final.name, self._format)
-
-    def _next_name(self, bucket: str) -> tuple[Path, Path]:
-        """Where the next hidden file goes, and what it is called when it counts.
+        """The next hidden file of a bucket.
 
         No other attempt, lineage or job ever makes the same names: nothing that is there is overwritten.
         """
         if self._context is None:
             raise RuntimeError("begin_epoch() was not called")
         context = self._context
-        directory = self._directory(bucket)
+        self._store.check_bucket(bucket)
+        sink = sink_id(context.job_id, context.operator_uid)
         run = hashlib.sha256(f"{context.history}\0{context.lineage}".encode()).hexdigest()[:6]
-        stem = (
-            f"{self._settings.file_config.part_prefix}-{sink_id(context.job_id, context.operator_uid)}{run}"
-            f"-{context.subtask}-{context.epoch}"
-        )
+        stem = f"{self._settings.file_config.part_prefix}-{sink}{run}-{context.subtask}-{context.epoch}"
         if self._number:
             stem += f"-{self._number}"
         self._number += 1
-        final = directory / f"{stem}{self._settings.suffix}"
-        path = directory / f".{final.name}~{context.lineage}~{context.attempt}{IN_PROGRESS}"
-        self._hidden.append(path)
-        return path, final
-
-    def _directory(self, bucket: str) -> Path:
-        if not isinstance(bucket, str):
-            raise TypeError(f"a bucket assigner returns a text, not {type(bucket).__name__} {bucket!r}")
-        directory = self._base / bucket
-        inside = not leaves(bucket) and directory.resolve().is_relative_to(self._base.resolve())
-        if not inside:
-            raise GraphError(
-                f"a bucket lies below the sink's directory {self._base}, which {bucket!r} does not: it leads to "
-                f"{directory.resolve()}"
-            )
-        if any(map(_is_hidden, Path(bucket).parts)):
-            raise GraphError(f"files in the bucket {bucket!r} would be hidden from readers: begin it with a letter")
-        directory.mkdir(parents=True, exist_ok=True)
-        return directory
-
-    def _committable(self, path: Path, final: Path, drop: Sequence[Segment]) -> FileCommittable:
-        hidden, name = (str(one.relative_to(self._base)) for one in (path, final))
-        return FileCommittable(hidden, name, tuple(segment.path for segment in drop))
+        file = f"{stem}{self._settings.suffix}"
+        hidden = self._store.hidden_name(sink, bucket, f".{file}~{context.lineage}~{context.attempt}{IN_PROGRESS}")
+        made = HiddenFile(self._store, hidden, str(PurePosixPath(bucket, file)), self._format)
+        self._hidden.append(made)
+        return made
 
     def _drop_all(self) -> None:
         """Remove what the epoch has written, if it does not count."""
         for part in self._parts.values():
-            if part.current is not None:
-                part.current.drop()
-                part.current = None
-        for path in self._hidden:
-            path.unlink(missing_ok=True)
+            part.current = None
+        for file in self._hidden:
+            file.drop()
         self._hidden, self._ready = [], []
-
-
-def _is_hidden(name: str) -> bool:
-    """Whether Spark and others leave out a directory of this name; ``_day=7`` is a partition to them."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
