@@ -14,8 +14,9 @@ from tidemill.datastream import OutputTag, ProcessFunction, StreamExecutionEnvir
 
 LINES = ["cups 12", "plates eight", "spoons 30", "", "knives -4", "forks 25"]
 
+ITEM = Types.TUPLE([Types.STRING(), Types.LONG()])
 REJECTED = OutputTag("rejected", Types.STRING())
-LOW = OutputTag("low", Types.TUPLE([Types.STRING(), Types.LONG()]))
+LOW = OutputTag("low", ITEM)
 
 
 class Parse(ProcessFunction):
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--target", choices=["spark", "local"], default="spark", help="where to run")
     configuration = Configuration().set_string("execution.target", parser.parse_args(arguments).target)
     env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
-    stock = env.from_collection(LINES).process(Parse()).uid("parse")
+    stock = env.from_collection(LINES).process(Parse(), ITEM).uid("parse")
     stock.print("stock")
     stock.get_side_output(LOW).print("low")
     stock.get_side_output(REJECTED).map(repr).print("rejected")

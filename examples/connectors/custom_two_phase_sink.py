@@ -81,6 +81,11 @@ class Renames(Committer):
                 path.unlink(missing_ok=True)
 
 
+def reports(directory: Path) -> list[Any]:
+    """What a reader of the directory finds."""
+    return [record for path in directory.glob("[!.]*.json") for record in json.loads(path.read_text(encoding="utf-8"))]
+
+
 def main(arguments: Sequence[str] | None = None) -> list[Any]:
     """Run the program; returns what a reader of the directory finds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -93,8 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Any]:
     with tempfile.TemporaryDirectory() as directory:
         env.from_sequence(1, 10).map(lambda number: number * number).sink_to(ReportsSink(directory)).uid("reports")
         env.execute("reports")
-        files = [path for path in Path(directory).iterdir() if not path.name.startswith(".")]
-        return sorted(record for path in files for record in json.loads(path.read_text(encoding="utf-8")))
+        return sorted(reports(Path(directory)))
 
 
 if __name__ == "__main__":

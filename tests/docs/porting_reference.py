@@ -1,7 +1,7 @@
 """The tables of docs/porting.md: every public class of PyFlink's DataStream API and its methods, and what is here.
 
-`pyflink_names.json` has the names of PyFlink 2.3, by module and class, without those of Java objects; with each method
-the names of its arguments.
+`pyflink_names.json` has the names of PyFlink 2.3, by module and class, without those of Java objects; with each method,
+and with each class that programs make objects of (`__init__`), the names of its arguments.
 
 python -m tests.docs.porting_reference    # writes the tables into docs/porting.md
 """
@@ -125,18 +125,21 @@ def _takes(method: Any, arguments: list[str]) -> bool:
     found = list(inspect.signature(method).parameters.values())
     if any(one.kind is one.VAR_POSITIONAL for one in found):
         return True
-    names = [one.name for one in found if one.kind is one.POSITIONAL_OR_KEYWORD and one.name not in ("self", "cls")]
-    return names[: len(arguments)] == arguments
+    places = [one.name for one in found if one.kind is one.POSITIONAL_OR_KEYWORD and one.name not in ("self", "cls")]
+    also = {one.name for one in found if one.kind is one.KEYWORD_ONLY}
+    return len(places) >= len(arguments) and all(
+        name in (place, *also) for name, place in zip(arguments, places, strict=False)
+    )
 
 
 def _row(module: Any, name: str, members: Iterable[str]) -> str:
     owner = getattr(module, name, None)
     if owner is None:
         return f"| `{name}` | | {MISSING[name]} |"
-    there = [one for one in members if _found(owner, one) is not None]
+    there = [one for one in members if one != "__init__" and _found(owner, one) is not None]
     lacking: dict[str, list[str]] = {}
     for one in members:
-        if one not in there:
+        if one != "__init__" and one not in there:
             lacking.setdefault(MISSING[f"{name}.{one}"], []).append(one)
     told = "; ".join(f"{_listed(names)}: {what}" for what, names in lacking.items())
     return f"| `{name}` | {', '.join(_told(owner, one) for one in there) or 'yes'} | {told} |"

@@ -76,10 +76,10 @@ C: late, still paid
 wrong step, B: shipped after created
 """,
     "side_outputs": """
-stock> ('cups', 12)
-stock> ('spoons', 30)
-stock> ('forks', 25)
-low> ('cups', 12)
+stock> (cups,12)
+stock> (spoons,30)
+stock> (forks,25)
+low> (cups,12)
 rejected> 'plates eight'
 rejected> ''
 rejected> 'knives -4'

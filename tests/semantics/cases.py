@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.semantics import cases_bad, cases_basic, cases_keys, cases_state, cases_streams, cases_windows
+from tests.semantics import cases_bad, cases_basic, cases_keys, cases_state, cases_streams, cases_types, cases_windows
 from tests.semantics.case import BadCase, Case, check
 
 __all__ = ["BAD_CASES", "CASES", "SPARK_BAD_CASES", "SPARK_CASES", "BadCase", "Case", "check"]
@@ -12,6 +12,7 @@ CASES: list[Case] = [
     *cases_streams.CASES,
     *cases_state.CASES,
     *cases_keys.CASES,
+    *cases_types.CASES,
     *cases_windows.CASES,
 ]
 BAD_CASES: list[BadCase] = cases_bad.CASES

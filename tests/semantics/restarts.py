@@ -4,7 +4,8 @@ between them. The tests compare what came out with a computation over all record
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -73,6 +74,17 @@ class Life:
         """The records of each epoch."""
         places = [0, *(cut * len(records) // 100 for cut in sorted(self.cuts)), len(records)]
         return [list(records[start:end]) for start, end in pairwise(places)]
+
+
+def portions(sides: Mapping[str, Sequence[Any]], chance: random.Random) -> Iterator[dict[str, Sequence[Any]]]:
+    """What each epoch gets of several streams that are cut anywhere."""
+    left = dict(sides)
+    while any(left.values()):
+        sent = {}
+        for side, records in left.items():
+            count = chance.randint(0, 25)
+            sent[side], left[side] = records[:count], records[count:]
+        yield sent
 
 
 @st.composite

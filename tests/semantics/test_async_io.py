@@ -7,8 +7,7 @@ import gc
 import http.server
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ import psutil
 import pytest
 
 from tests.semantics.async_cases import After, Double, Env, both_orders, run_all, wait
+from tests.waiting import eventually
 from tidemill.common import Types, WatermarkStrategy
 from tidemill.datastream import (
     AsyncFunction,
@@ -528,14 +528,6 @@ def open_files() -> int:
     return psutil.Process().num_fds()
 
 
-def settle(done: Callable[[], bool]) -> None:
-    """Wait for the server, whose threads and connections are in this process too."""
-    gc.collect()
-    deadline = time.monotonic() + 60
-    while not done() and time.monotonic() < deadline:
-        time.sleep(0.01)
-
-
 def test_a_job_leaves_no_connection_loop_or_thread_behind(port: int) -> None:
     def build(env: Env, words: DataStream) -> DataStream:
         return wait(Ask(port), in_order=False, capacity=5)(words.rebalance())
@@ -548,15 +540,18 @@ def test_a_job_leaves_no_connection_loop_or_thread_behind(port: int) -> None:
 
     threads = threading.active_count()
     run(["warm"])
-    settle(lambda: threading.active_count() <= threads)
+    gc.collect()
+    eventually(lambda: threading.active_count() <= threads)  # the server's threads and connections are in this process
     files = open_files()
     for _ in range(3):
         run(["tide", "mill"] * 10)
         with pytest.raises(UserCodeError, match="status 503"):
             run(["tide"] * 10 + ["broken"] + ["mill"] * 10)
-    settle(lambda: threading.active_count() <= threads and open_files() <= files)
-    assert open_files() <= files
-    assert threading.active_count() <= threads
+    gc.collect()
+    eventually(
+        lambda: threading.active_count() <= threads and open_files() <= files,
+        shown=lambda: f"{threading.enumerate()}, and {open_files()} files after {files}",
+    )
 
 
 def test_a_connection_that_was_closed_between_epochs_is_seen_as_closed() -> None:

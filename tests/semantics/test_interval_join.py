@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.semantics.cases_state import SecondField
+from tests.semantics.restarts import portions
 from tidemill.common import Duration, Row, Time, Types, WatermarkStrategy
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.datastream import (
@@ -725,12 +726,7 @@ def test_random_streams_cut_crashed_moved_and_rescaled(
         placement=moving(3) if seed % 3 == 0 else None,
         merge_after=3,
     ) as job:
-        given = {side: list(records) for side, records in sides.items()}
-        while any(given.values()):
-            sent = {}
-            for side in given:
-                count = chance.randint(0, 25)
-                sent[side], given[side] = given[side][:count], given[side][count:]
+        for sent in portions(sides, chance):
             happening = chance.random()
             if happening < 0.15:
                 job.crash(Fault("manifest.before"), **sent)

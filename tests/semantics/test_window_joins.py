@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.semantics.cases_state import SecondField
+from tests.semantics.restarts import portions
 from tidemill.common import Duration, Types, WatermarkStrategy
 from tidemill.datastream import (
     CoGroupFunction,
@@ -372,12 +373,7 @@ def test_random_streams_against_brute_force(kind: str, seed: int, tmp_path: Path
         configuration["state.backend.rocksdb.localdir"] = str(tmp_path)
     placement = moving(3) if seed % 3 == 0 else None
     with job_of(apply, configuration=configuration, workers=3, placement=placement, merge_after=3) as job:
-        given = {side: list(records) for side, records in sides.items()}
-        while any(given.values()):
-            sent = {}
-            for side in given:
-                count = chance.randint(0, 25)
-                sent[side], given[side] = given[side][:count], given[side][count:]
+        for sent in portions(sides, chance):
             happening = chance.random()
             if happening < 0.2:
                 job.crash(Fault("manifest.before"), **sent)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.spark.jobs import collected, durable, environment, eventually
+from tests.spark.jobs import collected, durable, environment
+from tests.waiting import eventually
 from tidemill.common import Duration, Encoder, Row, WatermarkStrategy
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, StreamFormat
@@ -70,12 +71,14 @@ def test_what_a_sink_writes_a_source_reads(name: str, tmp_path: Path) -> None:
     assert sorted((tuple(row) for row in found), key=lambda row: row[0]) == ROWS
 
 
-def test_several_paths_are_all_read(tmp_path: Path) -> None:
-    for name in "abc":
-        (tmp_path / name).write_text(f"{name}1\n{name}2\n")
+def test_several_paths_are_all_read_with_what_is_below_them(tmp_path: Path) -> None:
+    deep = tmp_path / "c" / "2026-01-02--03" / "more"
+    deep.mkdir(parents=True)
+    for path in (tmp_path / "a", tmp_path / "b", deep.parent / "d", deep / "e"):
+        path.write_text(f"{path.name}1\n{path.name}2\n")
     paths = [str(tmp_path / name) for name in "abc"]
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), *paths).build()
-    assert sorted(read(source)) == ["a1", "a2", "b1", "b2", "c1", "c2"]
+    assert sorted(read(source)) == [f"{name}{n}" for name in "abde" for n in (1, 2)]
 
 
 @pytest.mark.parametrize(

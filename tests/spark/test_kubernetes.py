@@ -5,15 +5,12 @@ The driver is started with the arguments of the manifest, and has its executors 
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shlex
 import subprocess
 import sys
-import time
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +22,7 @@ from tests.java import QUICK_JAVA
 from tests.spark.kubernetes import FakeKubernetes, serving
 from tests.spark.processes import ROOT, child_environment, tail
 from tests.thorough import WHEN_THOROUGH
+from tests.waiting import eventually
 
 FOLDER = ROOT / "examples" / "kubernetes"
 GUIDE = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
@@ -79,16 +77,9 @@ def counts(output: Path) -> dict[str, list[int]]:
     found: dict[str, list[int]] = defaultdict(list)
     for path in output.glob("part-*"):
         for line in path.read_text().splitlines():
-            customer, count = ast.literal_eval(line)
-            found[customer].append(count)
+            customer, count = line.strip("()").split(",")
+            found[customer].append(int(count))
     return {customer: sorted(numbers) for customer, numbers in found.items()}
-
-
-def wait_for(condition: Callable[[], bool], log: Path) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain: {tail(log)}"
-        time.sleep(0.1)
 
 
 @WHEN_THOROUGH
@@ -122,12 +113,14 @@ def test_a_driver_has_executors_in_pods_and_another_one_for_each_that_is_lost(tm
             stderr=subprocess.STDOUT,
         )
         try:
-            wait_for(lambda: bool(counts(pod.output)), log)
+            eventually(lambda: bool(counts(pod.output)), SECONDS, shown=lambda: tail(log))
             first, second = cluster.running()
             cluster.kill(first)
-            wait_for(lambda: len(cluster.running()) == 2, log)
+            eventually(lambda: len(cluster.running()) == 2, SECONDS, shown=lambda: tail(log))
             seen = sum(map(len, counts(pod.output).values()))
-            wait_for(lambda: sum(map(len, counts(pod.output).values())) > seen + 500, log)
+            eventually(
+                lambda: sum(map(len, counts(pod.output).values())) > seen + 500, SECONDS, shown=lambda: tail(log)
+            )
             assert second in cluster.running()
 
             rest = re.search(r"http://[\w.]+:(\d+)", log.read_text())

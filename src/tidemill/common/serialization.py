@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, BinaryIO, Generic, TypeVar
 
+from tidemill.common.record_text import record_text
 from tidemill.common.type_base import TypeInformation
 from tidemill.common.typeinfo import Types
 from tidemill.errors import SerializationError
@@ -112,9 +113,9 @@ class Encoder(Generic[T]):
 
     >>> import io
     >>> out = io.BytesIO()
-    >>> Encoder.simple_string_encoder().encode(7, out)
+    >>> Encoder.simple_string_encoder().encode(("to", 2), out)
     >>> out.getvalue()
-    b'7\\n'
+    b'(to,2)\\n'
     """
 
     def __init__(self, to_bytes: Callable[[T], bytes]) -> None:
@@ -126,7 +127,8 @@ class Encoder(Generic[T]):
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder[Any]:
-        """Writes ``str(record)`` and a line feed."""
+        """Writes the text of a record, as Flink does (:func:`tidemill.common.record_text.record_text`), and a line
+        feed."""
         return Encoder(_Line(charset_name))
 
 
@@ -135,7 +137,7 @@ class _Line:
         self._charset = charset
 
     def __call__(self, element: Any) -> bytes:
-        return f"{element}\n".encode(self._charset)
+        return f"{record_text(element)}\n".encode(self._charset)
 
 
 class BulkWriter(ABC, Generic[T]):

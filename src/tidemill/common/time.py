@@ -120,6 +120,9 @@ class Time:
 
     _milliseconds: int
 
+    def __init__(self, milliseconds: int) -> None:  # by hand: a field of this name would hide the method
+        object.__setattr__(self, "_milliseconds", milliseconds)
+
     def to_milliseconds(self) -> int:
         return self._milliseconds
 

@@ -12,7 +12,7 @@ from tidemill.errors import SerializationError, TypeMismatchError
 #: Version of the JSON form written by :meth:`TypeInformation.to_json`.
 JSON_VERSION = 1
 
-#: Tells for a whole sequence that all values match (True), or that one may not (False).
+#: Tells for a whole sequence that all values match, and are in shape (True), or that one may not be (False).
 FastCheck = Callable[[Sequence[Any]], bool]
 
 
@@ -69,8 +69,28 @@ class TypeInformation(ABC):
 
         return check
 
+    def shaper(self) -> Callable[[list[Any]], list[Any]]:
+        """A function that validates a whole batch, as :meth:`validator`, and hands back its values in the form of this
+        type (:meth:`shape`): the batch itself if all of them have it, which the fast check tells."""
+        fast, validate, shape = self.fast_check(), self.validate, self.shape
+
+        def shaped(values: list[Any]) -> list[Any]:
+            if fast(values):
+                return values
+            for value in values:
+                validate(value)
+            return [None if value is None else shape(value) for value in values]
+
+        return shaped
+
+    def shape(self, value: Any) -> Any:
+        """A valid value, not None, in the form that readers of this type find: a row has the names of the type, a
+        tuple is a tuple however it was given, a number of a floating point type is a ``float``."""
+        return value
+
     def fast_check(self) -> FastCheck:
-        """A check of many values that is cheap for the usual ones; False means that it does not know."""
+        """A check of many values that is cheap for the usual ones: True if all of them are valid and have the form of
+        :meth:`shape` already; False means that it does not know."""
         return lambda values: False
 
     def mismatch(self, value: Any, path: str, hint: str = "") -> NoReturn:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from typing import Any, NamedTuple
@@ -39,7 +40,8 @@ class _Rule(NamedTuple):
 
 
 def _rule(*accepted: type, nullable: bool = False, bits: int | None = None) -> _Rule:
-    exact = frozenset((*accepted, type(None))) if nullable else frozenset(accepted)
+    """The first of the accepted types is the one that values are shaped to."""
+    exact = frozenset((accepted[0], type(None))) if nullable else frozenset(accepted[:1])
     return _Rule(accepted, exact, nullable, bits)
 
 
@@ -57,13 +59,15 @@ _RULES: dict[BasicType, _Rule] = {
     BasicType.BIG_DEC: _rule(Decimal, nullable=True),
     BasicType.INSTANT: _rule(Instant, nullable=True),
 }
+_NUMBERS = frozenset((int, float))
+_LARGEST = sys.float_info.max
 
 
 class BasicTypeInfo(TypeInformation):
     """A number, a text or an instant.
 
     Integers must fit into the bits of their type. An ``int`` is a value of a floating point type, and a ``bool`` of an
-    integer type, as everywhere in Python.
+    integer type, as everywhere in Python; readers find a ``float`` and an ``int``.
     """
 
     kind = "basic"
@@ -91,6 +95,26 @@ class BasicTypeInfo(TypeInformation):
             self.mismatch(value, path, f" (it must lie within {self._range[0]} and {self._range[1]}; declare {wider})")
         if self._is_char and len(value) != 1:
             self.mismatch(value, path, " (it must be one character)")
+        if accepted[0] is float and isinstance(value, int) and abs(value) > _LARGEST:
+            self.mismatch(value, path, " (it is too large for a floating point number)")
+
+    def shape(self, value: Any) -> Any:
+        number = self._accepted[0]
+        return number(value) if number in _NUMBERS and type(value) is not number else value
+
+    def shaper(self) -> Callable[[list[Any]], list[Any]]:
+        one_by_one, exact = super().shaper(), self._exact
+        if self._accepted != _RULES[BasicType.DOUBLE].accepted:
+            return one_by_one
+
+        def shaped(values: list[Any]) -> list[Any]:
+            if exact.issuperset(map(type, values)):
+                return values
+            if all_types_in(_NUMBERS, values) and max(map(abs, values)) <= _LARGEST:
+                return list(map(float, values))
+            return one_by_one(values)
+
+        return shaped
 
     def fast_check(self) -> FastCheck:
         exact = self._exact

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any
 
 from tidemill.common.type_base import FastCheck, TypeInformation, all_types_in, restore
 from tidemill.common.type_basic import BasicType, BasicTypeInfo
-from tidemill.common.types import Row
+from tidemill.common.types import Row, RowKind
 from tidemill.errors import TypeMismatchError
 
+_ROWS = frozenset((Row,))
 _TUPLES = frozenset((tuple,))
-_LISTS = frozenset((list, tuple))
+_LISTS = frozenset((list,))
 _DICTS = frozenset((dict,))
 _PRIMITIVES = frozenset(BasicType) - {BasicType.STRING, BasicType.BIG_INT, BasicType.BIG_DEC, BasicType.INSTANT}
 
 
 class RowTypeInfo(TypeInformation):
-    """A :class:`Row`. Tuples, lists, dicts and objects with attributes are taken as rows too, as in PyFlink; a field
-    may be None whatever its type."""
+    """A :class:`Row`. Tuples, lists, dicts and objects with attributes are taken as rows too; a field may be None
+    whatever its type. Readers find a row with the names of the type; without names in the type, with its own or else
+    ``f0``, ``f1``, ..."""
 
     kind = "row"
 
@@ -70,16 +72,42 @@ class RowTypeInfo(TypeInformation):
         fields: Iterable[Any] = value
         return fields
 
+    def shape(self, value: Any) -> Any:
+        own = value.get_field_names() if isinstance(value, Row) and not self._named else None
+        kind = value.get_row_kind() if isinstance(value, Row) else RowKind.INSERT
+        fields = zip(self._field_types, self._fields_of(value, ""), strict=True)
+        row = Row.of_kind(kind, *(None if field is None else field_type.shape(field) for field_type, field in fields))
+        row.set_field_names(own or self._field_names)
+        return row
+
+    def shaper(self) -> Callable[[list[Any]], list[Any]]:
+        in_order, one_by_one, names = self._columns_check(), super().shaper(), self._field_names
+
+        def shaped(values: list[Any]) -> list[Any]:
+            # The usual case of rows that lack nothing but the names.
+            if all_types_in(_ROWS, values) and all(row._fields is None for row in values) and in_order(values):
+                return [row.with_field_names(names) for row in values]
+            return one_by_one(values)
+
+        return shaped
+
     def fast_check(self) -> FastCheck:
-        width, names = len(self._field_types), self._field_names
-        in_order = (None, names) if self._named else None
-        checks = [field_type.fast_check() for field_type in self._field_types]
+        names, in_order = self._field_names if self._named else None, self._columns_check()
 
         def check(values: Sequence[Any]) -> bool:
-            if not all_types_in(frozenset((Row,)), values):
+            if not all_types_in(_ROWS, values):
                 return False
-            if in_order is not None and any(row._fields not in in_order for row in values):
-                return False
+            if names is None:
+                return all(row._fields is not None for row in values) and in_order(values)
+            return all(row._fields is names or row._fields == names for row in values) and in_order(values)
+
+        return check
+
+    def _columns_check(self) -> FastCheck:
+        """The check of the fields of rows, whose order is that of the type, column by column."""
+        width, checks = len(self._field_types), [field_type.fast_check() for field_type in self._field_types]
+
+        def check(values: Sequence[Any]) -> bool:
             rows = [row._values for row in values]
             return _same_width(rows, width) and all(
                 column_check([v for v in map(itemgetter(i), rows) if v is not None])
@@ -107,7 +135,7 @@ class RowTypeInfo(TypeInformation):
 
 
 class TupleTypeInfo(TypeInformation):
-    """A tuple of fixed length. Lists and rows are taken as tuples too, as in PyFlink."""
+    """A tuple of fixed length. Lists and rows are taken as tuples too, as in PyFlink; readers find a tuple."""
 
     kind = "tuple"
 
@@ -124,6 +152,28 @@ class TupleTypeInfo(TypeInformation):
             self.mismatch(value, path, f" (it has {len(value)} fields, not {len(self._field_types)})")
         for i, (field_type, field) in enumerate(zip(self._field_types, value, strict=True)):
             field_type.validate(field, f"{path}[{i}]")
+
+    def shape(self, value: Any) -> Any:
+        fields = zip(self._field_types, value, strict=True)
+        return tuple([None if field is None else field_type.shape(field) for field_type, field in fields])
+
+    def shaper(self) -> Callable[[list[Any]], list[Any]]:
+        width, one_by_one = len(self._field_types), super().shaper()
+        shapers = [field_type.shaper() for field_type in self._field_types]
+
+        def shaped(values: list[Any]) -> list[Any]:
+            if not all_types_in(_TUPLES, values) or not _same_width(values, width):
+                return one_by_one(values)
+            columns = [list(map(itemgetter(i), values)) for i in range(width)]
+            try:
+                found = [shape(column) for shape, column in zip(shapers, columns, strict=True)]
+            except TypeMismatchError:
+                return one_by_one(values)  # which tells the place
+            if all(new is old for new, old in zip(found, columns, strict=True)):
+                return values
+            return list(zip(*found, strict=True))
+
+        return shaped
 
     def fast_check(self) -> FastCheck:
         width = len(self._field_types)
@@ -153,7 +203,7 @@ class TupleTypeInfo(TypeInformation):
 
 
 class _SequenceTypeInfo(TypeInformation):
-    """Any number of elements of one type."""
+    """Any number of elements of one type: a list, or a tuple, of which readers find a list."""
 
     _nullable_elements = False
 
@@ -170,6 +220,9 @@ class _SequenceTypeInfo(TypeInformation):
         for i, element in enumerate(value):
             if element is not None or not self._nullable_elements:
                 self._element_type.validate(element, f"{path}[{i}]")
+
+    def shape(self, value: Any) -> Any:
+        return [None if element is None else self._element_type.shape(element) for element in value]
 
     def fast_check(self) -> FastCheck:
         element_check, nullable = self._element_type.fast_check(), self._nullable_elements
@@ -234,6 +287,9 @@ class PrimitiveArrayTypeInfo(_SequenceTypeInfo):
         if not (self._is_bytes and isinstance(value, (bytes, bytearray))):
             super()._validate(value.tolist() if isinstance(value, array) else value, path)
 
+    def shape(self, value: Any) -> Any:
+        return value if isinstance(value, (bytes, bytearray, array)) else super().shape(value)
+
     def fast_check(self) -> FastCheck:
         in_lists = super().fast_check()
         if not self._is_bytes:
@@ -265,6 +321,10 @@ class MapTypeInfo(TypeInformation):
             self._key_type_info.validate(key, f"{path}.key({key!r})")
             if item is not None:
                 self._value_type_info.validate(item, f"{path}[{key!r}]")
+
+    def shape(self, value: Any) -> Any:
+        key_shape, item_shape = self._key_type_info.shape, self._value_type_info.shape
+        return {key_shape(key): None if item is None else item_shape(item) for key, item in value.items()}
 
     def fast_check(self) -> FastCheck:
         keys_check, items_check = self._key_type_info.fast_check(), self._value_type_info.fast_check()
@@ -300,6 +360,9 @@ class OptionalTypeInfo(_SequenceTypeInfo):
 
     def _validate(self, value: Any, path: str) -> None:
         self._element_type.validate(value, path)
+
+    def shape(self, value: Any) -> Any:
+        return self._element_type.shape(value)
 
     def fast_check(self) -> FastCheck:
         element_check = self._element_type.fast_check()

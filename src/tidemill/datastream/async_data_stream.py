@@ -32,6 +32,21 @@ class AsyncDataStream:
     **Exactly once.** All results of an epoch are there before its barrier. So nothing is on its way when the epoch is
     committed, and there is no state to keep or to restore: after a failure the epoch's records come again, and are
     asked for again. What the function changes outside the job happens at least once.
+
+    >>> import asyncio
+    >>> from tidemill.common import Configuration, Time
+    >>> from tidemill.datastream import AsyncDataStream, AsyncFunction, StreamExecutionEnvironment
+    >>> class Sleep(AsyncFunction):
+    ...     async def async_invoke(self, value):
+    ...         await asyncio.sleep(value / 1000)
+    ...         return [value]
+    >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+    >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+    >>> for wait in (AsyncDataStream.ordered_wait, AsyncDataStream.unordered_wait):
+    ...     slept = wait(env.from_collection([60, 30, 0]), Sleep(), Time.seconds(10))
+    ...     print(list(slept.execute_and_collect()))
+    [60, 30, 0]
+    [0, 30, 60]
     """
 
     @staticmethod
@@ -42,21 +57,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeSpec = None,
     ) -> DataStream:
-        """Emit results as they come.
-
-        >>> import asyncio
-        >>> from tidemill.common import Configuration, Time
-        >>> from tidemill.datastream import AsyncDataStream, AsyncFunction, StreamExecutionEnvironment
-        >>> class Sleep(AsyncFunction):
-        ...     async def async_invoke(self, value):
-        ...         await asyncio.sleep(value / 1000)
-        ...         return [value]
-        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
-        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
-        >>> slept = AsyncDataStream.unordered_wait(env.from_collection([60, 30, 0]), Sleep(), Time.seconds(10))
-        >>> list(slept.execute_and_collect())
-        [0, 30, 60]
-        """
+        """Emit results as they come."""
         return AsyncDataStream.unordered_wait_with_retry(
             data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
         )
@@ -81,21 +82,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeSpec = None,
     ) -> DataStream:
-        """Emit results in the order of their records.
-
-        >>> import asyncio
-        >>> from tidemill.common import Configuration, Time
-        >>> from tidemill.datastream import AsyncDataStream, AsyncFunction, StreamExecutionEnvironment
-        >>> class Sleep(AsyncFunction):
-        ...     async def async_invoke(self, value):
-        ...         await asyncio.sleep(value / 1000)
-        ...         return [value]
-        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
-        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
-        >>> slept = AsyncDataStream.ordered_wait(env.from_collection([60, 30, 0]), Sleep(), Time.seconds(10))
-        >>> list(slept.execute_and_collect())
-        [60, 30, 0]
-        """
+        """Emit results in the order of their records."""
         return AsyncDataStream.ordered_wait_with_retry(
             data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
         )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Generic
 
 from tidemill.datastream.function_base import Function
+from tidemill.datastream.type_parameters import IN, OUT
 
 #: Tells from the results of a call whether it is to be made again.
 ResultPredicate = Callable[[Any], bool]
@@ -14,7 +15,7 @@ ResultPredicate = Callable[[Any], bool]
 ExceptionPredicate = Callable[[Exception], bool]
 
 
-class AsyncFunction(Function):
+class AsyncFunction(Function, Generic[IN, OUT]):
     """Asks something outside the job for each record; see :class:`AsyncDataStream`.
 
     ``async_invoke`` runs on an event loop of the subtask, together with that of other records. All of them share the
@@ -45,7 +46,7 @@ class AsyncFunction(Function):
         )
 
 
-class AsyncRetryPredicate(abc.ABC):
+class AsyncRetryPredicate(abc.ABC, Generic[OUT]):
     """Which calls are to be made again; a predicate that is None never says so."""
 
     @abc.abstractmethod
@@ -57,7 +58,7 @@ class AsyncRetryPredicate(abc.ABC):
         """Judges the exception of a call that failed."""
 
 
-class AsyncRetryStrategy(abc.ABC):
+class AsyncRetryStrategy(abc.ABC, Generic[OUT]):
     """How often, and how long after each other, the call of a record is made again.
 
     Attempts count from 1. One strategy serves all records at once: it must keep nothing between calls.

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Generic
 
 from tidemill.datastream.function_base import Function
 from tidemill.datastream.state import BroadcastState, ReadOnlyBroadcastState, State
 from tidemill.datastream.state_descriptors import MapStateDescriptor, StateDescriptor
 from tidemill.datastream.time_domain import TimeDomain
 from tidemill.datastream.timerservice import TimerService
+from tidemill.datastream.type_parameters import IN1, IN2, KEY, OUT
 
 __all__ = [
     "BaseBroadcastProcessFunction",
@@ -64,7 +65,7 @@ class BaseBroadcastProcessFunction(Function):
             """One of the states that the stream was broadcast with, to be read."""
 
 
-class BroadcastProcessFunction(BaseBroadcastProcessFunction):
+class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
     """A function over a stream that is not keyed and a broadcast stream.
 
     >>> from tidemill.common import Configuration, Types
@@ -97,7 +98,7 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction):
         """Take one element of the broadcast side, on every subtask; yield what it gives."""
 
 
-class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
+class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
     """A function over a keyed stream and a broadcast stream: with state and timers of the record's key.
 
     >>> from tidemill.common import Types

@@ -5,14 +5,13 @@ from __future__ import annotations
 import abc
 from typing import TYPE_CHECKING, Any, overload
 
-from tidemill.common.typeinfo import RowTypeInfo
 from tidemill.datastream import execution
 from tidemill.datastream.arguments import kind_of
 from tidemill.datastream.basic_functions import SinkFunction
 from tidemill.datastream.closeable_iterator import CloseableIterator
 from tidemill.datastream.connectors.collect import CollectSink
 from tidemill.datastream.connectors.function_sink import FunctionSink
-from tidemill.datastream.connectors.print_sink import PrintSink
+from tidemill.datastream.connectors.print_sink import PrintSink, text_of
 from tidemill.datastream.data_stream_sink import DataStreamSink
 from tidemill.datastream.sinks import Sink
 from tidemill.datastream.specs import SinkSpec
@@ -45,8 +44,7 @@ class StreamEnds(abc.ABC):
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Print the records of each committed epoch where the program runs."""
-        rows = isinstance(self._this()._type, RowTypeInfo)
-        return self._end("Sink: Print to Std. Out", PrintSink(sink_identifier, rows_with_kind=rows))
+        return self._end("Sink: Print to Std. Out", PrintSink(sink_identifier, text_of(self._this()._type)))
 
     @overload
     def execute_and_collect(self, job_execution_name: str | None = None, limit: None = None) -> CloseableIterator: ...

@@ -20,7 +20,6 @@ from tidemill.datastream.specs import SourceSpec
 from tidemill.datastream.state_descriptors import TypeSpec, resolve_type
 from tidemill.datastream.time_characteristic import TimeCharacteristic
 from tidemill.datastream.transformations import Transformation, Upstream
-from tidemill.datastream.type_hints import converter
 from tidemill.errors import GraphError, TypeMismatchError
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class EnvironmentSources(abc.ABC):
     def from_collection(self, collection: Iterable[Any], type_info: TypeSpec = None) -> DataStream:
         """Begin with the elements of a collection, read by one subtask in order.
 
-        With a type, every element is checked now, and tuples become rows where the type is a row.
+        With a type, every element is checked now, and brought into its form: tuples become rows where it is a row.
 
         >>> from tidemill.datastream import StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.get_execution_environment()
@@ -241,5 +240,4 @@ def _checked(elements: list[Any], type_info: TypeInformation) -> list[Any]:
             type_info.validate(element)
         except TypeMismatchError as error:
             raise TypeMismatchError(f"from_collection(): element {index}: {error}") from None
-    convert = converter(type_info)
-    return elements if convert is None else [convert(element) for element in elements]
+    return [None if element is None else type_info.shape(element) for element in elements]

@@ -1,22 +1,13 @@
-"""Types of streams: as declared, as the function's annotations tell, and records brought into the declared shape."""
+"""Types of streams: as declared, or as the function's annotations tell."""
 
 from __future__ import annotations
 
 import collections.abc
 import inspect
 import typing
-from collections.abc import Callable
 from typing import Any
 
-from tidemill.common.typeinfo import (
-    ListTypeInfo,
-    PickledBytesTypeInfo,
-    RowTypeInfo,
-    TupleTypeInfo,
-    TypeInformation,
-    infer_type_from_hint,
-)
-from tidemill.common.types import Row
+from tidemill.common.typeinfo import PickledBytesTypeInfo, TypeInformation, infer_type_from_hint
 from tidemill.datastream.state_descriptors import TypeSpec, resolve_type
 
 _ITERABLES = frozenset(
@@ -57,59 +48,6 @@ def common_output_type(declared: TypeSpec, function: Any, *methods: str, many: b
         return resolve_type(declared)
     types = [output_type(None, function, method, many=many) for method in methods]
     return types[0] if all(found == types[0] for found in types) else None
-
-
-def converter(type_info: TypeInformation) -> Callable[[Any], Any] | None:
-    """A function that turns plain tuples, lists and dicts into the rows a type declares; None if there are none in it.
-
-    PyFlink does this wherever a declared type meets a record.
-
-    >>> from tidemill.common.typeinfo import Types
-    >>> convert = converter(Types.ROW_NAMED(["id", "n"], [Types.STRING(), Types.INT()]))
-    >>> convert(("a", 1))
-    Row(id='a', n=1)
-    """
-    if isinstance(type_info, RowTypeInfo):
-        return _RowConverter(type_info)
-    if isinstance(type_info, TupleTypeInfo):
-        fields = [converter(field) for field in type_info.get_field_types()]
-        if any(fields):
-            return lambda value: None if value is None else tuple(_apply(fields, value))
-    if isinstance(type_info, ListTypeInfo):
-        element = converter(type_info.elem_type)
-        if element is not None:
-            return lambda value: None if value is None else [element(item) for item in value]
-    return None
-
-
-class _RowConverter:
-    """Makes rows with the names of a row type."""
-
-    def __init__(self, type_info: RowTypeInfo) -> None:
-        self._names = tuple(type_info.get_field_names())
-        self._fields = [converter(field) for field in type_info.get_field_types()]
-        self._nested = any(self._fields)
-
-    def __call__(self, value: Any) -> Any:
-        if value is None:
-            return None
-        if isinstance(value, Row):
-            if value.get_field_names() is not None and not self._nested:
-                return value
-            items = value.get_fields_by_names(self._names)
-        elif isinstance(value, dict):
-            items = [value.get(name) for name in self._names]
-        else:
-            items = list(value)
-        row = Row(*(_apply(self._fields, items) if self._nested else items))
-        row.set_field_names(self._names)
-        if isinstance(value, Row):
-            row.set_row_kind(value.get_row_kind())
-        return row
-
-
-def _apply(converters: list[Callable[[Any], Any] | None], values: Any) -> list[Any]:
-    return [value if convert is None else convert(value) for convert, value in zip(converters, values, strict=True)]
 
 
 def _return_hint(target: Any) -> Any:

@@ -21,6 +21,7 @@ from tidemill.datastream.window_evictors import (
     TimeEvictor,
     TimestampedValue,
 )
+from tidemill.datastream.window_nested_triggers import ProcessingTimeoutTrigger, PurgingTrigger
 from tidemill.datastream.window_sessions import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
@@ -36,9 +37,7 @@ from tidemill.datastream.window_triggers import (
     EndOfStreamTrigger,
     EventTimeTrigger,
     NeverTrigger,
-    ProcessingTimeoutTrigger,
     ProcessingTimeTrigger,
-    PurgingTrigger,
 )
 from tidemill.datastream.window_types import CountWindow, GlobalWindow, TimeWindow, Window
 

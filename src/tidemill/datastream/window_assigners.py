@@ -10,6 +10,8 @@ from tidemill.common.time import Length, as_millis
 from tidemill.common.typeinfo import Types
 from tidemill.datastream.function_base import RuntimeContext
 from tidemill.datastream.state_descriptors import ValueStateDescriptor
+from tidemill.datastream.type_parameters import IN, WINDOW
+from tidemill.datastream.window_nested_triggers import PurgingTrigger
 from tidemill.datastream.window_trigger import Trigger
 from tidemill.datastream.window_triggers import (
     CountTrigger,
@@ -17,7 +19,6 @@ from tidemill.datastream.window_triggers import (
     EventTimeTrigger,
     NeverTrigger,
     ProcessingTimeTrigger,
-    PurgingTrigger,
 )
 from tidemill.datastream.window_types import CountWindow, GlobalWindow, TimeWindow
 
@@ -37,7 +38,7 @@ __all__ = [
 W = TypeVar("W")
 
 
-class WindowAssigner(ABC):
+class WindowAssigner(ABC, Generic[IN, WINDOW]):
     """Puts each record into any number of windows.
 
     >>> class Halves(WindowAssigner):
@@ -86,7 +87,7 @@ class WindowAssigner(ABC):
         return f"{type(self).__name__}()"
 
 
-class MergingWindowAssigner(WindowAssigner):
+class MergingWindowAssigner(WindowAssigner[IN, WINDOW]):
     """An assigner whose windows can become one."""
 
     class MergeCallback(ABC, Generic[W]):

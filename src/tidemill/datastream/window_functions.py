@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Generic
 
 from tidemill.datastream.function_base import Function, KeyedStateStore
+from tidemill.datastream.type_parameters import CONTEXT_WINDOW, IN, KEY, OUT, WINDOW
 
 __all__ = ["AllWindowFunction", "ProcessAllWindowFunction", "ProcessWindowFunction", "WindowFunction", "WithKey"]
 
 
-class WindowFunction(Function):
+class WindowFunction(Function, Generic[IN, OUT, KEY, WINDOW]):
     """Evaluates a window of one key.
 
     >>> class Total(WindowFunction):
@@ -31,7 +32,7 @@ class WithKey(WindowFunction):
         return [(key, value) for value in inputs]
 
 
-class AllWindowFunction(Function):
+class AllWindowFunction(Function, Generic[IN, OUT, WINDOW]):
     """Evaluates a window of a stream that is not keyed."""
 
     @abstractmethod
@@ -63,7 +64,7 @@ class WindowContext(ABC):
         """State of this key, for all its windows."""
 
 
-class ProcessWindowFunction(Function):
+class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, WINDOW]):
     """Evaluates a window of one key, with its state and time. ``yield tag, value`` goes to a side output.
 
     >>> class Count(ProcessWindowFunction):
@@ -71,7 +72,7 @@ class ProcessWindowFunction(Function):
     ...         yield key, context.window().start, len(list(elements))
     """
 
-    class Context(WindowContext):
+    class Context(WindowContext, Generic[CONTEXT_WINDOW]):
         """What is known about the window that is evaluated, and its state."""
 
     @abstractmethod
@@ -82,10 +83,10 @@ class ProcessWindowFunction(Function):
         """The window is gone: remove what you keep in ``context.window_state()``."""
 
 
-class ProcessAllWindowFunction(Function):
+class ProcessAllWindowFunction(Function, Generic[IN, OUT, WINDOW]):
     """Evaluates a window of a stream that is not keyed, with its state and time."""
 
-    class Context(WindowContext):
+    class Context(WindowContext, Generic[CONTEXT_WINDOW]):
         """What is known about the window that is evaluated, and its state."""
 
     @abstractmethod

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Generic
 
 from tidemill.datastream.state_descriptors import StateDescriptor
+from tidemill.datastream.type_parameters import IN, WINDOW
 from tidemill.metrics import MetricGroup
 
 __all__ = ["Trigger", "TriggerResult"]
@@ -39,7 +40,7 @@ class TriggerResult(enum.Enum):
         return self._purge
 
 
-class Trigger(ABC):
+class Trigger(ABC, Generic[IN, WINDOW]):
     """Decides when a window is evaluated, for each key on its own.
 
     A trigger keeps nothing on ``self``: what it must remember of a window goes into the state of its context, and is

@@ -24,8 +24,9 @@ from tidemill.datastream.window_functions import (
     WindowFunction,
     WithKey,
 )
+from tidemill.datastream.window_nested_triggers import PurgingTrigger
 from tidemill.datastream.window_trigger import Trigger
-from tidemill.datastream.window_triggers import CountTrigger, PurgingTrigger
+from tidemill.datastream.window_triggers import CountTrigger
 from tidemill.errors import GraphError
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ class Output:
     ) -> None:
         # configuration
         self._operator = operator
-        self._validate = None if output_type is None else output_type.validator()
-        self._validate_side = {tag: type_info.validator() for tag, type_info in side_outputs}
+        self._shape = None if output_type is None else output_type.shaper()
+        self._shape_side = {tag: type_info.shaper() for tag, type_info in side_outputs}
         self._main: list[Receiver] = []
         self._side: dict[str, list[Receiver]] = {}
         self._watermark: list[Callable[[int], None]] = []
@@ -65,11 +65,11 @@ class Output:
             self._strands.append(strands)
 
     def emit(self, values: list[Any], timestamps: list[int] | None) -> None:
-        """Hand on records of the main output."""
+        """Hand on records of the main output, in the form of its type."""
         if not values:
             return
-        if self._validate is not None:
-            self._check(self._validate, values, "a record")
+        if self._shape is not None:
+            values = self._shaped(self._shape, values, "a record")
         self._deliver(values, timestamps)
 
     def emit_batch(self, batch: Batch) -> None:
@@ -127,9 +127,9 @@ class Output:
         if self.on_unread is not None and tag not in self._side:
             self.on_unread(tag, batch)
 
-    def _check(self, validate: Callable[[list[Any]], None], values: list[Any], what: str) -> None:
+    def _shaped(self, shape: Callable[[list[Any]], list[Any]], values: list[Any], what: str) -> list[Any]:
         try:
-            validate(values)
+            return shape(values)
         except TypeMismatchError as error:
             raise TypeMismatchError(f"{self._operator} produced {what} of the wrong type: {error}") from None
 
@@ -143,10 +143,10 @@ class Output:
                 if timestamps is not None and side[1] is not None:
                     side[1].append(timestamps[position])
         for tag, (side_values, side_timestamps) in by_tag.items():
-            validate = self._validate_side.get(tag)
-            if validate is not None:
-                self._check(validate, side_values, f"a record for side output {tag!r}")
-            self._deliver_side(tag, side_values, side_timestamps)
+            shape = self._shape_side.get(tag)
+            what = f"a record for side output {tag!r}"
+            shaped = side_values if shape is None else self._shaped(shape, side_values, what)
+            self._deliver_side(tag, shaped, side_timestamps)
         main = Batch(values, timestamps).where([not is_tagged for is_tagged in tagged])
         return main.values, main.timestamps
 

@@ -42,7 +42,7 @@ class HeldOutput(Output):
     def __init__(self, output: Output) -> None:
         """Takes the place of an output that has no consumers yet."""
         super().__init__("", None)
-        self._operator, self._validate, self._validate_side = output._operator, output._validate, output._validate_side
+        self._operator, self._shape, self._shape_side = output._operator, output._shape, output._shape_side
         # transient
         self._holds = False
         self._held: list[tuple[str | None, list[Any], list[int] | None]] = []

@@ -52,8 +52,8 @@ def test_encoder_writes_lines_and_can_be_pickled() -> None:
     encoder = pickle.loads(pickle.dumps(Encoder.simple_string_encoder("utf-16-le")))
     out = io.BytesIO()
     encoder.encode("a", out)
-    encoder.encode(Row(1), out)
-    assert out.getvalue().decode("utf-16-le") == "a\n<Row(1)>\n"
+    encoder.encode(Row(1, None), out)
+    assert out.getvalue().decode("utf-16-le") == "a\n+I[1, null]\n"
 
 
 def test_type_serializers_compare_by_class_and_attributes() -> None:

@@ -45,7 +45,8 @@ def test_instants() -> None:
 
 def test_times() -> None:
     assert Time.days(1) == Time.hours(24) == Time.minutes(1440) == Time.seconds(86400)
-    assert Time.milliseconds(5).to_milliseconds() == 5
+    assert Time.milliseconds(5).to_milliseconds() == Time(milliseconds=5).to_milliseconds() == 5
+    assert pickle.loads(pickle.dumps(Time.seconds(1))) == Time.seconds(1) < Time.seconds(2)
     assert hash(Time.seconds(1)) == hash(Time.milliseconds(1000))
     assert str(Time.seconds(1)) == "1000 ms"
 

@@ -17,7 +17,7 @@ from tidemill.datastream.connectors.collect import CollectedResults, CollectSink
 from tidemill.datastream.connectors.collection import CollectionSource
 from tidemill.datastream.connectors.function_sink import FunctionSink
 from tidemill.datastream.connectors.number_seq import NumberSequenceSource
-from tidemill.datastream.connectors.print_sink import PrintSink
+from tidemill.datastream.connectors.print_sink import PrintSink, changelog_text
 from tidemill.datastream.connectors.ranges import cut_range
 from tidemill.datastream.functions import RuntimeContext, SinkFunction
 from tidemill.datastream.sinks import Committed
@@ -92,7 +92,7 @@ class TestPrint:
     def test_rows(self) -> None:
         row = Row(id="a", n=1)
         assert self.committed(PrintSink(), run_epoch(PrintSink(), 1, [row])) == "Row(id='a', n=1)\n"
-        sink = PrintSink(rows_with_kind=True)
+        sink = PrintSink(to_text=changelog_text)
         assert self.committed(sink, run_epoch(sink, 1, [row])) == "+I[a,1]\n"
 
     def test_an_empty_epoch_has_nothing_to_commit(self) -> None:

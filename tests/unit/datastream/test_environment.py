@@ -14,6 +14,7 @@ from tidemill.common import (
     CompletableFuture,
     Configuration,
     Duration,
+    Encoder,
     JobClient,
     RestartStrategies,
     Row,
@@ -38,7 +39,7 @@ from tidemill.datastream import (
     execution,
 )
 from tidemill.datastream.connectors.collection import CollectionSource
-from tidemill.datastream.connectors.file_system import FileSource, StreamFormat
+from tidemill.datastream.connectors.file_system import FileSource, RollingPolicy, StreamFormat, StreamingFileSink
 from tidemill.datastream.connectors.number_seq import NumberSequenceSource
 from tidemill.datastream.execution import JobProgram
 from tidemill.datastream.sources import DataFrameSource, FormatSource
@@ -225,6 +226,7 @@ class TestSources:
         builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/a", "/b")
         source = builder.build()
         assert (source.path, source.more_paths, source.bounded) == ("/a", ("/b",), True)
+        assert source.options == {"recursiveFileLookup": "true"}  # as Flink looks for files
         stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "files")
         assert stream.get_type() == Types.STRING()
         assert stream.get_name() == "Source: files"
@@ -232,6 +234,14 @@ class TestSources:
             builder.monitor_continuously(Duration.of_seconds(1)).build()
         one = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/a")
         assert not one.monitor_continuously(Duration.of_seconds(1)).build().bounded
+
+    def test_a_streaming_file_sink_calls_the_policy_by_another_name(self) -> None:
+        policy = RollingPolicy.default_rolling_policy(part_size=7)
+        builder = StreamingFileSink.for_row_format("/out", Encoder.simple_string_encoder())
+        assert builder.with_rolling_policy(policy=policy) is builder.with_rolling_policy(rolling_policy=policy)
+        for wrong in ((), ("daily",)):
+            with pytest.raises(TypeError, match="a RollingPolicy is needed"):
+                builder.with_rolling_policy(*wrong)
 
     def test_a_declared_type_reaches_a_spark_source(self, env: StreamExecutionEnvironment) -> None:
         pair = Types.TUPLE([Types.STRING(), Types.LONG()])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tidemill.common import Duration, Types, WatermarkStrategy
+from tidemill.common import Duration, Row, Types, WatermarkStrategy
 from tidemill.datastream import (
     CoFlatMapFunction,
     CoMapFunction,
@@ -418,7 +418,11 @@ class TestEnds:
         with pytest.raises(TypeError, match="needs a Sink"):
             pairs.sink_to(Drop())  # type: ignore[arg-type]
 
-    def test_declared_rows_are_printed_with_their_kind(self, env: StreamExecutionEnvironment) -> None:
-        rows = env.from_collection([(1,)], Types.ROW([Types.INT()]))
-        assert rows.print().transformation.spec.sink.rows_with_kind
-        assert not env.from_collection([1]).print().transformation.spec.sink.rows_with_kind
+    def test_records_of_a_declared_type_are_printed_as_flink_does(self, env: StreamExecutionEnvironment) -> None:
+        pair = Types.TUPLE([Types.STRING(), Types.BOOLEAN()])
+        rows = Types.ROW([Types.STRING(), Types.BOOLEAN()])
+        printed = [
+            env.from_collection([("a", True)], declared).print().transformation.spec.sink.to_text(record)
+            for declared, record in ((None, ("a", True)), (pair, ("a", True)), (rows, Row("a", True)))
+        ]
+        assert printed == ["('a', True)", "(a,true)", "+I[a,True]"]

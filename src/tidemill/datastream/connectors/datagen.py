@@ -11,7 +11,6 @@ from tidemill.common.typeinfo import TypeInformation
 from tidemill.datastream.connectors.ranges import cut_range
 from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.datastream.state_descriptors import TypeSpec, resolve_type
-from tidemill.datastream.type_hints import converter
 
 __all__ = ["DataGeneratorSource", "GeneratorFunction", "RateLimiterStrategy"]
 
@@ -99,7 +98,7 @@ class DataGeneratorSource(SplitSource):
     def read(self, split: Split) -> Iterator[RecordBatch]:
         """The records of one split."""
         low, high = split.payload
-        convert = None if self.type_info is None else converter(self.type_info)
+        shape = None if self.type_info is None else self.type_info.shaper()
         function = self.function
         make: Callable[[int], Any] = function.map if isinstance(function, GeneratorFunction) else function
         if isinstance(function, GeneratorFunction):
@@ -107,7 +106,7 @@ class DataGeneratorSource(SplitSource):
         try:
             for start in range(low, high, _BATCH):
                 records = [make(number) for number in range(start, min(start + _BATCH, high))]
-                yield RecordBatch(records if convert is None else [convert(record) for record in records])
+                yield RecordBatch(records if shape is None else shape(records))
         finally:
             if isinstance(function, GeneratorFunction):
                 function.close()

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
+from tidemill.common.record_text import record_text
+from tidemill.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TypeInformation
 from tidemill.common.types import Row
 from tidemill.datastream.sinks import Committed, Committer, Sink, SinkWriter
 
@@ -23,15 +25,14 @@ class PrintSink(Sink):
     guarantee = "at-least-once"
     for_reading = True
 
-    def __init__(self, sink_identifier: str | None = None, rows_with_kind: bool = False) -> None:
+    def __init__(self, sink_identifier: str | None = None, to_text: Callable[[Any], str] = str) -> None:
         self.sink_identifier = sink_identifier
-        self.rows_with_kind = rows_with_kind
+        self.to_text = to_text
         self._printed: dict[int, int] = {}
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
         """A writer that formats lines."""
-        to_text = changelog_text if self.rows_with_kind else str
-        return _PrintWriter(line_prefix(self.sink_identifier, subtask, parallelism), to_text)
+        return _PrintWriter(line_prefix(self.sink_identifier, subtask, parallelism), self.to_text)
 
     def create_committer(self) -> Committer:
         """A committer that prints them. What was printed is remembered by the sink, also for a second committer."""
@@ -51,6 +52,19 @@ def line_prefix(identifier: str | None, subtask: int, parallelism: int) -> str:
     if parallelism > 1:
         parts.append(str(subtask + 1))
     return f"{':'.join(parts)}> " if parts else ""
+
+
+def text_of(type_info: TypeInformation | None) -> Callable[[Any], str]:
+    """How PyFlink prints the records of a stream: by its own rule for rows, by Python's if no type is declared, else by
+    Java's.
+
+    >>> from tidemill.common import Types
+    >>> text_of(Types.TUPLE([Types.STRING(), Types.INT()]))(("a", 1)), text_of(None)(("a", 1))
+    ('(a,1)', "('a', 1)")
+    """
+    if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
+        return str
+    return changelog_text if isinstance(type_info, RowTypeInfo) else record_text
 
 
 def changelog_text(value: Any) -> str:

@@ -1,0 +1,89 @@
+"""Records as text, in the form that Flink writes records of a declared type: that of Java's own texts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Any, Final
+
+from tidemill.common.time import Instant
+from tidemill.common.types import Row
+
+__all__ = ["record_text"]
+
+
+def record_text(value: Any) -> str:
+    """The text of a record.
+
+    >>> record_text(("to", 2)), record_text(True), record_text(1e20), record_text(None)
+    ('(to,2)', 'true', '1.0E20', 'null')
+    >>> record_text(Row(id=1, tags=["a", "b"])), record_text({"a": 1})
+    ('+I[1, [a, b]]', '{a=1}')
+    """
+    written = _TEXTS.get(type(value))
+    return str(value) if written is None else written(value)
+
+
+def _texts(values: Iterable[Any], between: str) -> str:
+    return between.join(map(record_text, values))
+
+
+def _tuple(value: tuple[Any, ...]) -> str:
+    return f"({_texts(value, ',')})"
+
+
+def _list(value: list[Any]) -> str:
+    return f"[{_texts(value, ', ')}]"
+
+
+def _dict(value: dict[Any, Any]) -> str:
+    return "{" + ", ".join(f"{record_text(key)}={record_text(item)}" for key, item in value.items()) + "}"
+
+
+def _row(value: Row) -> str:
+    return f"{value.get_row_kind()}[{_texts(value, ', ')}]"
+
+
+def _float(value: float) -> str:
+    """As Java: always with a point, and with an exponent below 0.001 and from ten millions on."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    figures = "".join(map(str, digits)).rstrip("0") or "0"
+    # The number is 0.figures times ten to this power.
+    power = len(digits) + int(exponent) if figures != "0" else 1
+    minus = "-" if sign else ""
+    if -3 < power <= 7:
+        whole, fraction = (figures[:power].ljust(power, "0"), figures[power:]) if power > 0 else ("0", figures)
+        return f"{minus}{whole}.{'0' * max(-power, 0)}{fraction or '0'}"
+    return f"{minus}{figures[0]}.{figures[1:] or '0'}E{power - 1}"
+
+
+def _timestamp(value: dt.datetime) -> str:
+    fraction = f"{value.microsecond:06}".rstrip("0") or "0"
+    return f"{value:%Y-%m-%d %H:%M:%S}.{fraction}"
+
+
+def _instant(value: Instant) -> str:
+    moment = dt.datetime.fromtimestamp(value.seconds, dt.UTC)
+    nanos = f"{value.nanos:09}"
+    fraction = nanos[: next(length for length in (0, 3, 6, 9) if not int(nanos[length:] or 0))]
+    return f"{moment:%Y-%m-%dT%H:%M:%S}{'.' if fraction else ''}{fraction}Z"
+
+
+_TEXTS: Final[dict[type, Callable[[Any], str]]] = {
+    type(None): lambda value: "null",
+    bool: lambda value: "true" if value else "false",
+    float: _float,
+    tuple: _tuple,
+    list: _list,
+    dict: _dict,
+    Row: _row,
+    dt.datetime: _timestamp,
+    dt.time: lambda value: f"{value:%H:%M:%S}",
+    Instant: _instant,
+}
