@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import sys
+from typing import Final
+
+#: As a shell tells of a process that was interrupted.
+_INTERRUPTED: Final = 130
 
 
 def main() -> None:
@@ -13,6 +17,8 @@ def main() -> None:
         if error.name not in ("typer", "rich"):
             raise
         sys.exit(f"error: the command line needs {error.name}: pip install 'tidemill[ops]'")
+    except KeyboardInterrupt:  # imports take a moment
+        sys.exit(_INTERRUPTED)
     app(prog_name="tidemill")
 
 

@@ -73,3 +73,12 @@ def test_a_streaming_job_killed_between_the_three_logs_loses_and_repeats_nothing
     write_input(source, FILES)
     expected = Run(tmp_path / "expected", source=source).finish_here()
     assert killed_at_each(STREAMING, Run(tmp_path / "killed", source=source)) == expected
+
+
+@pytest.mark.timeout(900)
+def test_a_driver_whose_spark_dies_goes_on_with_another_one(tmp_path: Path, expected: Result) -> None:
+    job = Run(tmp_path, options={"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "0 s"})
+    # In local mode the executor is the JVM of the driver.
+    assert job.finish(fault("task.batch", tmp_path / "dead", "kill_executor", skip=10)) == expected
+    assert (tmp_path / "dead").exists()
+    assert "the process of Spark has died: another one is started" in (tmp_path / "start-1.log").read_text()

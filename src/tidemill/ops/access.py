@@ -95,8 +95,12 @@ def _from_file(path: Path, key: str) -> str:
             ) from None
         return _written(path) or _not_found(key, f"{path} is empty")
     token = secrets.token_hex(32)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(f"{token}\n")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(f"{token}\n")
+    except OSError:
+        path.unlink()  # an empty one would be taken for a token that another process is about to write
+        raise
     return token
 
 

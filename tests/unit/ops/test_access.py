@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 import threading
 from pathlib import Path
@@ -20,6 +22,20 @@ def test_a_token_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     assert read_token(where, "a.token") == token == (tmp_path / "token").read_text().strip()
     assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
     assert read_token(f"file:{tmp_path}/other", "a.token") != token
+
+
+def test_a_token_for_which_there_is_no_room_leaves_no_empty_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int, *args: object, **options: object) -> None:
+        os.close(handle)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdopen", full)
+        with pytest.raises(ConfigurationError, match="No space left on device"):
+            read_token(f"file:{tmp_path}/token", "a.token")
+    assert read_token(f"file:{tmp_path}/token", "a.token"), "made when there is room"
 
 
 def test_a_token_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

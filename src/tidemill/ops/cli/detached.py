@@ -7,7 +7,8 @@ import sys
 import typer
 
 from tidemill.common.configuration import Configuration
-from tidemill.ops.cli.output import waiting
+from tidemill.ops.cli.failures import CommandExit
+from tidemill.ops.cli.output import is_attended, waiting
 from tidemill.ops.cli.page import how_to_open
 from tidemill.ops.drivers.program import Program
 from tidemill.ops.drivers.starting import start_detached
@@ -18,7 +19,11 @@ __all__ = ["run_detached"]
 def run_detached(program: Program, settings: Configuration) -> None:
     """Start the program in a session of its own, wait until it has a job, or has ended, and tell a person."""
     with waiting(f"starting {program.name}"):
-        started = start_detached(program, settings)
+        try:
+            started = start_detached(program, settings)
+        except KeyboardInterrupt:
+            typer.echo(f"interrupted: {program.name} had no job yet, and was ended", err=True)
+            raise typer.Exit(CommandExit.INTERRUPTED) from None
     log, jobs, driver = started.log, started.jobs, started.driver
     if started.has_failed:
         typer.echo(log.read_text(encoding="utf-8", errors="replace")[-4000:], err=True, nl=False)
@@ -29,5 +34,5 @@ def run_detached(program: Program, settings: Configuration) -> None:
     if not jobs:
         typer.echo(f"Process {started.pid} was started, and has no job yet.")
     if driver is not None and driver.rest is not None:
-        typer.echo(how_to_open(driver.rest, jobs[0].id, told=sys.stdout.isatty()))
+        typer.echo(how_to_open(driver.rest, jobs[0].id, told=is_attended(sys.stdout)))
     typer.echo(f"Its log is {log}")

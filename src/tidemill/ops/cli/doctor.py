@@ -119,13 +119,14 @@ def _provided(session: Any) -> str:
 def _spark(settings: Configuration) -> Iterator[Finding]:
     if version_of("pyspark") is None:
         return
-    from tidemill.spark.session import session_for
+    from tidemill.spark.session_lease import SessionLease
 
     try:
-        session, owned = session_for(settings)
+        lease = SessionLease(settings)
     except Exception as error:
         yield Finding("Spark", "problem", f"no session: {' '.join(str(error).split())[:300]}")
         return
+    session = lease.session
     try:
         try:
             pythons = session.sparkContext.parallelize([0], 1).map(lambda _: sys.version.split()[0]).collect()
@@ -135,5 +136,4 @@ def _spark(settings: Configuration) -> Iterator[Finding]:
         else:
             yield checked("Kafka connector", partial(_provided, session))
     finally:
-        if owned:
-            session.stop()
+        lease.release()

@@ -12,7 +12,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from tidemill.common.exit_codes import exit_code_of
+from tidemill.common.exit_codes import ExitCode, exit_code_of
 from tidemill.errors import CheckpointError, StateError, TidemillError
 from tidemill.ops.errors import NotThereError
 
@@ -44,7 +44,7 @@ def finding() -> Iterator[None]:
 
 
 class Verbs(TyperGroup):
-    """The commands; a :class:`TidemillError` of one of them becomes a message and an exit code."""
+    """The commands. What goes wrong for one of them, be it with a job or a disk, becomes a message and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -55,6 +55,11 @@ class Verbs(TyperGroup):
         except TidemillError as error:
             code = exit_code_of(error)
             message = str(error)
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise  # who reads has had enough, as 'head' has
+            code = ExitCode.FAILED
+            message = ": ".join(filter(None, [error.filename, error.strerror])) or str(error)
         except KeyboardInterrupt:
             code, message = CommandExit.INTERRUPTED, "interrupted"
         typer.echo(f"error: {message}", err=True)

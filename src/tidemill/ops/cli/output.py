@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import typer
 from rich.console import Console
@@ -16,13 +17,25 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["moment", "print_json", "print_table", "progress", "size", "waiting"]
+__all__ = ["is_attended", "moment", "print_json", "print_table", "progress", "size", "waiting"]
 
 #: Piped, nothing is cut or wrapped: whoever reads it has columns of their own.
 _PIPED_WIDTH: Final = 10_000
 _UNITS: Final = ("KB", "MB", "GB", "TB")
 #: Control characters, and those that turn the direction of text.
 _STEERING: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def is_attended(stream: TextIO) -> bool:
+    """Whether a person sits where this is written, and nothing keeps it: what nobody else may know can be told there.
+
+    A terminal alone proves nothing: containers have one, too (``docker run -t``, ``tty: true``), and what is written
+    there is their log. So the terminal must also be the one that the process reads from, have a size, and belong to
+    another session than that of process 1, which is the container's own.
+    """
+    if sys.stdin is None or not (stream.isatty() and sys.stdin.isatty()):
+        return False
+    return os.getsid(0) != 1 and os.get_terminal_size(stream.fileno()).columns > 0
 
 
 def print_json(value: Any) -> None:

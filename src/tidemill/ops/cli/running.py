@@ -25,7 +25,7 @@ from tidemill.graph.guarantees import promises
 from tidemill.ops.cli.arguments import AsJson, ConfigFile, Defined, configured, serve_rest
 from tidemill.ops.cli.detached import run_detached
 from tidemill.ops.cli.failures import ended_with, finding
-from tidemill.ops.cli.output import print_json
+from tidemill.ops.cli.output import is_attended, print_json
 from tidemill.ops.cli.page import how_to_open
 from tidemill.ops.driver_log import LOG_VARIABLE
 from tidemill.ops.drivers.program import Program, has_workers_elsewhere, send_along
@@ -104,6 +104,8 @@ def run(
             named.run()
         except BaseException as error:
             code = ended_with(error)
+        if code == 0 and not clients:
+            typer.echo(f"note: {program} has ended without executing a job", err=True)
         for job, client in clients:
             record.put(_ended(job, client))
         if settings.get(RestOptions.ENABLED) and clients:
@@ -201,7 +203,7 @@ def _started(program: JobProgram, record: DriverRecord, clients: list[tuple[Driv
     rest = _rest_address(program.configuration)
     record.put(job, rest)
     clients.append((job, client))
-    page = "" if rest is None else " " + how_to_open(rest, job_id, told=sys.stderr.isatty())
+    page = "" if rest is None else " " + how_to_open(rest, job_id, told=is_attended(sys.stderr))
     typer.echo(f"Job {job_id} ({program.name}) was started.{page}", err=True)
     return client
 

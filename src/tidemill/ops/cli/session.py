@@ -13,6 +13,7 @@ from tidemill.common.configuration import Configuration
 from tidemill.config import RestOptions
 from tidemill.errors import ConfigurationError
 from tidemill.ops.cli.arguments import ConfigFile, Defined, configured, serve_rest
+from tidemill.ops.cli.output import is_attended
 from tidemill.ops.cli.page import page_address
 from tidemill.ops.drivers.records import RestAddress
 from tidemill.ops.rest.notices import tell_always
@@ -66,7 +67,7 @@ def _serve(settings: Configuration, ended: threading.Event) -> None:
         warn_of(server)
         where = settings.get(RestOptions.OPERATE_TOKEN)
         typer.echo(f"REST is at {server.url}; it asks for the token of {where}")
-        if sys.stdout.isatty():
+        if is_attended(sys.stdout):
             typer.echo(f"The page: {page_address(RestAddress(server.url, where))}")
         ended.wait()
     finally:

@@ -61,6 +61,10 @@ class Program:
             exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102 - it is what the user asks for
 
     def _run_function(self, module_name: str, function_name: str) -> None:
+        if module_name.endswith(".py"):  # to look for it would run a module of that name, for nothing
+            raise NotThereError(
+                f"{self.name} names a file: say {module_name} for the script, or the module without .py for a function"
+            )
         with self._as_main(sys.modules["__main__"], self.name, Path.cwd()):
             try:
                 module = importlib.import_module(module_name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import secrets
 import time
@@ -31,6 +32,8 @@ __all__ = [
     "recorded",
     "records_directory",
 ]
+
+log = logging.getLogger(__name__)
 
 VERSION: Final = 1
 #: Ended drivers that are remembered, with their logs.
@@ -87,45 +90,75 @@ def records_directory() -> Path:
     """
     home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     directory = Path(home) / "tidemill"
-    try:
+    with _writing(directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot keep logs and records of drivers in {directory}: {error.strerror}. Set XDG_STATE_HOME to a "
-            "directory of yours"
-        ) from error
     return directory
 
 
-def new_log(program: str) -> Path:
-    """A new, empty log file for a driver, its owner's alone."""
+def new_log(program: str, settings: str) -> tuple[Path, Path]:
+    """A new, empty log file for a driver, and a file with its settings beside it, both their owner's alone.
+
+    Raises :class:`ConfigurationError` if they cannot be written.
+    """
     stem = Path(program.partition(":")[0]).stem[:40]
-    path = records_directory() / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{stem}-{secrets.token_hex(3)}.log"
-    path.touch(mode=0o600)
-    return path
+    directory = records_directory()
+    log = directory / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{stem}-{secrets.token_hex(3)}.log"
+    beside = log.with_suffix(".yaml")
+    with _writing(directory):
+        log.touch(mode=0o600)
+        try:
+            with os.fdopen(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+                file.write(settings)
+        except BaseException:
+            log.unlink()
+            beside.unlink(missing_ok=True)
+            raise
+    return log, beside
+
+
+@contextmanager
+def _writing(directory: Path) -> Iterator[None]:
+    """Says what to do if the block cannot write there."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot keep logs and records of drivers in {directory}: {error.strerror}. Set XDG_STATE_HOME to a "
+            "directory of yours, with room for them"
+        ) from error
 
 
 class DriverRecord:
-    """The record of this process, while it runs a program."""
+    """The record of this process, while it runs a program. Raises :class:`ConfigurationError` if there can be none.
+
+    What cannot be noted later, because the disk is full, say, is logged: no job ends for that.
+    """
 
     def __init__(self, path: Path, driver: Driver) -> None:
         self._path = path
         self._driver = driver
-        self._lock = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self._write()
+        with _writing(path.parent):
+            self._lock = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            self._write()
 
     def put(self, job: DriverJob, rest: RestAddress | None = None) -> None:
         """Note a job that was started, or what became of it, and where the driver can be asked about it."""
         jobs = {one.id: one for one in (*self._driver.jobs, job)}
         self._driver = replace(self._driver, jobs=tuple(jobs.values()), rest=rest or self._driver.rest)
-        self._write()
+        self._note()
 
     def close(self, exit_code: int) -> None:
         """The program has ended."""
         self._driver = replace(self._driver, exit_code=exit_code, ended=time.time_ns() // 1_000_000)
-        self._write()
+        self._note()
         os.close(self._lock)
+
+    def _note(self) -> None:
+        try:
+            self._write()
+        except OSError as error:
+            log.warning("'tidemill list' and the like may not know of this driver's jobs: %s: %s", self._path, error)
 
     def _write(self) -> None:
         content = {"version": VERSION, **asdict(self._driver)}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +26,8 @@ __all__ = ["Started", "start_detached"]
 
 #: How long a program may take until it has a job: Spark itself needs ten seconds or more.
 _START_SECONDS: Final = 120.0
+#: How long one may take to end by itself.
+_END_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
@@ -51,14 +55,10 @@ def start_detached(
 ) -> Started:
     """Start the program in a session of its own, and wait until it has a job, or has ended, or two minutes are over.
 
-    ``variables`` are those of its environment beside our own.
+    ``variables`` are those of its environment beside our own. Who is interrupted meanwhile leaves no process behind.
     """
-    log = new_log(program.name)
-    command = [sys.executable, "-m", "tidemill", "run"]
-    with log.with_suffix(".yaml").open("x", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), 0o600)  # it may hold secrets
-        yaml.safe_dump(settings.to_dict(), file, allow_unicode=True)
-    command += ["--config", file.name, program.name, *program.arguments]
+    log, file = new_log(program.name, yaml.safe_dump(settings.to_dict(), allow_unicode=True))
+    command = [sys.executable, "-m", "tidemill", "run", "--config", str(file), program.name, *program.arguments]
     begun = time.time_ns() // 1_000_000
     try:
         with log.open("ab") as output:
@@ -70,12 +70,26 @@ def start_detached(
                 env={**os.environ, **variables, LOG_VARIABLE: str(log)},
                 start_new_session=True,
             )
-        code, driver = _await_job(process, begun)
+        try:
+            code, driver = _await_job(process, begun)
+        except BaseException:
+            _end(process)
+            raise
         # Should this process go on, what has ended is not to stay in the system's list.
         threading.Thread(target=process.wait, daemon=True).start()
     finally:
-        Path(file.name).unlink()
+        file.unlink()
     return Started(process.pid, log, code, driver)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a program with all that it has started."""
+    for kind, seconds in ((signal.SIGTERM, _END_SECONDS), (signal.SIGKILL, None)):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, kind)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+            return
 
 
 def _await_job(process: subprocess.Popen[bytes], begun: int) -> tuple[int | None, Driver | None]:

@@ -11,6 +11,8 @@ from fastapi import APIRouter, Path
 from tidemill.common.checkpoint_statistics import CheckpointStatistics, CheckpointStatus
 from tidemill.config import CheckpointingOptions, StateOptions
 from tidemill.ops.rest.errors import NotFoundError
+from tidemill.ops.rest.guard import Grant
+from tidemill.ops.rest.messages import message_for
 from tidemill.ops.rest.models.checkpoints import (
     Checkpoint,
     CheckpointConfig,
@@ -21,7 +23,7 @@ from tidemill.ops.rest.models.checkpoints import (
     LatestCheckpoints,
     Spread,
 )
-from tidemill.ops.rest.parameters import JobPath
+from tidemill.ops.rest.parameters import ClientGrant, JobPath
 from tidemill.runtime.log_redaction import redacted
 
 __all__ = ["router"]
@@ -30,7 +32,7 @@ router = APIRouter(tags=["checkpoints"])
 
 
 @router.get("/jobs/{job_id}/checkpoints", summary="Counts, sizes, durations, and the last checkpoints")
-def get_checkpoints(job: JobPath) -> Checkpoints:
+def get_checkpoints(job: JobPath, grant: ClientGrant) -> Checkpoints:
     history = job.client.get_checkpoint_history()
     newest = history.checkpoints[::-1]
     done = [one for one in newest if one.status is CheckpointStatus.COMPLETED]
@@ -49,12 +51,12 @@ def get_checkpoints(job: JobPath) -> Checkpoints:
             end_to_end_duration=_spread([one.duration for one in done]),
         ),
         latest=LatestCheckpoints(
-            completed=_checkpoint(history.latest_completed),
-            savepoint=_checkpoint(history.latest_savepoint),
-            failed=_checkpoint(failed),
-            restored=_checkpoint(history.restored),
+            completed=_checkpoint(history.latest_completed, grant),
+            savepoint=_checkpoint(history.latest_savepoint, grant),
+            failed=_checkpoint(failed, grant),
+            restored=_checkpoint(history.restored, grant),
         ),
-        history=[_told(one) for one in newest],
+        history=[_told(one, grant) for one in newest],
     )
 
 
@@ -81,20 +83,22 @@ def get_checkpoint_config(job: JobPath) -> CheckpointConfig:
 
 @router.get("/jobs/{job_id}/checkpoints/details/{checkpoint_id}", summary="One checkpoint, by the epoch it was made at")
 def get_checkpoint(
-    job: JobPath, checkpoint_id: Annotated[int, Path(ge=0, le=2**63 - 1, description="The id of a checkpoint.")]
+    job: JobPath,
+    grant: ClientGrant,
+    checkpoint_id: Annotated[int, Path(ge=0, le=2**63 - 1, description="The id of a checkpoint.")],
 ) -> Checkpoint:
     known = job.client.get_checkpoint_history().checkpoints
     found = [one for one in known if one.checkpoint_id == checkpoint_id]
     if not found:
         raise NotFoundError(f"job {job.id} remembers no checkpoint {checkpoint_id}; see web.checkpoints.history")
-    return _told(min(found, key=lambda one: one.is_savepoint))
+    return _told(min(found, key=lambda one: one.is_savepoint), grant)
 
 
-def _checkpoint(one: CheckpointStatistics | None) -> Checkpoint | None:
-    return None if one is None else _told(one)
+def _checkpoint(one: CheckpointStatistics | None, grant: Grant) -> Checkpoint | None:
+    return None if one is None else _told(one, grant)
 
 
-def _told(one: CheckpointStatistics) -> Checkpoint:
+def _told(one: CheckpointStatistics, grant: Grant) -> Checkpoint:
     done = one.status is CheckpointStatus.COMPLETED
     return {
         "@class": one.status.value,
@@ -111,7 +115,7 @@ def _told(one: CheckpointStatistics) -> Checkpoint:
         "num_acknowledged_subtasks": one.subtasks if done else 0,
         "discarded": not one.retained and not one.is_savepoint,
         "external_path": None if one.path is None else redacted(one.path),
-        "failure_message": None if one.failure is None else redacted(one.failure),
+        "failure_message": None if one.failure is None else message_for(grant, one.failure),
     }
 
 

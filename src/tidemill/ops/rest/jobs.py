@@ -11,12 +11,13 @@ from fastapi import APIRouter, Query
 from tidemill.common.exception_history import ExceptionEntry
 from tidemill.common.job_status import JobStatus
 from tidemill.config import REDACTED, REGISTRY, PipelineOptions, RestartStrategyOptions
-from tidemill.errors import TidemillError
+from tidemill.config.secret_names import is_secret_name
 from tidemill.graph.plan import ChainPlan
 from tidemill.ops.rest.errors import ConflictError
 from tidemill.ops.rest.figures import Figures
 from tidemill.ops.rest.guard import Grant
 from tidemill.ops.rest.jobs_shown import ShownJob, vertex_id
+from tidemill.ops.rest.messages import message_for
 from tidemill.ops.rest.models.jobs import (
     Accumulator,
     Accumulators,
@@ -37,8 +38,7 @@ from tidemill.ops.rest.models.server import Features, Overview, ServerConfig
 from tidemill.ops.rest.models.vertices import Vertex
 from tidemill.ops.rest.parameters import ClientGrant, JobPath, JobsElsewhere, JobsOfServer, MaySubmit
 from tidemill.ops.rest.plan import plan_of
-from tidemill.runtime.failures import without_payload
-from tidemill.runtime.log_redaction import is_secret_name, redacted
+from tidemill.runtime.log_redaction import redacted
 
 __all__ = ["router"]
 
@@ -221,13 +221,12 @@ def _vertex(job: ShownJob, chain: ChainPlan, figures: Figures, status: JobStatus
 
 
 def _exception(entry: ExceptionEntry, grant: Grant) -> JobException:
-    """A failure; records and keys are users' data, which only who may operate sees."""
-    site, text, record = entry.site, entry.message, entry.site.record
-    name = entry.exception
+    """A failure; who may only read is told its class, and where it was."""
+    site, text, name, record = entry.site, entry.message, entry.exception, entry.site.record
     if grant < Grant.OPERATE:
-        hidden = TidemillError(text)
-        hidden.site = site
-        text, record, name = without_payload(hidden), None, site.exception or name.partition(":")[0]
+        name, record = site.exception or name.partition(":")[0], None
+        where = site.where()
+        text = f"{name}{' in ' + where if where else ''}: {message_for(grant, text)}"
     return JobException(
         exceptionName=redacted(name),
         stacktrace=redacted(text),

@@ -54,8 +54,6 @@ class Programs:
         self._roots = [*filter(None, [configuration.get(CheckpointingOptions.DIRECTORY)]), *roots_of(configuration)]
         self._begin_with = begin_with
         self._starts = threading.Semaphore(_MOST_STARTS)
-        #: The ids of programs that are being started: nothing of theirs is noted yet.
-        self._starting: list[str] = []
 
     def run(self, program: StoredProgram, asked: RunRequest) -> str:
         """Start a program; the id of its first job.
@@ -65,10 +63,10 @@ class Programs:
         """
         _check_text(asked)
         settings = self._settings(asked)
-        named = Program(program.named(asked.entry_class), _arguments(asked.program_args))
-        if program.archive is not None and has_workers_elsewhere(settings):
-            send_along(settings, program.archive)
         with self._turn(program):
+            named = Program(program.named(asked.entry_class), _arguments(asked.program_args))
+            if program.archive is not None and has_workers_elsewhere(settings):
+                send_along(settings, program.archive)
             started = start_detached(named, settings, _variables(program))
             with (program.folder / _RUNS).open("a", encoding="utf-8") as runs:
                 runs.write(f"{started.log}\n")
@@ -89,8 +87,8 @@ class Programs:
     ) -> ProgramPlan:
         """What ``tidemill info --json`` tells of a program, which runs up to its first job."""
         settings = self._settings(RunRequest(parallelism=parallelism))
-        named = Program(program.named(entry), _arguments(arguments))
         with self._turn(program), tempfile.TemporaryDirectory(prefix="tidemill-") as folder:
+            named = Program(program.named(entry), _arguments(arguments))
             file = Path(folder, "settings.yaml")
             file.write_text(json.dumps(settings.to_dict()), encoding="utf-8")  # JSON is YAML
             with Path(folder, "plan").open("w+b") as told, Path(folder, "log").open("w+b") as log:
@@ -107,14 +105,15 @@ class Programs:
 
     def remove(self, program: StoredProgram) -> None:
         """Delete a program. Raises :class:`ConflictError` while it runs: workers still read its files."""
-        runs = program.folder / _RUNS
-        logs = runs.read_text(encoding="utf-8").splitlines() if runs.exists() else []
-        running = [job.id for driver in drivers() if driver.alive and driver.log in logs for job in driver.jobs]
-        if program.id in self._starting:
-            raise ConflictError("the program is being started: wait for that")
-        if running:
-            raise ConflictError(f"the program runs, as job {', '.join(running)}: stop that first")
-        self.store.remove(program)
+        with self.store.held(program, alone=True):  # who starts it has noted its run by then, or finds it gone
+            runs = program.folder / _RUNS
+            logs = runs.read_text(encoding="utf-8").splitlines() if runs.exists() else []
+            running = [driver for driver in drivers() if driver.alive and driver.log in logs]
+            if running:
+                told = [f"job {job.id}" for driver in running for job in driver.jobs]
+                told += [f"process {driver.pid}" for driver in running if not driver.jobs]
+                raise ConflictError(f"the program runs, as {', '.join(told)}: stop that first")
+            self.store.remove(program)
 
     def _settings(self, asked: RunRequest) -> Configuration:
         settings = Configuration()
@@ -142,11 +141,10 @@ class Programs:
     def _turn(self, program: StoredProgram) -> Iterator[None]:
         if not self._starts.acquire(blocking=False):
             raise UnavailableError(f"{_MOST_STARTS} programs are being started: try again")
-        self._starting.append(program.id)
         try:
-            yield
+            with self.store.held(program):
+                yield
         finally:
-            self._starting.remove(program.id)
             self._starts.release()
 
 

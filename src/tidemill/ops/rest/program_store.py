@@ -6,6 +6,7 @@ become paths below its directory, after a look at each of them.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -15,6 +16,8 @@ import stat
 import time
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
@@ -31,6 +34,8 @@ MOST_BYTES: Final = 200 << 20
 
 _SCRIPT: Final = "program.py"
 _ARCHIVE: Final = "program.zip"
+#: What is known of a program; who has a lock on it has the program.
+_ABOUT: Final = "about.json"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}\.(py|zip)")
 _FUNCTION: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 _PART: Final = re.compile(r"[^\x00-\x1f\x7f\\:]{1,200}")
@@ -129,15 +134,36 @@ class ProgramStore:
                 _write(content, code / _SCRIPT)
                 _check_script(code / _SCRIPT)
             about = {"version": VERSION, "name": name, "uploaded": program.uploaded}
-            (unfinished / "about.json").write_text(json.dumps(about), encoding="utf-8")
+            (unfinished / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
             unfinished.replace(self._root / program.id)
         except BaseException:
             shutil.rmtree(unfinished)
             raise
         return self.get(program.id)
 
+    @contextmanager
+    def held(self, program: StoredProgram, *, alone: bool = False) -> Iterator[None]:
+        """While the block runs, the program stays, whichever process wants to delete it; ``alone``: nobody else has it.
+
+        Raises :class:`NotFoundError` if it is gone, :class:`ConflictError` if others have what is wanted alone.
+        """
+        gone = NotFoundError(f"there is no program {program.id}; /jars lists them")
+        try:
+            lock = os.open(program.folder / _ABOUT, os.O_RDONLY)
+        except FileNotFoundError:
+            raise gone from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH)
+            if not program.folder.exists():  # who had it before has deleted it
+                raise gone
+            yield
+        except BlockingIOError:
+            raise ConflictError("the program is being started, or looked at: wait for that") from None
+        finally:
+            os.close(lock)
+
     def remove(self, program: StoredProgram) -> None:
-        """Delete a program."""
+        """Delete a program, which the caller holds alone."""
         unfinished = self._root / f".{program.id}"
         try:
             program.folder.rename(unfinished)  # at once, for all who look
@@ -148,7 +174,7 @@ class ProgramStore:
 
 def _read(folder: Path) -> StoredProgram | None:
     try:
-        about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+        about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
         if about["version"] != VERSION:
             return None
         return StoredProgram(folder.name, about["name"], about["uploaded"], folder)

@@ -38,6 +38,8 @@ log = logging.getLogger(SERVER)
 
 #: Connections at a time; who comes beyond takes the place of one that waits, or is told to come later.
 MOST_CONNECTIONS: Final = 64
+#: Those whose TLS handshake goes on come on top.
+_MOST_TAKEN: Final = 2 * MOST_CONNECTIONS
 #: How long a connection may be open without a request.
 IDLE_SECONDS: Final = 10.0
 _LONGEST_HEADERS: Final = 64 << 10
@@ -117,8 +119,7 @@ class RestServer:
     ) -> None:
         self.settings = settings
         self.jobs = ShownJobs(settings.ended_jobs)
-        # Those whose TLS handshake goes on come on top.
-        listening = listen(settings.host, settings.ports, 2 * MOST_CONNECTIONS)
+        listening = listen(settings.host, settings.ports, _MOST_TAKEN, self._served)
         self.port: int = listening.getsockname()[1]
         self.app = create_app(self.jobs, settings, programs, elsewhere)
         self._server = uvicorn.Server(
@@ -131,6 +132,7 @@ class RestServer:
                 log_config=None,
                 log_level="error",
                 access_log=False,
+                backlog=_MOST_TAKEN,
                 server_header=False,
                 proxy_headers=False,
                 limit_concurrency=MOST_CONNECTIONS,
@@ -176,6 +178,11 @@ class RestServer:
         self.app.state.streams.closing = True
         self._server.should_exit = True
         self._thread.join(_SECONDS_TO_STOP + 1)
+
+    def _served(self) -> set[int]:
+        """The file numbers of the connections that may send requests."""
+        found = (one.transport.get_extra_info("socket") for one in self._server.server_state.connections)
+        return {connection.fileno() for connection in found if connection is not None}
 
     def _run(self, listening: socket.socket) -> None:
         try:

@@ -13,8 +13,10 @@ from tidemill.checkpoint.storage import store_options
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.config import CheckpointingOptions
 from tidemill.ops.rest.errors import BadRequestError, ForbiddenError
+from tidemill.ops.rest.guard import Grant
 from tidemill.ops.rest.jobs import check_running
 from tidemill.ops.rest.jobs_shown import ShownJob, ShownJobs
+from tidemill.ops.rest.messages import message_for
 from tidemill.ops.rest.models.operations import (
     DisposalRequest,
     OperationAnswer,
@@ -26,7 +28,7 @@ from tidemill.ops.rest.models.operations import (
     Trigger,
 )
 from tidemill.ops.rest.operations import Operation, Operations
-from tidemill.ops.rest.parameters import JobPath, JobsOfServer, Name, OperationsOfServer
+from tidemill.ops.rest.parameters import ClientGrant, JobPath, JobsOfServer, Name, OperationsOfServer
 from tidemill.ops.rest.savepoint_paths import checked_path, roots_of
 from tidemill.runtime.log_redaction import redacted
 
@@ -44,8 +46,10 @@ def trigger_savepoint(job: JobPath, operations: OperationsOfServer, body: Savepo
 
 
 @router.get("/jobs/{job_id}/savepoints/{trigger_id}", summary="What became of a savepoint, also of one to stop with")
-def get_savepoint(job: JobPath, operations: OperationsOfServer, trigger_id: Name) -> OperationAnswer:
-    return _answer(operations.get("savepoints", job.id, trigger_id))
+def get_savepoint(
+    job: JobPath, operations: OperationsOfServer, grant: ClientGrant, trigger_id: Name
+) -> OperationAnswer:
+    return _answer(operations.get("savepoints", job.id, trigger_id), grant)
 
 
 @router.post("/jobs/{job_id}/stop", status_code=202, summary="Stop with a savepoint, and drain the job if so asked")
@@ -77,8 +81,10 @@ def rescale_job(
 
 
 @router.get("/jobs/{job_id}/rescaling/{trigger_id}", summary="What became of a change of the parallelism")
-def get_rescaling(job: JobPath, operations: OperationsOfServer, trigger_id: Name) -> OperationAnswer:
-    return _answer(operations.get("rescaling", job.id, trigger_id))
+def get_rescaling(
+    job: JobPath, operations: OperationsOfServer, grant: ClientGrant, trigger_id: Name
+) -> OperationAnswer:
+    return _answer(operations.get("rescaling", job.id, trigger_id), grant)
 
 
 @router.post("/savepoint-disposal", status_code=202, summary="Delete a savepoint")
@@ -102,8 +108,8 @@ def dispose(jobs: JobsOfServer, operations: OperationsOfServer, body: DisposalRe
 
 
 @router.get("/savepoint-disposal/{trigger_id}", summary="Whether a savepoint is deleted")
-def get_disposal(operations: OperationsOfServer, trigger_id: Name) -> OperationAnswer:
-    return _answer(operations.get("savepoint-disposal", "", trigger_id))
+def get_disposal(operations: OperationsOfServer, grant: ClientGrant, trigger_id: Name) -> OperationAnswer:
+    return _answer(operations.get("savepoint-disposal", "", trigger_id), grant)
 
 
 def _begin(
@@ -142,14 +148,15 @@ def _owner(jobs: ShownJobs, path: str) -> tuple[ShownJob, str]:
     raise ForbiddenError("savepoint-path must be a savepoint below a directory that a job names for savepoints")
 
 
-def _answer(operation: Operation) -> OperationAnswer:
+def _answer(operation: Operation, grant: Grant) -> OperationAnswer:
     future = operation.future
     if not future.done():
         return OperationAnswer(status=OperationState(id="IN_PROGRESS"))
     error = future.exception()
     if error is not None:
-        told = str(error) or type(error).__name__
-        failure: OperationResult = {"failure-cause": {"class": type(error).__name__, "stack-trace": redacted(told)}}
+        name = type(error).__name__
+        told = message_for(grant, str(error) or name)
+        failure: OperationResult = {"failure-cause": {"class": name, "stack-trace": told}}
         return OperationAnswer(status=OperationState(id="COMPLETED"), operation=failure)
     result = future.result(0)
     done: OperationResult = {} if result is None else {"location": redacted(str(result))}

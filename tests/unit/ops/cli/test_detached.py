@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 import signal
-import time
+import subprocess
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.unit.ops.cli.conftest import Tidemill
+from tests.waiting import eventually
 from tidemill.ops.cli.failures import CommandExit
+from tidemill.ops.drivers import starting
 from tidemill.ops.drivers.records import drivers
 
 SOURCE = Path(__file__).parents[4] / "src"
@@ -47,10 +49,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]
 
 def ended(pid: int) -> None:
     """Wait until a process, with all its threads, is gone; the command that started it takes note of its end."""
-    deadline = time.monotonic() + 30
-    while psutil.pid_exists(pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: not psutil.pid_exists(pid))
 
 
 def test_the_life_of_a_detached_job(tidemill: Tidemill, settings: tuple[str, ...], tmp_path: Path) -> None:
@@ -141,3 +140,18 @@ def test_a_program_that_fails_at_once_tells_why(tidemill: Tidemill, settings: tu
     assert "RuntimeError: not today" in result.stderr
     assert "ended at once, with code 1; its log is" in result.stderr
     assert not list(tmp_path.rglob("*.yaml"))  # the settings, which may hold secrets, are not left behind
+
+
+def test_who_interrupts_the_start_leaves_no_process_behind(
+    tidemill: Tidemill, settings: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def interrupted(process: subprocess.Popen[bytes], _: int) -> None:
+        begun.append(process)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(starting, "_await_job", interrupted)
+    result = tidemill("run", "-d", *settings, tmp_path / "numbers.py")
+    assert (result.exit_code, "had no job yet, and was ended" in result.stderr) == (CommandExit.INTERRUPTED, True)
+    assert begun[0].returncode == -signal.SIGTERM

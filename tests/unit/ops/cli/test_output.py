@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import pty
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
 import pytest
 from typer.testing import CliRunner
 
 from tests.unit.ops.cli.conftest import Tidemill
+from tidemill.ops.cli import jobs
 from tidemill.ops.cli.app import app
-from tidemill.ops.cli.output import print_table, progress, waiting
+from tidemill.ops.cli.output import is_attended, print_table, progress, waiting
 from tidemill.ops.drivers.records import DriverJob, recorded
 
 
@@ -28,6 +38,53 @@ def test_progress_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str
     with progress("rows", 3) as done, waiting("for nothing"):
         done(3)
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[TextIO]:
+    """A terminal that this process reads from, of 80 columns; its session is another than that of process 1."""
+    person, process = pty.openpty()
+    termios.tcsetwinsize(process, (24, 80))
+    monkeypatch.setattr(os, "getsid", lambda pid: 4711)
+    with os.fdopen(process, "w") as written, os.fdopen(os.dup(process)) as read:
+        monkeypatch.setattr(sys, "stdin", read)
+        yield written
+    os.close(person)
+
+
+def test_a_terminal_with_a_person_before_it_is_attended(terminal: TextIO) -> None:
+    assert is_attended(terminal)
+
+
+def test_the_terminal_of_a_container_is_its_log(terminal: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getsid", lambda pid: 1)
+    assert not is_attended(terminal)
+
+
+def test_a_terminal_without_a_size_has_nobody_before_it(terminal: TextIO) -> None:
+    termios.tcsetwinsize(terminal.fileno(), (0, 0))
+    assert not is_attended(terminal)
+
+
+def test_what_reads_from_elsewhere_is_not_attended(terminal: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path(os.devnull).open() as nothing:
+        for other in (nothing, None):
+            monkeypatch.setattr(sys, "stdin", other)
+            assert not is_attended(terminal)
+
+
+def test_a_pipe_is_not_attended(terminal: TextIO, tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as log:
+        assert not is_attended(log)
+
+
+def test_a_full_disk_is_told_in_one_line(tidemill: Tidemill, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/data/x.csv")
+
+    monkeypatch.setattr(jobs, "print_json", full)
+    result = tidemill("list", "--json")
+    assert (result.exit_code, result.stderr) == (1, "error: /data/x.csv: No space left on device\n")
 
 
 def test_no_arguments_ask_for_help(tidemill: Tidemill) -> None:

@@ -129,6 +129,19 @@ def test_a_program_that_is_not_there(tidemill: Tidemill, tmp_path: Path) -> None
     assert "No such file" in result.stderr
 
 
+def test_a_file_is_no_module(tidemill: Tidemill, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(script.parent)
+    result = tidemill("run", *LOCAL, f"{script.name}:main")
+    assert result.exit_code == CommandExit.NOT_FOUND
+    assert f"say {script.name} for the script, or the module without .py" in result.stderr
+    assert result.stdout == "", "nothing was run"
+
+
+def test_a_program_without_a_job_is_noticed(tidemill: Tidemill, tmp_path: Path) -> None:
+    result = tidemill("run", *LOCAL, written(tmp_path, "print('nothing to do')\n"))
+    assert (result.exit_code, "has ended without executing a job" in result.stderr) == (0, True)
+
+
 def test_info_shows_the_plan_and_runs_nothing(tidemill: Tidemill, script: Path) -> None:
     text = tidemill("info", *LOCAL, "-p", "2", script)
     assert text.exit_code == 0, text.stderr

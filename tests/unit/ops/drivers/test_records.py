@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import stat
 import time
 from pathlib import Path
@@ -78,7 +80,7 @@ def test_the_oldest_of_many_ended_drivers_are_forgotten_with_their_logs(
     monkeypatch.setattr(records, "MOST_ENDED", 2)
     own = tmp_path / "mine.log"
     own.touch()
-    logs = [own, *(new_log("job.py") for _ in range(3))]
+    logs = [own, *(new_log("job.py", "")[0] for _ in range(3))]
     for number, log in enumerate(logs):
         monkeypatch.setattr(time, "time_ns", lambda number=number: (number + 1) * 1_000_000)
         with recorded(f"{number}.py", str(log)):
@@ -89,6 +91,34 @@ def test_the_oldest_of_many_ended_drivers_are_forgotten_with_their_logs(
     with recorded("now.py", None):
         assert [driver.program for driver in drivers()] == ["now.py", "3.py", "2.py"]
     assert [log.exists() for log in logs] == [True, False, True, True]
+
+
+def test_a_job_does_not_end_because_it_cannot_be_noted(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with recorded("job.py", None) as record:
+        with monkeypatch.context() as full:
+            full.setattr(json, "dump", no_room)
+            record.put(DriverJob("one", "one"))
+        assert "may not know of this driver's jobs" in caplog.text
+        assert drivers()[0].jobs == ()
+        record.put(DriverJob("two", "two"))
+        assert [job.id for job in drivers()[0].jobs] == ["one", "two"], "when there is room again"
+
+
+def no_room(*args: object, **options: object) -> None:
+    if isinstance(args[0], int):
+        os.close(args[0])  # a file that was opened to be written
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_where_there_is_no_room_nothing_begins(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fdopen", no_room)
+    with pytest.raises(ConfigurationError, match=rf"in {home}: No space left on device. Set XDG_STATE_HOME"):
+        new_log("job.py", "a: b")
+    assert list(home.iterdir()) == [], "no log without a driver"
+    with pytest.raises(ConfigurationError, match="No space left on device"), recorded("job.py", None):
+        pass
 
 
 def test_without_a_place_for_records_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.unit.ops.queryable import trap
 from tests.unit.ops.queryable.serving_thread import JOB, ServerThread
+from tests.waiting import eventually
 from tidemill.common import CompletableFuture, Time, Types
 from tidemill.datastream import DataStream
 from tidemill.datastream.state import StateTtlConfig, ValueStateDescriptor
@@ -199,8 +200,7 @@ def test_who_asks_while_nobody_answers_gets_all_of_his_time_and_is_answered_late
             for number in range(3):  # the second comes when half of the time of the first is over
                 client.get_plain(JOB, "kept", number).add_done_callback(noting(ended))
                 time.sleep(0.25)
-            while len(ended) < 3:
-                time.sleep(0.01)
+            eventually(lambda: len(ended) == 3)
             assert all(isinstance(error, StateUnavailableError) for _, error in ended)
             assert min(seconds for seconds, _ in ended) > 0.4
             with ServerThread(job.storage, port=server.port):

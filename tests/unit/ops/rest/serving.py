@@ -5,12 +5,12 @@ from __future__ import annotations
 import http.client
 import itertools
 import json
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.waiting import eventually
 from tidemill.common import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.datastream import StreamExecutionEnvironment
@@ -87,14 +87,6 @@ def events(client: Client, path: str) -> Iterator[http.client.HTTPResponse]:
         yield response
     finally:
         connection.close()
-
-
-def eventually(ask: Callable[[], Any], seconds: float = 60) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := ask()):
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)
-    return found
 
 
 def options(folder: Path, **more: str) -> dict[str, str]:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.unit.ops.rest.serving import Client, eventually, is_running
+from tests.unit.ops.rest.serving import Client, is_running
+from tests.waiting import eventually
 from tidemill.common.job_client import JobClient
 from tidemill.ops.rest import exports
 

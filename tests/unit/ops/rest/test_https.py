@@ -18,8 +18,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.unit.ops.rest.serving import eventually
+from tests.waiting import eventually
 from tidemill.errors import ConfigurationError
+from tidemill.ops.rest import listening
 from tidemill.ops.rest.server import MOST_CONNECTIONS, RestServer
 from tidemill.ops.rest.settings import RestSettings
 
@@ -93,7 +94,7 @@ def ask(server: RestServer, identity: str | None = None, method: str = "GET", **
     trusting = ssl.create_default_context(cafile=server.settings.certificate)
     if identity is not None:
         trusting.load_cert_chain(identity)
-    secure = http.client.HTTPSConnection("localhost", server.port, timeout=5, context=trusting)
+    secure = http.client.HTTPSConnection("localhost", server.port, timeout=60, context=trusting)
     try:
         secure.request(method, "/jobs", headers=headers)
         answer = secure.getresponse()
@@ -114,21 +115,34 @@ def test_with_a_certificate_it_is_https(tmp_path: Path) -> None:
         plain.close()
 
 
-def test_who_connects_and_says_nothing_does_not_use_up_the_files_of_the_driver(tmp_path: Path) -> None:
+def test_who_connects_and_says_nothing_uses_up_no_files_and_keeps_nobody_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "HANDSHAKE_SECONDS", 600.0)
+    chain, key = certificate(tmp_path)
+    with serving(RestSettings(ports=(0,), certificate=chain, certificate_key=key)) as server, ExitStack() as silent:
+        address = ("127.0.0.1", server.port)
+        clients = [silent.enter_context(socket.create_connection(address, timeout=60)) for _ in range(200)]
+        eventually(lambda: len(select.select(clients, [], [], 0)[0]) == 200 - 2 * MOST_CONNECTIONS)
+        assert ask(server) == (200, {"jobs": []})
+        assert clients[0].recv(1) == b"", "who came first made room"
+        assert not select.select(clients[-MOST_CONNECTIONS:], [], [], 0)[0]
+
+
+def test_a_handshake_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "HANDSHAKE_SECONDS", 0.2)
     chain, key = certificate(tmp_path)
     with serving(RestSettings(ports=(0,), certificate=chain, certificate_key=key)) as server:
-        with ExitStack() as silent:
-            address = ("127.0.0.1", server.port)
-            clients = [silent.enter_context(socket.create_connection(address, timeout=5)) for _ in range(200)]
-            eventually(lambda: len(select.select(clients, [], [], 0)[0]) == 200 - 2 * MOST_CONNECTIONS)
-        eventually(lambda: answers(server))
-
-
-def answers(server: RestServer) -> bool:
-    try:
-        return ask(server)[0] == 200
-    except OSError:
-        return False
+        trusting = ssl.create_default_context(cafile=chain)
+        with (
+            trusting.wrap_socket(
+                socket.create_connection(("127.0.0.1", server.port)), server_hostname="localhost"
+            ) as quick,
+            socket.create_connection(("127.0.0.1", server.port), timeout=60) as silent,
+        ):
+            assert silent.recv(1) == b""
+            quick.sendall(b"GET /jobs HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert quick.recv(12) == b"HTTP/1.1 200", "the others have not to hurry"
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.ops.rest.serving import Client, eventually
+from tests.unit.ops.rest.serving import Client
+from tests.waiting import eventually
 from tidemill.ops.driver_log import LOG_VARIABLE
 
 

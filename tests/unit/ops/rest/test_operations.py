@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.ops.rest.serving import Client, eventually, is_running, options, serving, start_sums
+from tests.unit.ops.rest.serving import Client, is_running, options, serving, start_sums
+from tests.waiting import eventually
 from tidemill import state_processor
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.common.job_client import JobClient

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shutil
 import socket
 import stat
-import time
+import threading
 import zipfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.unit.ops.rest.serving import Answer, Client, eventually
+from tests.unit.ops.rest.serving import Answer, Client
+from tests.waiting import eventually
 from tidemill.common import Configuration
 from tidemill.errors import ConfigurationError
 from tidemill.ops.drivers import starting
-from tidemill.ops.drivers.records import drivers, records_directory
+from tidemill.ops.drivers.records import drivers, recorded, records_directory
 from tidemill.ops.rest import guard, program_runs, program_store
-from tidemill.ops.rest.errors import BadRequestError
+from tidemill.ops.rest.errors import BadRequestError, ConflictError, NotFoundError
 from tidemill.ops.rest.guard import CSRF_HEADER
 from tidemill.ops.rest.models.programs import RunRequest
 from tidemill.ops.rest.notices import AUDIT
@@ -143,9 +146,7 @@ def test_the_life_of_a_program(client: Client, tmp_path: Path) -> None:
         assert (busy.status, "runs, as job greeter" in busy.errors) == (409, True)
     finally:
         psutil.Process(driver.pid).kill()
-        deadline = time.monotonic() + 30
-        while psutil.pid_exists(driver.pid) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        eventually(lambda: not psutil.pid_exists(driver.pid))
     assert client.ask("DELETE", f"/jars/{program}").status == 200
     assert client.read("/jars")["files"] == []
     assert client.ask("DELETE", f"/jars/{program}").status == 404
@@ -184,6 +185,46 @@ def test_a_program_that_takes_long_to_have_a_job_is_not_to_be_run_again(
     with suppress(psutil.NoSuchProcess):
         psutil.Process(int(found[1])).kill()
     assert answer.status == 409, "503 would say: try again"
+
+
+def test_a_program_that_is_being_started_cannot_be_deleted_and_a_deleted_one_not_be_started(
+    client: Client, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = uploaded(client, "job.py", b"x = 1\n")
+    found = ProgramStore(home).get(program)
+    starting_it, deleted = threading.Event(), threading.Event()
+
+    def slow(*args: object) -> starting.Started:
+        starting_it.set()
+        assert deleted.wait(60)
+        return starting.Started(1, home / "log", None, None)
+
+    monkeypatch.setattr(program_runs, "start_detached", slow)
+    with ThreadPoolExecutor(1) as others:
+        run = others.submit(client.ask, "POST", f"/jars/{program}/run")
+        assert starting_it.wait(60)
+        try:
+            here = client.ask("DELETE", f"/jars/{program}")
+            with pytest.raises(ConflictError, match="being started"):  # another process, which has the same store
+                program_runs.Programs(Configuration(), Configuration()).remove(found)
+        finally:
+            deleted.set()
+        assert (here.status, "being started" in here.errors) == (409, True)
+        assert run.result().status == 409, "it runs, but has no job yet"
+    assert found.code.exists()
+
+    assert client.ask("DELETE", f"/jars/{program}").status == 200
+    with pytest.raises(NotFoundError):  # it was looked up before it was deleted
+        client.server.app.state.programs.run(found, RunRequest())
+
+
+def test_a_program_without_a_job_runs_all_the_same(client: Client, home: Path) -> None:
+    program = uploaded(client, "job.py", b"x = 1\n")
+    (home / program / "runs").write_text(f"{home}/log\n")
+    with recorded("job.py", f"{home}/log"):
+        answer = client.ask("DELETE", f"/jars/{program}")
+        assert (answer.status, f"runs, as process {os.getpid()}: stop that" in answer.errors) == (409, True)
+    assert client.ask("DELETE", f"/jars/{program}").status == 200
 
 
 def test_a_program_without_an_end_has_no_plan(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

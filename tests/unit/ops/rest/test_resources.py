@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.ops.rest.serving import Client, client_of, environment, events, eventually, is_running, options, serving
+from tests.unit.ops.rest.serving import Client, client_of, environment, events, is_running, options, serving
+from tests.waiting import eventually
 from tidemill.common.job_client import JobClient
 from tidemill.ops.rest.jobs_shown import vertex_id
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.ops.rest.serving import Client, client_of, environment, eventually, is_running, options, serving
+from tests.unit.ops.rest.serving import Client, client_of, environment, is_running, options, serving
+from tests.waiting import eventually
 from tidemill.common import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.errors import ConfigurationError
@@ -20,6 +21,7 @@ from tidemill.ops.rest import guard
 from tidemill.ops.rest.app import create_app
 from tidemill.ops.rest.guard import CSRF_HEADER, LONGEST_BODY
 from tidemill.ops.rest.jobs_shown import ShownJobs
+from tidemill.ops.rest.messages import HIDDEN
 from tidemill.ops.rest.server import server_for, servers
 from tidemill.ops.rest.settings import RestSettings
 
@@ -353,18 +355,50 @@ def test_records_are_shown_only_to_who_may_operate(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("TO_READ", "reading")
     monkeypatch.setenv("TO_OPERATE", "operating")
     tokens = {"rest.read-token": "env:TO_READ", "rest.operate-token": "env:TO_OPERATE"}
-    env = environment(options(tmp_path, restart__strategy_type="none") | tokens)
-    records = env.from_collection(["alice's address"])
-    records.map(lambda text: text.no_such).uid("m").print()
+    env = environment(options(tmp_path, restart__strategy_type="none", parallelism_default="1") | tokens)
+
+    def fail(text: str) -> int:
+        raise ValueError(f"no house number in:\n  {text}")
+
+    env.from_collection(["alice's address"]).map(fail).name("find houses").uid("m").print()
     job = env.execute_async()
     with client_of(job) as (client, path):
         eventually(lambda: not is_running(job))
         operating, reading = (
             Client(client.server, {"Authorization": f"Bearer {who}"}) for who in ("operating", "reading")
         )
-        assert "alice's address" in operating.get(f"{path}/exceptions").text
-        assert "alice's address" not in reading.get(f"{path}/exceptions").text
-        assert "AttributeError" in reading.get(f"{path}/exceptions").text
+        (seen,) = operating.read(f"{path}/exceptions")["exceptionHistory"]["entries"]
+        assert "no house number in:\n  alice's address" in seen["stacktrace"]
+        assert 'record "alice\'s address"' in seen["stacktrace"]
+        (told,) = reading.read(f"{path}/exceptions")["exceptionHistory"]["entries"]
+        assert told["exceptionName"] == "ValueError"
+        assert told["stacktrace"] == f"ValueError in operator 'find houses' (uid m), subtask 1, epoch 1: {HIDDEN}"
+        for method, template in PATHS:
+            if method == "GET":
+                shown = template.replace("/jobs/{job_id}", path)
+                for vertex in reading.read(path)["vertices"]:
+                    answer = reading.get(filled(shown.replace("{vertex_id}", vertex["id"]), "1"))
+                    assert "alice" not in answer.text, shown
+
+
+def test_what_an_operation_failed_with_is_shown_only_to_who_may_operate(
+    tokens: tuple[Client, Client, JobClient],
+) -> None:
+    operating, reading, job = tokens
+    path = f"/jobs/{job.get_job_id()}"
+    configured = operating.read(f"{path}/config")["configuration"]["execution.checkpointing.savepoint-dir"]
+    Path(configured).mkdir(exist_ok=True)
+    Path(configured, "taken").touch()
+    begun = operating.ask("POST", f"{path}/savepoints", {"target-directory": f"{configured}/taken"}).json
+    where = f"{path}/savepoints/{begun['request-id']}"
+    cause = operating.finished(where)["failure-cause"]
+    assert "taken" in cause["stack-trace"]
+    assert reading.finished(where)["failure-cause"] == {"class": cause["class"], "stack-trace": HIDDEN}
+    for who, told in ((operating, cause["stack-trace"]), (reading, HIDDEN)):
+        checkpoints = who.read(f"{path}/checkpoints")
+        failed = checkpoints["latest"]["failed"]
+        assert failed["failure_message"] == told
+        assert who.read(f"{path}/checkpoints/details/{failed['id']}")["status"] in ("FAILED", "COMPLETED")
 
 
 def test_what_is_done_is_noted(tokens: tuple[Client, Client, JobClient], caplog: pytest.LogCaptureFixture) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.ops.rest.serving import Client, events, eventually, is_running, options, serving
+from tests.unit.ops.rest.serving import Client, events, is_running, options, serving
+from tests.waiting import eventually
 from tidemill.common.job_client import JobClient
 from tidemill.ops.rest import epochs, guard, server
 from tidemill.ops.rest.server import servers

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.ops.rest.serving import environment, eventually, options
+from tests.unit.ops.rest.serving import environment, options
+from tests.waiting import eventually
 from tidemill.common.job_client import JobClient
 from tidemill.common.job_status import JobStatus
 from tidemill.datastream.functions import MapFunction
