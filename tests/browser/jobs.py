@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.unit.ops.rest.serving import Client, environment, eventually, options
+from tests.unit.ops.rest.serving import Client, environment, options
+from tests.waiting import eventually
 from tidemill.common import Duration, Encoder, RestartStrategies, Types, WatermarkStrategy
 from tidemill.common.job_client import JobClient
 from tidemill.datastream import (

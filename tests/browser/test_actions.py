@@ -10,7 +10,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.jobs import Served
 from tests.browser.visitor import Visitor
-from tests.unit.ops.rest.serving import eventually, is_running
+from tests.unit.ops.rest.serving import is_running
+from tests.waiting import eventually
 from tidemill import state_processor
 
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.jobs import Served, fast, served, start_orders
 from tests.browser.visitor import Visitor
-from tests.unit.ops.rest.serving import eventually
+from tests.waiting import eventually
 from tidemill.ops.rest.server import RestServer
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 import pickle
-from collections.abc import Sequence
 from typing import Any, Final
 
 from tidemill.datastream.basic_functions import SinkFunction
 from tidemill.datastream.idempotent_sink import IdempotentSink, KeyedStore
-from tidemill.datastream.sinks import Committed, Committer, SinkWriter, WriterContext
-from tidemill.datastream.two_phase_commit import TwoPhaseCommitSinkFunction, TwoPhaseCommittingSink
+from tidemill.datastream.two_phase_commit import TwoPhaseCommitSinkFunction
 from tidemill.datastream.write_ahead_log import Delivery, Destination, Mark, WriteAheadLogSink
 
 _SYSTEMS: Final[dict[str, System]] = {}
@@ -58,57 +55,11 @@ class Table(Destination):
             database.marks[place] = delivery.mark.to_text()
 
 
-# --- two phases
-
-
-class PreparingSink(TwoPhaseCommittingSink):
-    """Prepares under a name of the attempt's own; the committer moves what is there."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        return PreparingWriter(self.name)
-
-    def create_committer(self) -> Committer:
-        return PreparedCommitter(self.name)
-
-
-class PreparingWriter(SinkWriter):
-    def __init__(self, name: str) -> None:
-        self.system = system(name)
-
-    def begin_epoch(self, context: WriterContext) -> None:
-        self.name = f"{context.lineage}~{context.epoch}~{context.subtask}~{context.attempt}"
-        self.records: list[Any] = []
-
-    def write(self, values: list[Any], timestamps: list[int] | None) -> None:
-        self.records += values
-
-    def prepare_commit(self) -> Sequence[bytes]:
-        if not self.records:
-            return ()
-        self.system.prepared[self.name] = self.records
-        return [json.dumps(self.name).encode()]
-
-
-class PreparedCommitter(Committer):
-    def __init__(self, name: str) -> None:
-        self.system = system(name)
-
-    def commit(self, committed: Sequence[Committed]) -> None:
-        for part in committed:
-            for committable in part.committables:
-                self.system.rows += self.system.prepared.pop(json.loads(committable), [])
-
-    def discard(self, names_in_use: Sequence[bytes], lineage: str) -> None:
-        keep = {json.loads(committable) for committable in names_in_use}
-        for name in [name for name in self.system.prepared if name.split("~")[0] <= lineage and name not in keep]:
-            del self.system.prepared[name]
+# --- two phases, in Flink's older form
 
 
 class Transactions(TwoPhaseCommitSinkFunction[str]):
-    """Flink's older form: transactions have numbers of their own."""
+    """Transactions have numbers of their own."""
 
     numbers = itertools.count()
 

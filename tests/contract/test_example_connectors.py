@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from examples.connectors.custom_idempotent_sink import CountsSink
 from examples.connectors.custom_source import ReadingsSource, write_readings
-from examples.connectors.custom_two_phase_sink import ReportsSink
+from examples.connectors.custom_two_phase_sink import ReportsSink, reports
 from examples.connectors.custom_write_ahead_log_sink import TABLES, OrdersSink
 from tidemill.testing.sink_contract import SINK_CASES, WRITER_CASES, SinkCase, check_sink
 from tidemill.testing.source_contract import SOURCE_CASES, SourceCase, check_source
@@ -55,10 +54,8 @@ def test_idempotent(case: SinkCase, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", SINK_CASES, ids=str)
 def test_two_phases(case: SinkCase, tmp_path: Path) -> None:
-    def visible() -> list[str]:
-        return [record for path in tmp_path.glob("[!.]*.json") for record in json.loads(path.read_text("utf-8"))]
-
-    check_sink(case, lambda: ReportsSink(str(tmp_path)), visible, left=lambda: tmp_path.glob(".*"))
+    sink, visible = lambda: ReportsSink(str(tmp_path)), lambda: reports(tmp_path)
+    check_sink(case, sink, visible, left=lambda: tmp_path.glob(".*"))
 
 
 @pytest.mark.parametrize("case", SOURCE_CASES, ids=str)

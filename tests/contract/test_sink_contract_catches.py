@@ -1,102 +1,104 @@
-"""The contract of sinks can fail: sinks that each break one rule, and the case that must notice."""
+"""The contract of sinks can fail: sinks that each break one rule, and the case that must notice.
+
+Those with two phases are the example's, with one rule broken.
+"""
 
 from __future__ import annotations
 
 import json
 import pickle
+import shutil
+import uuid
 from collections.abc import Callable, Sequence
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from tests.contract.sink_systems import (
-    PreparedCommitter,
-    PreparingSink,
-    PreparingWriter,
-    System,
-    Table,
-    TableSink,
-    system,
-)
+from examples.connectors.custom_two_phase_sink import HiddenFiles, Renames, ReportsSink, reports
+from tests.contract.sink_systems import System, Table, TableSink, system
 from tidemill.datastream.sinks import Committed, Committer, Sink, SinkWriter, WriterContext
 from tidemill.datastream.write_ahead_log import Delivery, Destination, Mark
-from tidemill.testing.sink_contract import SINK_CASES, check_sink
+from tidemill.testing.sink_contract import SINK_CASES, SinkCase, check_sink
 
 NAME = "broken"
 
 
-class VisibleTooEarly(PreparingSink):
+class VisibleTooEarly(ReportsSink):
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        class Writer(PreparingWriter):
+        class Writer(HiddenFiles):
             def prepare_commit(self) -> Sequence[bytes]:
-                self.system.rows += self.records
+                for committable in super().prepare_commit():
+                    hidden, final = json.loads(committable)
+                    (self.directory / hidden).replace(self.directory / final)
                 return ()
 
-        return Writer(self.name)
+        return Writer(self.directory)
 
 
-class NotIdempotent(PreparingSink):
+class NotIdempotent(ReportsSink):
     """Keeps what it has prepared, and adds it each time it is asked."""
 
     def create_committer(self) -> Committer:
-        class Adds(PreparedCommitter):
+        class Adds(Renames):
             def commit(self, committed: Sequence[Committed]) -> None:
                 for part in committed:
                     for committable in part.committables:
-                        self.system.rows += self.system.prepared[json.loads(committable)]
+                        hidden, _ = json.loads(committable)
+                        shutil.copy(self.directory / hidden, self.directory / f"{uuid.uuid4()}.json")
 
-        return Adds(self.name)
+        return Adds(self.directory)
 
 
-class TrustsThePredecessor(PreparingSink):
+class TrustsThePredecessor(ReportsSink):
     """What comes again has been committed before, it thinks."""
 
     def create_committer(self) -> Committer:
-        class Trusts(PreparedCommitter):
+        class Trusts(Renames):
             def commit(self, committed: Sequence[Committed]) -> None:
                 super().commit([part for part in committed if not part.again])
 
-        return Trusts(self.name)
+        return Trusts(self.directory)
 
 
-class DiscardsWhatIsInUse(PreparingSink):
+class DiscardsWhatIsInUse(ReportsSink):
     def create_committer(self) -> Committer:
-        class Discards(PreparedCommitter):
+        class Discards(Renames):
             def discard(self, names_in_use: Sequence[bytes], lineage: str) -> None:
                 super().discard((), lineage)
 
-        return Discards(self.name)
+        return Discards(self.directory)
 
 
-class DiscardsWhatIsNewer(PreparingSink):
+class DiscardsWhatIsNewer(ReportsSink):
     def create_committer(self) -> Committer:
-        class Discards(PreparedCommitter):
+        class Discards(Renames):
             def discard(self, names_in_use: Sequence[bytes], lineage: str) -> None:
                 super().discard(names_in_use, "~")
 
-        return Discards(self.name)
+        return Discards(self.directory)
 
 
-class DiscardsNothing(PreparingSink):
+class DiscardsNothing(ReportsSink):
     def create_committer(self) -> Committer:
-        class Discards(PreparedCommitter):
+        class Discards(Renames):
             def discard(self, names_in_use: Sequence[bytes], lineage: str) -> None:
                 pass
 
-        return Discards(self.name)
+        return Discards(self.directory)
 
 
-class NamesWithoutTheAttempt(PreparingSink):
+class NamesWithoutTheAttempt(ReportsSink):
     """Attempts of one epoch share a name, and add to what is there."""
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        class Writer(PreparingWriter):
+        class Writer(HiddenFiles):
             def begin_epoch(self, context: WriterContext) -> None:
                 super().begin_epoch(context)
-                self.name = f"{context.lineage}~{context.epoch}~{context.subtask}"
-                self.records = self.system.prepared.get(self.name, [])
+                self.hidden = f".{self.final}~{context.lineage}~"
+                prepared = self.directory / self.hidden
+                self.records = json.loads(prepared.read_text("utf-8")) if prepared.exists() else []
 
-        return Writer(self.name)
+        return Writer(self.directory)
 
 
 class NoMarks(TableSink):
@@ -156,7 +158,7 @@ class MarksTheSameEpochOnly(TableSink):
         return Same(self.name)
 
 
-BROKEN: list[tuple[Callable[[str], Sink], str]] = [
+BROKEN_TWO_PHASES: list[tuple[Callable[[str], Sink], str]] = [
     (VisibleTooEarly, "nothing is visible before its commit"),
     (NotIdempotent, "committed again and again"),
     (NotIdempotent, "killed in a commit after 1 subtasks"),
@@ -166,6 +168,8 @@ BROKEN: list[tuple[Callable[[str], Sink], str]] = [
     (DiscardsWhatIsNewer, "cleared up late"),
     (DiscardsNothing, "attempts that were lost"),
     (NamesWithoutTheAttempt, "attempts that were lost"),
+]
+BROKEN_MARKS: list[tuple[Callable[[str], Sink], str]] = [
     (NoMarks, "killed in a commit after 2 subtasks"),
     (MarkedOneByOne, "epochs come one after the other"),
     (MarksByNumberOnly, "begun again with an empty directory"),
@@ -173,9 +177,21 @@ BROKEN: list[tuple[Callable[[str], Sink], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("sink", "name"), BROKEN, ids=lambda value: value if isinstance(value, str) else None)
-def test_a_broken_sink_is_noticed(sink: Any, name: str) -> None:
-    made = System(NAME)
+def case_of(name: str) -> SinkCase:
     (case,) = [case for case in SINK_CASES if case.name == name]
+    return case
+
+
+@pytest.mark.parametrize(("sink", "name"), BROKEN_TWO_PHASES)
+def test_broken_two_phases_are_noticed(sink: Callable[[str], Sink], name: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"visible|has left"):
-        check_sink(case, lambda: sink(NAME), lambda: made.rows, left=lambda: made.prepared)
+        check_sink(
+            case_of(name), lambda: sink(str(tmp_path)), lambda: reports(tmp_path), left=lambda: tmp_path.glob(".*")
+        )
+
+
+@pytest.mark.parametrize(("sink", "name"), BROKEN_MARKS)
+def test_a_broken_write_ahead_log_is_noticed(sink: Callable[[str], Sink], name: str) -> None:
+    database = System(NAME)
+    with pytest.raises(AssertionError, match="visible"):
+        check_sink(case_of(name), lambda: sink(NAME), lambda: database.rows)

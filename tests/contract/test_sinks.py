@@ -1,4 +1,4 @@
-"""The three building blocks of sinks, Flink's older one, and files, under the contract of all sinks."""
+"""The building blocks of sinks and files, under the contract of all sinks; two phases are those of the example."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.sink_systems import Appending, KeyedSink, PreparingSink, System, TableSink, Transactions
+from tests.contract.sink_systems import Appending, KeyedSink, System, TableSink, Transactions
 from tidemill.common.serialization import Encoder
 from tidemill.datastream.connectors.file_system import FileSink
 from tidemill.datastream.connectors.function_sink import FunctionSink
@@ -26,12 +26,6 @@ def test_write_ahead_log(case: SinkCase) -> None:
 def test_write_ahead_log_in_files_and_on_workers(case: SinkCase) -> None:
     system = System("wal")
     check_sink(case, lambda: TableSink("wal"), lambda: system.rows, record=lambda n: f"{n}".zfill(LARGE))
-
-
-@pytest.mark.parametrize("case", SINK_CASES, ids=str)
-def test_two_phases(case: SinkCase) -> None:
-    system = System("2pc")
-    check_sink(case, lambda: PreparingSink("2pc"), lambda: system.rows, left=lambda: system.prepared)
 
 
 @pytest.mark.parametrize("case", SINK_CASES, ids=str)

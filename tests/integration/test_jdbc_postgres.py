@@ -15,6 +15,7 @@ import pytest
 
 from examples.connectors import jdbc_orders, postgres_exactly_once
 from tests.postgres_server import PASSWORD, USER, PostgresServer, postgres_server
+from tests.waiting import eventually
 from tidemill.common import Instant, Row, Types
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink, JdbcSource
@@ -323,8 +324,5 @@ def test_connections_are_closed_with_the_job(postgres: PostgresServer) -> None:
     sink = JdbcSink.upsert("words", ["word"], WORDS, postgres.options)
     with JobHarness(counting(sink), inputs=["words"]) as job:
         job.epoch(words=["a", "b"])
-    deadline = time.monotonic() + 60
     count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tidemill'"
-    while postgres.run(count) != [(0,)]:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually(lambda: postgres.run(count) == [(0,)])

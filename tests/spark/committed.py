@@ -10,9 +10,9 @@ from tidemill.checkpoint.model import Manifest
 from tidemill.checkpoint.restore import committed_pieces, pieces_for
 from tidemill.checkpoint.storage import storage_for
 from tidemill.state.merging import merge_sections
+from tidemill.state.rows import Rows
 from tidemill.state.sections import read_rows
 from tidemill.state.state_file import Section, decode_sections
-from tidemill.state.tables import Rows
 
 State = dict[tuple[str, str], dict[Any, Any]]
 

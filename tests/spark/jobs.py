@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +26,3 @@ def collected(stream: DataStream) -> list[Any]:
     """All records of a stream, by running the job."""
     with stream.execute_and_collect() as results:
         return list(results)
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 60.0, what: str = "") -> None:
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"did not happen within {seconds} s: {what or condition}"
-        time.sleep(0.05)

@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
+
+from tests.waiting import eventually
 
 PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parents[2]
@@ -65,12 +66,13 @@ def run(
     """Run a program to its end, whatever that is, and wait until all of its processes are gone."""
     child = start(program, *arguments, faults=faults, log=log)
     family = Family(child.pid)
+
+    def ended() -> bool:
+        family.look()
+        return child.poll() is not None
+
     try:
-        deadline = time.monotonic() + seconds
-        while child.poll() is None:
-            family.look()
-            assert time.monotonic() < deadline, f"{program} still runs after {seconds} s: {tail(log)}"
-            time.sleep(0.1)
+        eventually(ended, seconds, what=f"the end of {program}", shown=lambda: tail(log))
     finally:
         if child.poll() is None:
             child.kill()
@@ -97,14 +99,16 @@ class Family:
 
     def wait_until_gone(self, log: Path, seconds: float = 20.0) -> None:
         """Wait until all descendants have ended by themselves; what has not is an orphan, and a failure."""
-        deadline = time.monotonic() + seconds
-        while left := self.look():
-            if time.monotonic() > deadline:
-                names = [f"{process.pid} {' '.join(process.cmdline())[:100]}" for process in left]
-                for process in left:
-                    process.kill()
-                raise AssertionError(f"left running {seconds} s after the program ended: {names}: {tail(log)}")
-            time.sleep(0.1)
+
+        def left() -> str:
+            names = [f"{process.pid} {' '.join(process.cmdline())[:100]}" for process in self.look()]
+            return f"{names}: {tail(log)}"
+
+        try:
+            eventually(lambda: not self.look(), seconds, what="the end of all that the program started", shown=left)
+        finally:
+            for process in self.look():
+                process.kill()
 
 
 def alive(process: psutil.Process) -> bool:

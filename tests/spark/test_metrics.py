@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.jobs import durable, environment, eventually
+from tests.spark.jobs import durable, environment
+from tests.waiting import eventually
 from tidemill.common.metric_value import HistogramValue
 from tidemill.datastream import MapFunction
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.jobs import environment, eventually
+from tests.spark.jobs import environment
 from tests.spark.processes import Family, run, start, tail
 from tests.spark.test_sources_and_sinks import Nowhere
+from tests.waiting import eventually
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.errors import JobCancelledError, UserCodeError
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from tests.spark.committed import committed_head, committed_state
-from tests.spark.jobs import durable, environment, eventually
+from tests.spark.jobs import durable, environment
 from tests.spark.test_shapes import files
+from tests.waiting import eventually
 from tidemill.common import Types
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
 from tidemill.datastream.state import ValueStateDescriptor

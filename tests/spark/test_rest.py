@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.jobs import durable, environment, eventually
+from tests.spark.jobs import durable, environment
 from tests.unit.ops.rest.serving import client_of
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("spark")
 

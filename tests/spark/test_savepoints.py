@@ -11,7 +11,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tests.spark.jobs import durable, environment, eventually
+from tests.spark.jobs import durable, environment
+from tests.waiting import eventually
 from tidemill.common import Encoder, JobClient, JobStatus, Types
 from tidemill.datastream import DataStream
 from tidemill.datastream.connectors.file_system import FileSink

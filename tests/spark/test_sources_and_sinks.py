@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.jobs import collected, durable, environment, eventually
+from tests.spark.jobs import collected, durable, environment
+from tests.waiting import eventually
 from tidemill.checkpoint.storage import storage_for
 from tidemill.common import Encoder, JobStatus, Row, Types
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink

@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from tests.spark.processes import PROGRAMS, ROOT, child_environment
 from tests.spark.programs.tolls.shared.passes import pass_at
 from tests.spark.programs.tolls.tariffs import toll
 from tests.spark.standalone import SETTINGS, StandaloneCluster, running_cluster
+from tests.waiting import eventually
 
 GUIDE = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
 FIRST, SECOND, THIRD = "127.0.0.2", "127.0.0.3", "127.0.0.4"
@@ -109,13 +109,12 @@ class Desk:
 
     def await_lines(self, after: int, enough: Callable[[list[Line]], bool]) -> int:
         """Wait until the lines of passes with a number above ``after`` are enough; the highest number that is there."""
-        deadline = time.monotonic() + SECONDS
-        while True:
-            lines = self.lines()
-            if enough([line for line in lines if line.number > after]):
-                return max(line.number for line in lines)
-            assert time.monotonic() < deadline, f"waited in vain; some of {len(lines)} lines: {lines[-5:]}"
-            time.sleep(0.1)
+        eventually(
+            lambda: enough([line for line in self.lines() if line.number > after]),
+            SECONDS,
+            shown=lambda: f"some of the lines: {self.lines()[-5:]}",
+        )
+        return max(line.number for line in self.lines())
 
 
 def places(*wanted: tuple[str, int]) -> Callable[[list[Line]], bool]:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.jobs import durable, environment, eventually
+from tests.spark.jobs import durable, environment
 from tests.spark.test_savepoints import give, seen
+from tests.waiting import eventually
 from tidemill.common import Encoder, JobClient, Types
 from tidemill.common.typeinfo import DataclassTypeInfo, TypeInformation
 from tidemill.common.upgrade_report import Outcome

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.committed import committed_counts, committed_head, job_directory
-from tests.spark.jobs import eventually
 from tests.spark.processes import fault, run
 from tests.spark.programs.windowed_job import JOB_ID, environment, found, truth
 from tests.spark.recovery import WITHOUT_SPARK
+from tests.waiting import eventually
 
 #: For a machine that is busy with other things: a dozen Python workers are started for the first epochs.
 SECONDS = 200.0

@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.committed import committed_head
-from tests.spark.jobs import collected, durable, environment, eventually
+from tests.spark.jobs import collected, durable, environment
 from tests.spark.test_sources_and_sinks import files, written
+from tests.waiting import eventually
 from tidemill.common import Types, WatermarkStrategy
 from tidemill.common.watermark_strategy import TimestampAssigner
 from tidemill.datastream import DataStream, KeyedProcessFunction, ProcessWindowFunction, TumblingEventTimeWindows

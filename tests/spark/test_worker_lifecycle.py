@@ -15,10 +15,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.committed import committed_state
-from tests.spark.jobs import durable, environment, eventually
+from tests.spark.jobs import durable, environment
 from tests.spark.recovery import visible
 from tests.spark.test_shapes import files
 from tests.thorough import THOROUGH
+from tests.waiting import eventually
 from tidemill.common import Types
 from tidemill.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext, SinkFunction
 from tidemill.datastream.state import MapStateDescriptor, ValueStateDescriptor

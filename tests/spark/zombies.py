@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import psutil
 
 from tests.spark.processes import Ended, Family, fault, start, tail
+from tests.waiting import eventually
 
 
 class Zombie:
@@ -25,11 +25,13 @@ class Zombie:
 
     def wait_until_stopped(self, seconds: float = 120.0) -> None:
         """It must come to its point."""
-        process, deadline = psutil.Process(self._child.pid), time.monotonic() + seconds
-        while process.status() != psutil.STATUS_STOPPED:
+        process = psutil.Process(self._child.pid)
+
+        def stopped() -> bool:
             assert self._child.poll() is None, f"it ended before it came to {self.point}: {tail(self._log)}"
-            assert time.monotonic() < deadline, f"it did not come to {self.point}: {tail(self._log)}"
-            time.sleep(0.02)
+            return process.status() == psutil.STATUS_STOPPED
+
+        eventually(stopped, seconds, what=f"its coming to {self.point}", shown=lambda: tail(self._log))
         self._family.look()
 
     def resume(self) -> None:

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import pytest
 
+from tests.waiting import eventually
 from tidemill.common import Configuration
 from tidemill.common.metric_value import MetricSnapshot
 from tidemill.errors import ConfigurationError
@@ -78,19 +79,12 @@ def registry() -> MetricRegistry:
     return registry
 
 
-def until(condition: object) -> None:
-    deadline = time.monotonic() + 60
-    while not condition() and time.monotonic() < deadline:  # type: ignore[operator]
-        time.sleep(0.005)
-    assert condition()  # type: ignore[operator]
-
-
 def test_a_reporter_is_told_every_interval_and_at_the_end(registry: MetricRegistry) -> None:
     keys = {"reporter__mine__factory.class": class_of(Noting), "reporter__mine__url": "x"}
     running = start_reporters(configured(**keys, reporter__mine__interval="10 ms"), registry)
     (mine,) = Noting.made
     assert mine.options == {"factory.class": class_of(Noting), "url": "x", "interval": "10 ms"}
-    until(lambda: len(mine.told) > 2)
+    eventually(lambda: len(mine.told) > 2)
     registry.count(Place(), "numEpochs", 1)
     running.close()
     assert mine.told[-1] == 4, "what the job came to is told, however short it was"
@@ -113,7 +107,7 @@ def test_one_that_fails_is_asked_again_and_logged_once(
     keys = {"reporter__bad__factory.class": class_of(Failing)}
     running = start_reporters(configured(**keys, reporter__bad__interval="5 ms"), registry)
     (bad,) = Noting.made
-    until(lambda: len(bad.told) > 3)
+    eventually(lambda: len(bad.told) > 3)
     running.close()
     assert [record.getMessage() for record in caplog.records] == [
         "metric reporter 'bad' failed, and will be asked again: nobody listens"
