@@ -52,6 +52,14 @@ def test_a_source_gets_in_by_every_way_without_a_word_in_the_log(
         assert read(quick.set_properties(way.properties)) == ["a", "b"]
 
 
+def test_no_plan_that_spark_prints_shows_a_key_or_a_login(spark: SparkSession) -> None:
+    secrets = {"ssl.keystore.key": "sesame", "sasl.jaas.config": "a.b.Login required option=sesame;"}
+    frame = kafka_frame(spark, source(WayIn("127.0.0.1:1", secrets), "any"), 10, resuming=True)
+    plan = frame._jdf.queryExecution().logical().toString()
+    assert "kafka.ssl.keystore.key=*" in plan
+    assert "sesame" not in plan
+
+
 @pytest.mark.parametrize("name", [name for name in WAYS if "SASL" in name])
 def test_a_wrong_password_is_told_with_address_and_mechanism_and_never_printed(
     name: str, spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture

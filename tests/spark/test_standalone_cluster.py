@@ -153,8 +153,13 @@ def driver_of(desk: Desk) -> Iterator[psutil.Process]:
     try:
         yield driver
     finally:
-        for process in [driver, *driver.children(recursive=True)] if driver.is_running() else []:
-            process.kill()
+        kill_all(driver)
+
+
+def kill_all(driver: psutil.Process) -> None:
+    """Kill a driver, if it runs, with the processes that it has started."""
+    for process in [driver, *driver.children(recursive=True)] if driver.is_running() else []:
+        process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -175,8 +180,11 @@ def test_a_job_outlives_what_it_runs_on_grows_and_is_moved(tmp_path: Path, clust
 
         (spark,) = (child for child in driver.children() if child.name() == "java")
         spark.kill()
-        driver.wait(SECONDS)  # it does not go on for ever without
-    assert re.search(r"orders .*FAILED", desk.do("tidemill list"))
+        last = desk.await_lines(last, places((SECOND, 0), (SECOND, 1)))  # the job has another Spark
+        assert re.search(r"orders .*RUNNING", desk.do("tidemill list"))
+
+        kill_all(driver)
+    assert not re.search(r"orders .*RUNNING", desk.do("tidemill list"))
 
     with driver_of(desk) as driver:
         last = desk.await_lines(last, bool)

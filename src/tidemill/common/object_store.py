@@ -40,6 +40,7 @@ _REQUEST_KEYS: Final = frozenset({"path.style.access", "timeout", "max-retries"}
 #: What answers say of a bucket that is not there, and of a caller who may not do that.
 _NO_BUCKET: Final = "NoSuchBucket"
 _REFUSED: Final = re.compile(r"status code: 40[13]\b")
+_ENDS_A_PATH: Final = re.compile(r"[#?]")
 
 
 def store_options(configuration: Configuration) -> dict[str, str]:
@@ -56,7 +57,8 @@ class ObjectStore:
     used.
 
     ``options`` are those of :func:`store_options`. ``purpose`` says what the URI is to the job, and ``failure`` is
-    raised for whatever the store refuses or does not do.
+    raised for whatever the store refuses or does not do. Raises :class:`ConfigurationError` for unknown options, and
+    for a URI that does not mean what it looks like.
     """
 
     __slots__ = ("_failure", "_options", "_pid", "_purpose", "_store", "uri")
@@ -65,6 +67,12 @@ class ObjectStore:
         self, uri: str, options: Mapping[str, str] | None, *, purpose: str, failure: type[TidemillError]
     ) -> None:
         self.uri = uri.rstrip("/")
+        ending = _ENDS_A_PATH.search(uri)
+        if ending is not None:  # the library passes over the rest: everything would go elsewhere
+            raise ConfigurationError(
+                f"{self.uri} cannot be used as a {purpose}: {ending[0]!r} ends the path of a URI; write %23 for # and "
+                "%3F for ?"
+            )
         self._options = dict(options or {})
         self._purpose = purpose
         self._failure = failure

@@ -84,11 +84,11 @@ class WarmChains:
                 chain = self._chains.pop(key).chain
                 _close(chain, forget=chain.parallelism != context.parallelism[key[1]])
 
-    def drop(self, job_id: str) -> int:
-        """Close and forget all chains of a job; the number of chains closed."""
+    def drop(self, job_id: str, *, forget: bool = True) -> int:
+        """Close all chains of a job, and forget what they have on local disk; the number of chains closed."""
         keys = [key for key in self._chains if key[0] == job_id]
         for key in keys:
-            _close(self._chains.pop(key).chain, forget=True)
+            _close(self._chains.pop(key).chain, forget=forget)
         return len(keys)
 
     def load_state(self, bundle: JobBundle, chain: Chain, context: EpochContext) -> None:

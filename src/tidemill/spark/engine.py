@@ -162,8 +162,12 @@ class SparkEngine:
             del self._last_used[slot]
         idle = (idle | (self._used - used)) - used - passing
         self._used = frozenset(used)
-        self._stages.settle(self._slots + self._cores, used | self._last_used.keys())
-        self._in_slots(sorted(idle), "retire", RetireFunction(self._bundle.job_id))
+        self._stages.settle(self._slots + self._cores, used | self._last_used.keys(), self._retire)
+        self._retire(sorted(idle))
+
+    def _retire(self, slots: list[int]) -> None:
+        """Close what waits in slots whose subtasks are gone, or run elsewhere from now on."""
+        self._in_slots(slots, "retire", RetireFunction(self._bundle.job_id))
 
     def _slot(self, chain: int, subtask: int) -> int:
         """The slot of a subtask.
@@ -175,7 +179,9 @@ class SparkEngine:
         home = self._homes[chain] + subtask
         if self._bundle.plan.chains[chain].stateful:
             return home % self._slots
-        return home if self._widths[chain] <= self._cores else self._slots + home % self._cores
+        if self._widths[chain] <= self._cores:
+            return home % (self._slots + self._cores)
+        return self._slots + home % self._cores
 
     def _in_slots(self, slots: list[int], name: str, function: Any) -> None:
         """Run a function once in each of these slots."""

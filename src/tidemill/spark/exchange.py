@@ -96,10 +96,13 @@ class StageBuilder:
         """How many tasks the cluster can run at the same time; 0 if that is not known, as where there is none."""
         return self._placement.cores
 
-    def settle(self, slots: int, used: Collection[int]) -> None:
-        """From now on there are so many slots, of which these are in use: those are spread over the executors."""
+    def settle(self, slots: int, used: Collection[int], leave: Callable[[list[int]], None]) -> None:
+        """From now on there are so many slots, of which these are in use: those are spread over the executors.
+
+        ``leave`` is called first with those, if there are any, that go from one executor to another.
+        """
         self._slots = slots
-        self._placement.settle(used)
+        self._placement.settle(used, leave)
 
     def apply(
         self,

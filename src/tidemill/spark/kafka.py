@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from tidemill.datastream.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, Place
+from tidemill.datastream.connectors.kafka.properties import SECRET_NAMES
 from tidemill.datastream.connectors.kafka.source import CLIENT_ID_PREFIX, KafkaSource
 from tidemill.errors import ConfigurationError, ConnectorError, JobExecutionError
 from tidemill.spark.kafka_broker import Broker
@@ -33,6 +34,10 @@ from tidemill.spark.locations import HEADER_LINES, NO_OFFSET, Layout
 from tidemill.spark.unlogged import unlogged
 
 log = logging.getLogger(__name__)
+
+#: Which options Spark leaves out where it prints a plan; by itself it knows of passwords and tokens, not of keys.
+_REDACTED: Final = "spark.sql.redaction.options.regex"
+_SECRET_OPTIONS: Final = rf"(?i)^kafka\..*(?:{SECRET_NAMES})"
 
 #: How often consumer groups are told of positions, at most: that of Kafka's own consumers. It takes some 0.3 ms for
 #: each partition.
@@ -54,6 +59,7 @@ def kafka_frame(session: SparkSession, source: KafkaSource, max_records: int, *,
     Where it begins, and ends if it does, is looked up now. With ``resuming`` Spark has a position for it, which counts.
     """
     provide_connector(session)
+    _redact_plans(session)
     options = reader_options(source)
     if source.ends:
         starting, stopping = bounds(session, source)
@@ -68,6 +74,12 @@ def kafka_frame(session: SparkSession, source: KafkaSource, max_records: int, *,
     frame: DataFrame = reader.load()
     columns = {"timestamp": F.unix_millis("timestamp").alias("timestamp")}
     return frame.select(*(columns.get(name, F.col(name)) for name in source.decoder.columns))
+
+
+def _redact_plans(session: SparkSession) -> None:
+    known = session.conf.get(_REDACTED) or ""
+    if _SECRET_OPTIONS not in known:
+        session.conf.set(_REDACTED, f"{known}|{_SECRET_OPTIONS}" if known else _SECRET_OPTIONS)
 
 
 def reader_options(source: KafkaSource) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pyspark import SparkContext
@@ -33,20 +33,24 @@ def assign_slots(used: Iterable[int], executors: Sequence[str], before: Mapping[
     if not executors:
         return {}
     slots = sorted(used)
-    most = -(-len(slots) // len(executors))
-    load: Counter[str] = Counter(dict.fromkeys(executors, 0))
+    fair, over = divmod(len(slots), len(executors))
+    had = Counter(before.get(slot) for slot in slots)
+    # Where they do not divide evenly, those who had most keep one more: so the fewest move.
+    room = dict.fromkeys(executors, fair)
+    for executor in sorted(executors, key=lambda name: -had[name])[:over]:
+        room[executor] += 1
     assigned: dict[int, str] = {}
     for slot in slots:
         home = before.get(slot)
-        if home is not None and home in load and load[home] < most:
+        if home is not None and room.get(home):
             assigned[slot] = home
-            load[home] += 1
+            room[home] -= 1
     for slot in slots:
         if slot not in assigned:
-            executor = min(executors, key=lambda name: load[name])
+            executor = max(executors, key=lambda name: room[name])
             assigned[slot] = executor
-            load[executor] += 1
-    unused = {slot: home for slot, home in before.items() if slot not in assigned and home in load}
+            room[executor] -= 1
+    unused = {slot: home for slot, home in before.items() if slot not in assigned and home in room}
     return dict(sorted((assigned | unused).items()))
 
 
@@ -70,29 +74,53 @@ class Placement:
         """How many tasks can run at the same time on the executors that were there at the last look; 0 if unknown."""
         return sum(executor.cores for executor in self._executors)
 
-    def settle(self, used: Collection[int]) -> None:
-        """Look which executors there are, and spread the slots over them that are in use from now on."""
-        if not self._clustered:
-            return
-        now = time.monotonic()
-        if now - self._looked >= _REFRESH_SECONDS:
-            self._looked = now
-            self._executors = executors_of(self._context)
-        elif used == self._used:
+    def settle(self, used: Collection[int], leave: Callable[[list[int]], None]) -> None:
+        """Look which executors there are, and spread the slots over them that are in use from now on.
+
+        ``leave`` is called with the slots, if there are any, that go to another executor while theirs lives; they
+        still have the former one then.
+        """
+        if not self._clustered or (not self._look() and used == self._used):
             return
         self._used = frozenset(used)
-        self._assigned = assign_slots(used, [executor.location for executor in self._executors], self._assigned)
+        living = self._living()
+        assigned = assign_slots(used, living, self._assigned)
+        moved = [slot for slot, home in self._assigned.items() if home in living and assigned[slot] != home]
+        if moved:
+            leave(moved)
+        self._assigned = assigned
+        self._anchors = {home: anchor for home, anchor in self._anchors.items() if home in living}
 
     def anchored(self, source: Any, slot: int) -> Any:
-        """A Java RDD with the same elements, whose tasks prefer the executor of the slot."""
-        if not self._clustered:
-            return source
-        self.settle(self._used if slot in self._assigned else self._used | {slot})
-        executor = self._assigned.get(slot)
+        """A Java RDD with the same elements, whose tasks prefer the executor of the slot, if it has one."""
+        executor = self._assigned.get(slot) or self._first_home(slot)
         if executor is None:
             return source
         # The product with an RDD of one element has all elements of the other, and the preferences of both.
         return self._anchor(executor).cartesian(source.toJavaRDD()).values().rdd()
+
+    def _first_home(self, slot: int) -> str | None:
+        """A home for a slot that is not settled, as for commits before the first epoch: no other moves for it."""
+        if not self._clustered:
+            return None
+        self._look()
+        load = Counter(self._assigned.values())
+        home = min(self._living(), key=lambda name: load[name], default=None)
+        if home is not None:
+            self._assigned[slot] = home
+        return home
+
+    def _look(self) -> bool:
+        """See which executors there are, unless that was done a moment ago; whether it was not."""
+        now = time.monotonic()
+        if now - self._looked < _REFRESH_SECONDS:
+            return False
+        self._looked = now
+        self._executors = executors_of(self._context)
+        return True
+
+    def _living(self) -> list[str]:
+        return [executor.location for executor in self._executors]
 
     def _anchor(self, executor: str) -> Any:
         anchor = self._anchors.get(executor)

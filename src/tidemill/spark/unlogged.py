@@ -33,8 +33,9 @@ def unlogged() -> Iterator[None]:
     """While the block runs, nothing is logged of what this thread sends to the JVM."""
     for sender in _SENDERS:
         logging.getLogger(sender).addFilter(_silence)  # once, however often it is added
+    before = getattr(_silence.here, "silent", False)
     _silence.here.silent = True
     try:
         yield
     finally:
-        _silence.here.silent = False
+        _silence.here.silent = before

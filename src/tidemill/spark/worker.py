@@ -170,7 +170,10 @@ def delivered(output: Iterator[tuple[int, bytes]], last: bool) -> Iterator[bytes
 
 
 class RetireFunction:
-    """Closes the warm chains of a job that its current epoch has no subtask for."""
+    """Closes what a job has in a slot whose subtasks are gone, or run elsewhere from now on.
+
+    What they have on local disk stays for those that run elsewhere, which may be a worker of the same host.
+    """
 
     def __init__(self, job_id: str) -> None:
         self._job_id = job_id
@@ -178,6 +181,8 @@ class RetireFunction:
     def __call__(self, split: int, items: Iterable[bytes]) -> Iterator[bytes]:
         process = this_process()
         process.warm.retire(self._job_id, epoch_context())
+        process.warm.drop(self._job_id, forget=False)
+        process.committers.drop(self._job_id)
         process.settle()
         return iter(())
 

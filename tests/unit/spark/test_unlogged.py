@@ -19,3 +19,12 @@ def test_only_what_this_thread_sends_meanwhile_is_not_logged(caplog: pytest.LogC
             elsewhere.submit(sender.debug, "of another thread").result()
         sender.debug("afterwards")
     assert [record.getMessage() for record in caplog.records] == ["of another thread", "afterwards"]
+
+
+def test_a_block_inside_of_a_block_does_not_end_the_silence(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "py4j")
+    with unlogged():
+        with unlogged():
+            pass
+        logging.getLogger("py4j.java_gateway").debug("sesame")
+    assert not caplog.records

@@ -139,8 +139,13 @@ class DriverRecord:
         self._driver = driver
         with _writing(path.parent):
             self._lock = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
-            self._write()
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX)
+                self._write()
+            except BaseException:
+                _delete(path)
+                os.close(self._lock)
+                raise
 
     def put(self, job: DriverJob, rest: RestAddress | None = None) -> None:
         """Note a job that was started, or what became of it, and where the driver can be asked about it."""
@@ -255,5 +260,9 @@ def _forget_old() -> None:
         # A log that was put elsewhere by its user is the user's.
         if driver is not None and driver.log is not None and Path(driver.log).parent == records_directory():
             Path(driver.log).unlink(missing_ok=True)
-        for suffix in (".json", ".lock", ".unfinished"):
-            path.with_suffix(suffix).unlink(missing_ok=True)
+        _delete(path)
+
+
+def _delete(record: Path) -> None:
+    for suffix in (".json", ".lock", ".unfinished"):
+        record.with_suffix(suffix).unlink(missing_ok=True)

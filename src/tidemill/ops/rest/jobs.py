@@ -224,7 +224,7 @@ def _exception(entry: ExceptionEntry, grant: Grant) -> JobException:
     """A failure; who may only read is told its class, and where it was."""
     site, text, name, record = entry.site, entry.message, entry.exception, entry.site.record
     if grant < Grant.OPERATE:
-        name, record = site.exception or name.partition(":")[0], None
+        name, record = site.exception, None
         where = site.where()
         text = f"{name}{' in ' + where if where else ''}: {message_for(grant, text)}"
     return JobException(

@@ -27,11 +27,16 @@ class _BoundedSocket(socket.socket):
         self._most = most
         self._served = served
         self._taken: list[socket.socket] = []
+        #: Those that made room, until the event loop has closed them.
+        self._ending: list[socket.socket] = []
 
     def accept(self) -> tuple[socket.socket, object]:
+        self._ending = _open(self._ending)
+        if len(self._ending) > self._most // 4:
+            raise BlockingIOError  # who comes can wait until they are closed
         connection, address = super().accept()
         if len(self._taken) >= self._most:
-            self._taken = [one for one in self._taken if one.fileno() >= 0]
+            self._taken = _open(self._taken)
         if len(self._taken) >= self._most and not self._make_room():
             connection.close()
             raise BlockingIOError  # as if nobody had come
@@ -45,12 +50,17 @@ class _BoundedSocket(socket.socket):
         if oldest is None:
             return False
         self._taken.remove(oldest)
+        self._ending.append(oldest)
         _end(oldest)
         return True
 
     def _look(self, connection: socket.socket) -> None:
         if connection.fileno() not in self._served():
             _end(connection)
+
+
+def _open(connections: list[socket.socket]) -> list[socket.socket]:
+    return [one for one in connections if one.fileno() >= 0]
 
 
 def _end(connection: socket.socket) -> None:

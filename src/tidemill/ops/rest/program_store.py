@@ -153,12 +153,13 @@ class ProgramStore:
         except FileNotFoundError:
             raise gone from None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH)
+            except BlockingIOError:
+                raise ConflictError("the program is being started, or looked at: wait for that") from None
             if not program.folder.exists():  # who had it before has deleted it
                 raise gone
             yield
-        except BlockingIOError:
-            raise ConflictError("the program is being started, or looked at: wait for that") from None
         finally:
             os.close(lock)
 

@@ -94,7 +94,10 @@ class _Connection(H11Protocol):
         others = (one for one in self.connections if isinstance(one, _Connection) and one is not self)
         waiting = [one for one in others if one._is_waiting and not one.transport.is_closing()]
         if waiting:
-            min(waiting, key=lambda one: one._since).transport.close()
+            oldest = min(waiting, key=lambda one: one._since)
+            # Not closed: a TLS client that does not answer to that would stay. Nor does it count until it is gone.
+            oldest.transport.abort()
+            self.connections.discard(oldest)
 
     def _look(self) -> None:
         if self.transport.is_closing():

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import os
 import pickle
+import resource
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +32,7 @@ from tidemill.datastream.connectors.file_system import (
     RollingPolicy,
     object_parts,
 )
+from tidemill.datastream.connectors.file_system.object_parts import ObjectParts
 from tidemill.datastream.formats.parquet import ParquetBulkWriters
 from tidemill.datastream.sinks import Committed, CommitterContext
 from tidemill.datastream.specs import SinkSpec
@@ -51,6 +56,24 @@ class ByFirstLetter(BucketAssigner):
 
     def get_bucket_id(self, value: Any, timestamp: int | None, processing_time: int) -> str:
         return self.before + str(value[0])
+
+
+class WholeValue(BucketAssigner):
+    def get_bucket_id(self, value: Any, timestamp: int | None, processing_time: int) -> str:
+        return str(value)
+
+
+@contextmanager
+def few_files(more: int) -> Iterator[None]:
+    """While the block runs, this process cannot open more than so many files besides those it has."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = {int(path.name) for path in Path("/dev/fd").iterdir()}
+    free = itertools.filterfalse(used.__contains__, itertools.count())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next(itertools.islice(free, more, None)), limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def row_sink(policy: RollingPolicy = EACH_EPOCH, buckets: BucketAssigner | None = None) -> FileSink:
@@ -246,7 +269,7 @@ def test_a_full_disk_of_this_machine_is_an_error_that_names_the_object_too(objec
     assert objects.requests == []
 
 
-@pytest.mark.parametrize("before", ["../", "/etc/", "x/../../", "a\n", "_"])
+@pytest.mark.parametrize("before", ["../", "/etc/", "x/../../", "a\n", "_", "a\ufffe", "a\udc80"], ids=ascii)
 def test_a_bucket_that_cannot_be_is_refused_before_anything_is_written(objects: MemoryObjects, before: str) -> None:
     with pytest.raises(GraphError, match=r"bucket"):
         run_epoch(row_sink(buckets=ByFirstLetter(before)), 1, ["ab"])
@@ -263,6 +286,14 @@ def test_buckets_have_any_other_names(objects: MemoryObjects, bucket: str) -> No
     (name,) = visible(objects)
     assert name.startswith((bucket + "a/part-").replace("//", "/"))
     assert len(objects.files()) == 1
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/out#1", "s3://bucket/out?day=1", "gs://bucket/#"])
+def test_a_path_that_would_end_early_is_refused_with_what_to_write(path: str) -> None:
+    sink = FileSink.for_row_format(path, Encoder.simple_string_encoder()).build()
+    with pytest.raises(ConfigurationError, match=r"'[#?]' .* write %23 for # and %3F for \?"):
+        sink.configured(Configuration())
+    ObjectParts(path.replace("#", "%23").replace("?", "%3F"), {})
 
 
 def test_what_is_too_large_for_one_copy_goes_through_this_machine(
@@ -326,3 +357,16 @@ def test_the_jobs_configuration_says_where_the_store_is_and_stays_secret() -> No
     wrong.from_sequence(1, 3).sink_to(row_sink())
     with pytest.raises(ConfigurationError, match=r"'s3\.acess-key'; known are s3\.access-key"):
         wrong.execute()
+
+
+@pytest.mark.parametrize("kind", ["directory", "object store"])
+def test_hundreds_of_parts_end_at_once_with_few_files_open(objects: MemoryObjects, tmp_path: Path, kind: str) -> None:
+    """As they do when a job ends, or when all that began in the same hour is due."""
+    builder = FileSink.for_row_format(URI if kind == "object store" else tmp_path, Encoder.simple_string_encoder())
+    job = Job(builder.with_bucket_assigner(WholeValue()).with_rolling_policy(SLOW).build())
+    for epoch in range(10):
+        job.epoch_of([f"{epoch}-{n}" for n in range(20)], now=epoch)
+    with few_files(60):
+        job.epoch_of([], now=10, end=True)
+    found = visible(objects) if kind == "object store" else list(tmp_path.glob("*/part-*"))
+    assert len(found) == 200

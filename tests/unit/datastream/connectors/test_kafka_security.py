@@ -115,6 +115,21 @@ def test_the_librarys_own_names_have_precedence_on_a_sink() -> None:
     assert known == {"ssl.key.pem": "k", "ssl.certificate.pem": "c"}
 
 
+def test_what_only_java_has_is_passed_over_by_a_sink_that_logs_in_by_the_librarys_own_names() -> None:
+    """So that a source and a sink can share the rest, as the message about a way that only Java has says."""
+    of_java = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "AWS_MSK_IAM",
+        "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+        "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+        "sasl.login.callback.handler.class": "x.Y",
+    }
+    own = {"sasl.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}
+    for together in ({**of_java, **own}, {**own, **of_java}):
+        assert for_library(together) == {"security.protocol": "SASL_SSL", **own}
+        assert way_in(together) == "SASL_SSL with OAUTHBEARER"
+
+
 @pytest.mark.parametrize(
     ("properties", "told"),
     [
@@ -144,6 +159,7 @@ def test_a_mechanism_that_was_forgotten_is_asked_for() -> None:
 def test_a_source_says_how_java_calls_what_it_was_given_by_another_name() -> None:
     for name, instead in {
         "sasl.username": r"sasl\.jaas\.config",
+        "sasl.oauthbearer.method": r"sasl\.jaas\.config",
         "ssl.ca.location": r"ssl\.truststore\.location",
         "ssl.key.pem": r"ssl\.keystore\.key",
     }.items():
@@ -247,6 +263,15 @@ def test_no_secret_is_in_a_plan_or_a_message() -> None:
     assert hide_secrets("tide, sesame, true", token) == "tide, ******, true"
     broken = {"sasl.jaas.config": "password=sesame", "sasl.password": "sesame"}
     assert hide_secrets("no password=sesame here", broken) == "no ****** here"
+
+
+def test_a_key_in_the_place_of_its_file_is_not_shown(authority: Authority) -> None:
+    for key in (authority.issue("client").key(), "-----BEGIN PRIVATE KEY-----\nsesame\n-----END PRIVATE KEY-----"):
+        mistaken = {"security.protocol": "SSL", "ssl.keystore.type": "PEM", "ssl.keystore.location": key}
+        with pytest.raises(ConfigurationError, match=r"is the text itself.*ssl\.keystore\.key") as caught:
+            sink().set_properties(mistaken).build()
+        shown = repr(source().set_properties(mistaken).build())
+        assert "PRIVATE" not in f"{caught.value} {shown} {hide_secrets(f'no such file: {key}', mistaken)}"
 
 
 def test_messages_say_by_which_way_one_did_not_get_in() -> None:

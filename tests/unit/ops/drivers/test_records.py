@@ -9,6 +9,7 @@ import stat
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tidemill.errors import ConfigurationError
@@ -119,6 +120,8 @@ def test_where_there_is_no_room_nothing_begins(home: Path, monkeypatch: pytest.M
     assert list(home.iterdir()) == [], "no log without a driver"
     with pytest.raises(ConfigurationError, match="No space left on device"), recorded("job.py", None):
         pass
+    assert list(home.iterdir()) == [], "neither a lock nor half of a record"
+    assert not [file for file in psutil.Process().open_files() if file.path.startswith(str(home))]
 
 
 def test_without_a_place_for_records_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

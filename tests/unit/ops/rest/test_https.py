@@ -145,6 +145,16 @@ def test_a_handshake_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             assert quick.recv(12) == b"HTTP/1.1 200", "the others have not to hurry"
 
 
+def test_who_does_a_handshake_and_says_nothing_keeps_nobody_out(tmp_path: Path) -> None:
+    chain, key = certificate(tmp_path)
+    with serving(RestSettings(ports=(0,), certificate=chain, certificate_key=key)) as server, ExitStack() as silent:
+        trusting = ssl.create_default_context(cafile=chain)
+        for _ in range(MOST_CONNECTIONS + 5):
+            plain = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+            silent.enter_context(trusting.wrap_socket(plain, server_hostname="localhost"))
+        assert ask(server) == (200, {"jobs": []})
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> RestSettings:
     """Settings of a server that wants certificates of one authority."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -215,6 +216,18 @@ def test_a_program_that_is_being_started_cannot_be_deleted_and_a_deleted_one_not
 
     assert client.ask("DELETE", f"/jars/{program}").status == 200
     with pytest.raises(NotFoundError):  # it was looked up before it was deleted
+        client.server.app.state.programs.run(found, RunRequest())
+
+
+def test_a_program_for_which_there_is_no_process_left_is_not_told_to_be_started_already(
+    client: Client, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")  # what fork() says
+
+    monkeypatch.setattr(program_runs, "start_detached", full)
+    found = ProgramStore(home).get(uploaded(client, "job.py", b"x = 1\n"))
+    with pytest.raises(BlockingIOError):
         client.server.app.state.programs.run(found, RunRequest())
 
 

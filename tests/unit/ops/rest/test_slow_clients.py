@@ -30,12 +30,19 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Clien
 def goes_on(job: JobClient) -> None:
     """Fails unless the job commits epochs as before."""
     before = job.get_checkpoint_history().completed
-    eventually(lambda: job.get_checkpoint_history().completed > before + 2, seconds=5)
+    eventually(lambda: job.get_checkpoint_history().completed > before + 2)
     assert is_running(job)
 
 
 def connected(client: Client) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", client.server.port), timeout=5)
+    return socket.create_connection(("127.0.0.1", client.server.port), timeout=60)
+
+
+def is_cut_off(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:  # what it has sent was not read
+        return True
 
 
 def test_who_says_nothing_is_cut_off_and_holds_up_nobody(job: tuple[Client, JobClient]) -> None:
@@ -45,7 +52,8 @@ def test_who_says_nothing_is_cut_off_and_holds_up_nobody(job: tuple[Client, JobC
         waiting[0].sendall(b"GET /jobs HTTP/1.1\r\nHost: local")
         assert client.get("/config").status == 200, "all places are taken, by nobody who asks for anything"
         goes_on(running)
-        assert waiting[0].recv(1) == waiting[-1].recv(1) == b""
+        assert is_cut_off(waiting[0])
+        assert is_cut_off(waiting[-1])
 
 
 def test_where_all_are_being_answered_others_come_later(

@@ -37,7 +37,8 @@ _MOST_PIECES: Final = 10_000
 _LARGEST_COPY: Final = 5 << 30
 #: Azure's: a copy is done some time after its answer, and until then the object can be seen, but is empty.
 _COPIED_LATER: Final = frozenset({"az", "abfs", "abfss"})
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+#: Stores are told in XML what to delete, in which these cannot be written.
+_NOT_IN_XML: Final = re.compile(r"[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -53,8 +54,11 @@ class ObjectParts(PartStore):
 
     def check_bucket(self, bucket: str) -> None:
         super().check_bucket(bucket)
-        if _CONTROL.search(bucket):
-            raise GraphError(f"names of objects have no control characters, but the bucket {bucket!r} has")
+        if _NOT_IN_XML.search(bucket):
+            raise GraphError(
+                f"names of objects have no control characters, nor what is no character at all, but the bucket "
+                f"{bucket!r} has"
+            )
 
     def hidden_name(self, sink: str, bucket: str, file: str) -> str:
         return str(PurePosixPath(_folder(sink), bucket, file))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 from tidemill.common.constants import MAX_LONG_VALUE
 from tidemill.datastream.connectors.file_system.buckets import BucketAssigner, OutputFileConfig
@@ -27,6 +27,9 @@ from tidemill.datastream.sinks import StatefulSinkWriter, WriterContext
 from tidemill.errors import CheckpointError
 
 __all__ = ["FileSettings", "FileWriter", "sink_id"]
+
+#: Files that are stored in one go, and so are open, and on a local disk, at the same time: many parts may end at once.
+_STORED_TOGETHER: Final = 32
 
 
 @dataclass(frozen=True)
@@ -106,12 +109,15 @@ class FileWriter(StatefulSinkWriter):
         self._ended = self._ended or watermark == MAX_LONG_VALUE
 
     def prepare_commit(self) -> Sequence[bytes]:
-        made = []
+        made: list[HiddenFile] = []
         for part in list(self._parts.values()):
             if self._ended or self._policy.is_due(part, self._now):
                 made.append(self._finish(part))
             elif (kept := self._keep(part)) is not None:
                 made.append(kept)
+            if len(made) == _STORED_TOGETHER:
+                self._store.store([file.draft for file in made])
+                made = []
         self._store.store([file.draft for file in made])
         ready, self._ready, self._hidden = self._ready, [], []
         return [committable.to_bytes() for committable in ready]

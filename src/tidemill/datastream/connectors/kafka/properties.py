@@ -6,16 +6,19 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tidemill.config.secret_names import is_secret_name
+from tidemill.config.secret_names import NAMES_OF_SECRETS
 from tidemill.datastream.connectors.kafka.jaas import JAAS, read_login
 from tidemill.errors import ConfigurationError
 
-__all__ = ["HIDDEN", "hide_secrets", "is_secret", "shown"]
+__all__ = ["HIDDEN", "SECRET_NAMES", "hide_secrets", "is_secret", "shown"]
 
 HIDDEN: Final = "******"
 
-#: What is secret of Kafka's besides what is so everywhere.
-_OF_KAFKA: Final = re.compile(r"(?i)private|\.key$|\.key\.pem$")
+#: What the name of a secret property has in it, as :data:`NAMES_OF_SECRETS`: what is so everywhere, and keys.
+SECRET_NAMES: Final = rf"{NAMES_OF_SECRETS}|private|\.key$|\.key\.pem$"
+_SECRET: Final = re.compile(SECRET_NAMES, re.IGNORECASE)
+#: What is secret under any name: the text of a key, in the place of its file.
+_PRIVATE_KEY: Final = "PRIVATE KEY"
 #: Options of a login that may be shown.
 _NO_SECRETS: Final = frozenset({"username", "principal", "keytab", "servicename", "clientid", "scope"})
 _FLAGS: Final = ("true", "false")
@@ -31,7 +34,7 @@ def is_secret(name: str) -> bool:
     >>> is_secret("sasl.jaas.config"), is_secret("ssl.key.password"), is_secret("group.id")
     (True, True, False)
     """
-    return is_secret_name(name) or _OF_KAFKA.search(name) is not None
+    return _SECRET.search(name) is not None
 
 
 def shown(properties: Mapping[str, str]) -> dict[str, str]:
@@ -40,7 +43,11 @@ def shown(properties: Mapping[str, str]) -> dict[str, str]:
     >>> shown({"group.id": "shop", "sasl.password": "sesame"})
     {'group.id': 'shop', 'sasl.password': '******'}
     """
-    return {name: HIDDEN if is_secret(name) else _short(value) for name, value in properties.items()}
+    return {name: HIDDEN if _holds_secret(name, value) else _short(value) for name, value in properties.items()}
+
+
+def _holds_secret(name: str, value: str) -> bool:
+    return is_secret(name) or _PRIVATE_KEY in value
 
 
 def _short(value: str) -> str:
@@ -60,7 +67,7 @@ def hide_secrets(text: str, properties: Mapping[str, str]) -> str:
 
 def _secrets(properties: Mapping[str, str]) -> Iterator[str]:
     for name, value in properties.items():
-        if is_secret(name):
+        if _holds_secret(name, value):
             yield from (secret for secret in (value, *_inside(name, value)) if len(secret) >= _SHORTEST)
 
 

@@ -33,6 +33,7 @@ SET_PROTOCOL: Final = "if it wants TLS or a login, set security.protocol and wha
 
 _PROTOCOL: Final = "security.protocol"
 _MECHANISM: Final = "sasl.mechanism"
+_OWN_MECHANISM: Final = "sasl.mechanisms"
 _MECHANISMS_OF_LIBRARY: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 _KERBEROS: Final = "Krb5LoginModule"
 _LOGINS_BY_PASSWORD: Final = ("PlainLoginModule", "ScramLoginModule")
@@ -42,9 +43,11 @@ _OWN_LOGIN: Final = ("sasl.username", "sasl.password", "sasl.kerberos.keytab", "
 _OWN_OAUTH: Final = ("sasl.oauthbearer.method", "sasl.oauthbearer.config", "sasl.oauthbearer.client.id")
 _OWN_TRUST: Final = ("ssl.ca.location", "ssl.ca.pem", "ssl.ca.certificate.stores")
 _OWN_IDENTITY: Final = ("ssl.key.location", "ssl.key.pem", "ssl.certificate.location", "ssl.certificate.pem")
+#: What a login by Java's ways has besides: code of Java's.
+_LOGIN_OF_JAVA: Final = ("sasl.login.", "sasl.client.callback.")
 #: What Java's client knows nothing of, and what it calls it.
 _FOR_JAVA: Final = {
-    **dict.fromkeys((*_OWN_LOGIN, "sasl.mechanisms"), f"{_MECHANISM} and {JAAS}"),
+    **dict.fromkeys((*_OWN_LOGIN, *_OWN_OAUTH, _OWN_MECHANISM), f"{_MECHANISM} and {JAAS}"),
     **dict.fromkeys(_OWN_TRUST, "ssl.truststore.type=PEM with ssl.truststore.location or ssl.truststore.certificates"),
     **dict.fromkeys(_OWN_IDENTITY, "ssl.keystore.type=PEM with ssl.keystore.location or ssl.keystore.key"),
     "enable.ssl.certificate.verification": "nothing: it always looks at certificates",
@@ -100,7 +103,11 @@ def for_library(properties: Mapping[str, str]) -> dict[str, str]:
     _check_versions(properties)
     if _VERIFY in properties:
         settings[_VERIFY] = properties[_VERIFY].lower() or "none"  # Java's way to say none
-    if not properties.keys() & {*_OWN_LOGIN, *_OWN_OAUTH}:
+    if _OWN_MECHANISM in properties:
+        settings.pop(_MECHANISM, None)
+    if properties.keys() & {*_OWN_LOGIN, *_OWN_OAUTH}:
+        settings = {name: value for name, value in settings.items() if not name.startswith(_LOGIN_OF_JAVA)}
+    else:
         settings |= _login(properties)
     if not properties.keys() & {*_OWN_TRUST}:
         settings |= _trust(properties)
@@ -117,7 +124,7 @@ def _is_of_java(name: str) -> bool:
 
 
 def _mechanism(properties: Mapping[str, str]) -> str:
-    return properties.get(_MECHANISM) or properties.get("sasl.mechanisms") or "GSSAPI"  # both clients' default
+    return properties.get(_OWN_MECHANISM) or properties.get(_MECHANISM) or "GSSAPI"  # both clients' default
 
 
 def _check_login(properties: Mapping[str, str]) -> None:
@@ -173,9 +180,9 @@ def _trust(properties: Mapping[str, str]) -> dict[str, str]:
         )
     if location and certificates:
         raise ConfigurationError("of ssl.truststore.location and ssl.truststore.certificates, only one can be set")
-    if certificates:
-        return {"ssl.ca.pem": _in_lines(certificates)}
-    return {"ssl.ca.location": _file("ssl.truststore.location", location)}
+    if location:
+        return {"ssl.ca.location": _file("ssl.truststore.location", location)}
+    return {"ssl.ca.pem": _in_lines(certificates or "")}
 
 
 def _identity(properties: Mapping[str, str]) -> dict[str, str]:
@@ -213,8 +220,13 @@ def _not_set(store: str, properties: Mapping[str, str]) -> str:
     return "" if f"ssl.{store}.type" in properties else ", as it is if it is not set"
 
 
-def _file(name: str, location: str | None) -> str:
-    if not location or not Path(location).is_file():
+def _file(name: str, location: str) -> str:
+    if "-BEGIN " in location:  # and may not be shown
+        raise ConfigurationError(
+            f"{name} is the text itself, and not the name of its file. Texts are given as ssl.truststore.certificates, "
+            "or as ssl.keystore.key and ssl.keystore.certificate.chain"
+        )
+    if not Path(location).is_file():
         raise ConfigurationError(
             f"{name} names {location}, which is no file here: it must be on the machine of the driver, and on those "
             "of all workers"
