@@ -21,6 +21,7 @@ from tidemill.datastream import (
     StreamExecutionEnvironment,
     ValueStateDescriptor,
 )
+from tidemill.datastream.connectors.number_seq import NumberSequenceSource
 from tidemill.errors import (
     GraphError,
     InvalidKeyError,
@@ -208,6 +209,12 @@ CASES = [
         TypeMismatchError,
         ("'texts'", "wrong type"),
         spark=True,
+    ),
+    BadCase(
+        "record-of-a-source-of-the-wrong-type",
+        lambda env: env.add_source(NumberSequenceSource(1, 2), "numbers", Types.STRING()).map(str),
+        TypeMismatchError,
+        ("'Source: numbers'", "wrong type"),
     ),
     BadCase("side-output-of-the-wrong-type", wrong_side, TypeMismatchError, ("'sides'", "'text'")),
     BadCase("duplicate-uid", duplicate_uid, GraphError, ("'same'", "two operators")),

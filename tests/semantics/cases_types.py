@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.semantics.case import Case
-from tidemill.common import Row, Types
+from tidemill.common import Row, Types, WatermarkStrategy
 from tidemill.datastream import (
     DataStream,
     KeyedProcessFunction,
@@ -15,6 +15,7 @@ from tidemill.datastream import (
     StreamExecutionEnvironment,
     ValueStateDescriptor,
 )
+from tidemill.datastream.connectors.number_seq import NumberSequenceSource
 
 Env = StreamExecutionEnvironment
 
@@ -61,6 +62,11 @@ def side_output(env: Env) -> DataStream:
     return env.from_collection([7, 8]).process(Refuse()).get_side_output(REFUSED).map(lambda row: (row.f0, row.f1))
 
 
+def source(env: Env) -> DataStream:
+    numbers = NumberSequenceSource(1, 2)
+    return env.from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers", Types.DOUBLE()).map(repr)
+
+
 CASES = [
     Case(
         "types-rows-have-the-names-of-their-type",
@@ -79,5 +85,6 @@ CASES = [
         [f"Row(user='{user}', amount={amount})" for user, amount in (("a", 1.0), ("b", 2.0), ("c", 3.0), ("d", 4.0))],
     ),
     Case("types-tuples-and-lists", pairs_and_lists, ["('a', [1.0, 2.0])", "('b', [])"]),
+    Case("types-of-a-source", source, ["1.0", "2.0"]),
     Case("types-of-side-outputs", side_output, [("late", 7), ("late", 8)]),
 ]

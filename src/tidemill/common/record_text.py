@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from array import array
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, Final
@@ -12,6 +13,9 @@ from tidemill.common.time import Instant
 from tidemill.common.types import Row
 
 __all__ = ["record_text"]
+
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_SECONDS_OF_400_YEARS: Final = 146_097 * 86_400
 
 
 def record_text(value: Any) -> str:
@@ -34,7 +38,7 @@ def _tuple(value: tuple[Any, ...]) -> str:
     return f"({_texts(value, ',')})"
 
 
-def _list(value: list[Any]) -> str:
+def _list(value: Iterable[Any]) -> str:
     return f"[{_texts(value, ', ')}]"
 
 
@@ -65,14 +69,18 @@ def _float(value: float) -> str:
 
 def _timestamp(value: dt.datetime) -> str:
     fraction = f"{value.microsecond:06}".rstrip("0") or "0"
-    return f"{value:%Y-%m-%d %H:%M:%S}.{fraction}"
+    return f"{value.replace(tzinfo=None).isoformat(' ', 'seconds')}.{fraction}"
 
 
 def _instant(value: Instant) -> str:
-    moment = dt.datetime.fromtimestamp(value.seconds, dt.UTC)
+    # The calendar repeats itself; Python's has the years 1 to 9999 only.
+    cycles, seconds = divmod(value.seconds, _SECONDS_OF_400_YEARS)
+    moment = _EPOCH + dt.timedelta(seconds=seconds)
+    year = moment.year + 400 * cycles
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
     nanos = f"{value.nanos:09}"
     fraction = nanos[: next(length for length in (0, 3, 6, 9) if not int(nanos[length:] or 0))]
-    return f"{moment:%Y-%m-%dT%H:%M:%S}{'.' if fraction else ''}{fraction}Z"
+    return f"{sign}{abs(year):04}-{moment:%m-%dT%H:%M:%S}{'.' if fraction else ''}{fraction}Z"
 
 
 _TEXTS: Final[dict[type, Callable[[Any], str]]] = {
@@ -81,6 +89,7 @@ _TEXTS: Final[dict[type, Callable[[Any], str]]] = {
     float: _float,
     tuple: _tuple,
     list: _list,
+    array: _list,
     dict: _dict,
     Row: _row,
     dt.datetime: _timestamp,

@@ -60,6 +60,8 @@ _RULES: dict[BasicType, _Rule] = {
     BasicType.INSTANT: _rule(Instant, nullable=True),
 }
 _NUMBERS = frozenset((int, float))
+#: How a value of a class derived from a type becomes one of the type itself; ``str()`` would ask the class for a text.
+_PLAIN: dict[type, Callable[[Any], Any]] = {int: int, float: float, str: str.__str__}
 _LARGEST = sys.float_info.max
 
 
@@ -67,7 +69,8 @@ class BasicTypeInfo(TypeInformation):
     """A number, a text or an instant.
 
     Integers must fit into the bits of their type. An ``int`` is a value of a floating point type, and a ``bool`` of an
-    integer type, as everywhere in Python; readers find a ``float`` and an ``int``.
+    integer type, as everywhere in Python; readers find a ``float`` and an ``int``, and a ``str`` where a member of an
+    enum of strings was given.
     """
 
     kind = "basic"
@@ -99,8 +102,8 @@ class BasicTypeInfo(TypeInformation):
             self.mismatch(value, path, " (it is too large for a floating point number)")
 
     def shape(self, value: Any) -> Any:
-        number = self._accepted[0]
-        return number(value) if number in _NUMBERS and type(value) is not number else value
+        form = self._accepted[0]
+        return value if type(value) is form or form not in _PLAIN else _PLAIN[form](value)
 
     def shaper(self) -> Callable[[list[Any]], list[Any]]:
         one_by_one, exact = super().shaper(), self._exact

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from tidemill.common.type_base import FastCheck, TypeInformation, all_types_in, restore
@@ -17,7 +17,11 @@ _ROWS = frozenset((Row,))
 _TUPLES = frozenset((tuple,))
 _LISTS = frozenset((list,))
 _DICTS = frozenset((dict,))
+_BYTES = frozenset((bytes,))
 _PRIMITIVES = frozenset(BasicType) - {BasicType.STRING, BasicType.BIG_INT, BasicType.BIG_DEC, BasicType.INSTANT}
+_names_of = attrgetter("_fields")
+_values_of = attrgetter("_values")
+_kind_of = attrgetter("_row_kind")
 
 
 class RowTypeInfo(TypeInformation):
@@ -58,7 +62,7 @@ class RowTypeInfo(TypeInformation):
         if isinstance(value, Row):
             names = value.get_field_names()
             if names is not None and self._named:
-                if set(names) != set(self._field_names):
+                if set(names) != set(self._field_names) or len(value) != len(names):
                     self.mismatch(value, path)
                 return value.get_fields_by_names(self._field_names)
         elif isinstance(value, Mapping):
@@ -77,38 +81,47 @@ class RowTypeInfo(TypeInformation):
         kind = value.get_row_kind() if isinstance(value, Row) else RowKind.INSERT
         fields = zip(self._field_types, self._fields_of(value, ""), strict=True)
         row = Row.of_kind(kind, *(None if field is None else field_type.shape(field) for field_type, field in fields))
-        row.set_field_names(own or self._field_names)
+        # A row of a template may have fewer values than names.
+        row.set_field_names(own[: len(row)] if own else self._field_names)
         return row
 
     def shaper(self) -> Callable[[list[Any]], list[Any]]:
-        in_order, one_by_one, names = self._columns_check(), super().shaper(), self._field_names
+        fast, one_by_one, names = self.fast_check(), super().shaper(), self._field_names
+        shapers = [field_type.shaper() for field_type in self._field_types]
 
         def shaped(values: list[Any]) -> list[Any]:
-            # The usual case of rows that lack nothing but the names.
-            if all_types_in(_ROWS, values) and all(row._fields is None for row in values) and in_order(values):
-                return [row.with_field_names(names) for row in values]
-            return one_by_one(values)
+            if fast(values):
+                return values
+            # The usual case of rows that lack names, or have another kind of number: column by column.
+            if not shapers or not all_types_in(_ROWS, values) or not _all_named(values, None, names):
+                return one_by_one(values)
+            rows = list(map(_values_of, values))
+            if not _same_width(rows, len(shapers)):
+                return one_by_one(values)
+            try:
+                columns = [_shaped_column(shape, map(itemgetter(i), rows)) for i, shape in enumerate(shapers)]
+            except TypeMismatchError:
+                return one_by_one(values)  # which tells the place
+            found = Row.of_columns(names, columns)
+            kinds = list(map(_kind_of, values))
+            if kinds.count(RowKind.INSERT) != len(kinds):
+                for row, kind in zip(found, kinds, strict=True):
+                    row.set_row_kind(kind)
+            return found
 
         return shaped
 
     def fast_check(self) -> FastCheck:
-        names, in_order = self._field_names if self._named else None, self._columns_check()
+        names, width = self._field_names if self._named else None, len(self._field_types)
+        checks = [field_type.fast_check() for field_type in self._field_types]
 
         def check(values: Sequence[Any]) -> bool:
             if not all_types_in(_ROWS, values):
                 return False
-            if names is None:
-                return all(row._fields is not None for row in values) and in_order(values)
-            return all(row._fields is names or row._fields == names for row in values) and in_order(values)
-
-        return check
-
-    def _columns_check(self) -> FastCheck:
-        """The check of the fields of rows, whose order is that of the type, column by column."""
-        width, checks = len(self._field_types), [field_type.fast_check() for field_type in self._field_types]
-
-        def check(values: Sequence[Any]) -> bool:
-            rows = [row._values for row in values]
+            found = list(map(_names_of, values))
+            if None in found if names is None else found.count(names) != len(found):
+                return False
+            rows = list(map(_values_of, values))
             return _same_width(rows, width) and all(
                 column_check([v for v in map(itemgetter(i), rows) if v is not None])
                 for i, column_check in enumerate(checks)
@@ -274,7 +287,8 @@ class BasicArrayTypeInfo(_SequenceTypeInfo):
 
 
 class PrimitiveArrayTypeInfo(_SequenceTypeInfo):
-    """An array of primitive values: a list, tuple or ``array.array``; for bytes also ``bytes`` and ``bytearray``."""
+    """An array of primitive values: a list, tuple or ``array.array``; for bytes also ``bytes`` and ``bytearray``,
+    of which readers find ``bytes``."""
 
     kind = "primitive_array"
 
@@ -288,17 +302,20 @@ class PrimitiveArrayTypeInfo(_SequenceTypeInfo):
             super()._validate(value.tolist() if isinstance(value, array) else value, path)
 
     def shape(self, value: Any) -> Any:
-        return value if isinstance(value, (bytes, bytearray, array)) else super().shape(value)
+        if isinstance(value, (bytes, bytearray)):
+            return bytes(value)
+        return value if isinstance(value, array) else super().shape(value)
 
     def fast_check(self) -> FastCheck:
         in_lists = super().fast_check()
         if not self._is_bytes:
             return in_lists
-        return lambda values: all_types_in(frozenset((bytes, bytearray)), values) or in_lists(values)
+        return lambda values: all_types_in(_BYTES, values) or in_lists(values)
 
 
 class MapTypeInfo(TypeInformation):
-    """A dict with keys of one type and values of another; a value may be None."""
+    """A dict with keys of one type and values of another; a value may be None. Readers find keys as they were given if
+    they cannot be keys in the form of their type: a tuple for a list."""
 
     kind = "map"
 
@@ -323,8 +340,18 @@ class MapTypeInfo(TypeInformation):
                 self._value_type_info.validate(item, f"{path}[{key!r}]")
 
     def shape(self, value: Any) -> Any:
-        key_shape, item_shape = self._key_type_info.shape, self._value_type_info.shape
-        return {key_shape(key): None if item is None else item_shape(item) for key, item in value.items()}
+        item_shape = self._value_type_info.shape
+        return {self._key(key): None if item is None else item_shape(item) for key, item in value.items()}
+
+    def _key(self, key: Any) -> Any:
+        if key is None:
+            return None
+        shaped = self._key_type_info.shape(key)
+        try:
+            hash(shaped)
+        except TypeError:
+            return key
+        return shaped
 
     def fast_check(self) -> FastCheck:
         keys_check, items_check = self._key_type_info.fast_check(), self._value_type_info.fast_check()
@@ -367,6 +394,22 @@ class OptionalTypeInfo(_SequenceTypeInfo):
     def fast_check(self) -> FastCheck:
         element_check = self._element_type.fast_check()
         return lambda values: element_check([value for value in values if value is not None])
+
+
+def _all_named(rows: Sequence[Row], *allowed: tuple[str, ...] | None) -> bool:
+    """Whether all rows have the same names, one of these."""
+    found = list(map(_names_of, rows))
+    return found[0] in allowed and found.count(found[0]) == len(found)
+
+
+def _shaped_column(shape: Callable[[list[Any]], list[Any]], column: Iterable[Any]) -> list[Any]:
+    """A column of rows, in which None has a place whatever the type."""
+    fields = list(column)
+    present = [field for field in fields if field is not None]
+    if len(present) == len(fields):
+        return shape(fields)
+    shaped = iter(shape(present))
+    return [None if field is None else next(shaped) for field in fields]
 
 
 def _same_width(values: Sequence[Any], width: int) -> bool:

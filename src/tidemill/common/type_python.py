@@ -34,7 +34,8 @@ class _ClassTypeInfo(TypeInformation):
 
 
 class _FieldsTypeInfo(_ClassTypeInfo):
-    """Instances of a class with typed fields."""
+    """Instances of a class with typed fields. Readers find the objects that the program made, with the fields that it
+    gave them."""
 
     def __init__(self, cls: type, fields: Mapping[str, TypeInformation]) -> None:
         super().__init__(cls)
@@ -58,15 +59,17 @@ class _FieldsTypeInfo(_ClassTypeInfo):
 
     def fast_check(self) -> FastCheck:
         exact = frozenset((self._cls,))
-        checks = [(attrgetter(name), field_type.fast_check()) for name, field_type in self._fields.items()]
+        columns = [(attrgetter(name), field_type.validator()) for name, field_type in self._fields.items()]
 
         def check(values: Sequence[Any]) -> bool:
             if not all_types_in(exact, values):
                 return False
             try:
-                return all(column_check(list(map(getter, values))) for getter, column_check in checks)
-            except AttributeError:
+                for getter, validate in columns:
+                    validate(list(map(getter, values)))
+            except (AttributeError, TypeMismatchError):
                 return False
+            return True
 
         return check
 

@@ -145,10 +145,6 @@ class Row:
             raise ValueError(f"{len(fields)} field names for a Row of {len(self._values)} values")
         self._fields = _shared(fields)
 
-    def with_field_names(self, field_names: tuple[str, ...]) -> Row:
-        """A row of the same values and kind with these names."""
-        return _make_row(field_names, list(self._values), self._row_kind.value)
-
     def get_field_names(self) -> tuple[str, ...] | None:
         """The names of the fields, None if they have none."""
         return self._fields

@@ -340,7 +340,7 @@ class Chain:
             subtask=self.subtask,
             parallelism=self.parallelism,
             attempt_number=settings.attempt_number,
-            # What a source reads has the type it was declared with: Spark's schema and from_collection() see to that.
+            # What a source reads has the type it was declared with: its operator or Spark's schema sees to that.
             output=Output(
                 f"operator {plan.name!r} (uid {plan.uid})",
                 plan.output_type if plan.inputs else None,

@@ -70,7 +70,12 @@ class SparkExecutor:
         with ExitStack() as undo:
             lease = SessionLease(self._configuration)
             undo.callback(lease.release)
-            run = self._prepare(program, lease, undo)
+            try:
+                run = self._prepare(program, lease, undo)
+            except Exception as error:
+                if is_lost(lease.session.sparkContext):
+                    raise lease.loss() from error
+                raise
             undo.callback(run.clean_up)
             undo.callback(start_reporters(self._configuration, run.metrics.registry).close)
             restarts = restarts_for(RestartStrategies.from_configuration(self._configuration))

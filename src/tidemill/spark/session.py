@@ -102,8 +102,9 @@ def running_session() -> SparkSession | None:
 
 def is_lost(context: SparkContext) -> bool:
     """Whether a session can run nothing any more: it was stopped, by whomever, or its JVM has died."""
+    java = context._jsc  # another thread may take it away from the context
     try:
-        return context._jsc is None or bool(context._jsc.sc().isStopped())
+        return java is None or bool(java.sc().isStopped())
     except (Py4JError, OSError):
         return True
 

@@ -92,8 +92,12 @@ class SessionLease:
             session = running_session()
             if session is None:
                 _make_way()
-                session = new_session(self._configuration)
-                _MadeHere.context, _MadeHere.users = session.sparkContext, 0
+                try:
+                    session = new_session(self._configuration)
+                except (Py4JError, OSError) as error:
+                    raise JobExecutionError("Spark has died while it was started: execute the job again") from error
+                finally:  # what is left if Spark dies meanwhile was made here too, and nobody uses it
+                    _MadeHere.context, _MadeHere.users = SparkContext._active_spark_context, 0
             self._is_made_here = session.sparkContext is _MadeHere.context
             if self._is_made_here:
                 _MadeHere.users += 1

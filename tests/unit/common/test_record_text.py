@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from array import array
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -34,9 +35,15 @@ class Point(NamedTuple):
         (dt.time(1, 2, 3, 4000), "01:02:03"),
         (dt.datetime.fromisoformat("2020-01-02T03:04:05"), "2020-01-02 03:04:05.0"),
         (dt.datetime.fromisoformat("2020-01-02T03:04:05.678"), "2020-01-02 03:04:05.678"),
+        (dt.datetime.fromisoformat("0099-01-02T03:04:05"), "0099-01-02 03:04:05.0"),
+        (array("d", [1, 2.5]), "[1.0, 2.5]"),
         (Instant.of_epoch_milli(-1), "1969-12-31T23:59:59.999Z"),
         (Instant.of_epoch_milli(5000), "1970-01-01T00:00:05Z"),
         (Instant(1, 5000), "1970-01-01T00:00:01.000005Z"),
+        (Instant(-62135596800 - 1, 0), "0000-12-31T23:59:59Z"),
+        (Instant(-62167219200 - 1, 0), "-0001-12-31T23:59:59Z"),
+        (Instant(253402300800, 0), "+10000-01-01T00:00:00Z"),
+        (Instant.of_epoch_milli(2**63 - 1), "+292278994-08-17T07:12:55.807Z"),
         (Point(1), "Point(x=1)"),
     ],
 )

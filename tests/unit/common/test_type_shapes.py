@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Any
 
 import pytest
@@ -22,6 +22,10 @@ class Level(IntEnum):
     HIGH = 2
 
 
+class Colour(str, Enum):  # noqa: UP042 - whose hash and text are not those of a string
+    RED = "r"
+
+
 @dataclass
 class Order:
     id: str
@@ -35,7 +39,11 @@ class Order:
         (Types.FLOAT(), True, 1.0),
         (Types.INT(), True, 1),
         (Types.LONG(), Level.HIGH, 2),
+        (Types.STRING(), Colour.RED, "r"),
+        (Types.CHAR(), Colour.RED, "r"),
         (NAMED, Row("a", 1), Row(id="a", n=1)),
+        (NAMED, Row("a", True), Row(id="a", n=1)),
+        (NAMED, Row(id=Colour.RED, n=None), Row(id="r", n=None)),
         (NAMED, Row(n=1, id="a"), Row(id="a", n=1)),
         (NAMED, ("a", 1), Row(id="a", n=1)),
         (NAMED, {"id": "a"}, Row(id="a", n=None)),
@@ -43,6 +51,7 @@ class Order:
         (UNNAMED, Row("a", 1), Row(f0="a", f1=1)),
         (UNNAMED, ["a", 1], Row(f0="a", f1=1)),
         (UNNAMED, Row(own="a", names=1), Row(own="a", names=1)),
+        (UNNAMED, Row("own", "names", "more")("a", True), Row(own="a", names=1)),
         (PAIR, ["a", 1], ("a", 1.0)),
         (PAIR, Row("a", 1.5), ("a", 1.5)),
         (NESTED, Row(("a", 1), (["b", 2],)), Row(who=Row(id="a", n=1), parts=[("b", 2.0)])),
@@ -51,8 +60,13 @@ class Order:
         (Types.OBJECT_ARRAY(NAMED), (("a", 1), None), [Row(id="a", n=1), None]),
         (Types.PRIMITIVE_ARRAY(Types.INT()), (1, 2), [1, 2]),
         (Types.PRIMITIVE_ARRAY(Types.BYTE()), b"ab", b"ab"),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), bytearray(b"ab"), b"ab"),
         (Types.PRIMITIVE_ARRAY(Types.DOUBLE()), array("d", [1.5]), array("d", [1.5])),
         (Types.MAP(Types.STRING(), Types.DOUBLE()), {"a": 1, "b": None}, {"a": 1.0, "b": None}),
+        (Types.MAP(Types.BIG_INT(), Types.DOUBLE()), {None: 1}, {None: 1.0}),
+        (Types.MAP(Types.OPTIONAL(Types.LONG()), Types.DOUBLE()), {None: 1, True: 2}, {None: 1.0, 1: 2.0}),
+        (Types.MAP(NAMED, Types.LONG()), {("a", 1): True}, {Row(id="a", n=1): 1}),
+        (Types.MAP(Types.LIST(Types.LONG()), Types.DOUBLE()), {(1, 2): 3}, {(1, 2): 3.0}),
         (Types.PICKLED_BYTE_ARRAY(), ["as", "it", "is"], ["as", "it", "is"]),
     ],
 )
@@ -75,6 +89,25 @@ def test_a_row_that_is_given_names_is_a_new_one_of_the_same_kind() -> None:
     assert given[1] == 1
 
 
+def test_rows_are_shaped_together_as_one_by_one() -> None:
+    """Whatever stands beside a row in its batch, readers find the same."""
+    alike = [Row("a", 1), Row.of_kind(RowKind.DELETE, None, True), Row(Colour.RED, None)]
+    odd: list[Any] = [Row(n=4, id="d"), ("e", 5), Row(id="f", n=6)]
+    for batch in (alike, odd, alike + odd, [Row(id="f", n=True), Row(id=None, n=2)]):
+        assert NAMED.shaper()(batch) == [NAMED.shape(row) for row in batch]
+        assert repr(NAMED.shaper()(batch)) == repr([NAMED.shape(row) for row in batch])
+
+
+def test_a_row_without_fields_stays_one() -> None:
+    assert [len(row) for row in Types.ROW([]).shaper()([Row(), ()])] == [0, 0]
+
+
+def test_an_object_of_the_programs_class_is_handed_on_as_it_was_made() -> None:
+    made = [Order("a", 1), Order("b", True)]
+    for found, given in zip(Types.DATACLASS(Order).shaper()(made), made, strict=True):
+        assert found is given
+
+
 def test_none_stays_none_where_the_type_has_it() -> None:
     assert Types.STRING().shaper()(["a", None]) == ["a", None]
 
@@ -83,6 +116,8 @@ def test_none_stays_none_where_the_type_has_it() -> None:
     ("type_info", "value", "words"),
     [
         (NAMED, Row(id="a", other=1), "expected RowTypeInfo"),
+        (NAMED, Row("id", "n")("a"), "expected RowTypeInfo"),
+        (NAMED, Row("a", "b"), r"value\.n: expected Long"),
         (UNNAMED, Row("a"), "it has 1 fields, not 2"),
         (PAIR, ("a", "b"), r"value\[1\]: expected Double"),
         (Types.DOUBLE(), 10**400, "too large for a floating point number"),

@@ -40,6 +40,7 @@ class FakeSpark:
         self.made: list[Any] = []
         self.adopted: list[Any] = []
         self.is_dead = False
+        self.dies_while_made = False
 
     def running(self) -> Any:
         return None if self.session is None or self.is_dead or self.session.sparkContext.stopped else self.session
@@ -48,6 +49,9 @@ class FakeSpark:
         assert not self.is_dead, "PySpark would ask the dead JVM"
         self.bring(FakeSession())
         self.made.append(self.session)
+        if self.dies_while_made:
+            self.is_dead, self.dies_while_made = True, False
+            raise ConnectionError("the JVM does not answer")
         return self.session
 
     def bring(self, session: FakeSession) -> None:
@@ -153,6 +157,50 @@ def test_a_job_that_failed_since_spark_died_can_be_executed_again(fake: FakeSpar
     assert after.session is fake.made[2], "the other one has not yet ended"
     failed_first.release()
     assert not is_stopped(after.session), "it is not the session that was held"
+
+
+def test_a_jvm_that_dies_while_a_session_is_made_is_not_the_programs_to_replace(fake: FakeSpark) -> None:
+    fake.dies_while_made = True
+    with pytest.raises(JobExecutionError, match="while it was started: execute the job again"):
+        lease()
+    again = lease()
+    assert again.session is fake.made[1]
+    again.release()
+    assert is_stopped(again.session)
+
+
+def test_a_second_death_while_the_session_is_renewed_is_mended_by_the_next_attempt_of_whichever_job(
+    fake: FakeSpark,
+) -> None:
+    first, second = lease(), lease()
+    fake.is_dead = fake.dies_while_made = True
+    with pytest.raises(JobExecutionError):
+        first.renew()
+    assert type(second.loss()) is JobExecutionError
+    renewed = second.renew()
+    assert renewed is fake.made[2]
+    assert first.renew() is renewed
+    first.release()
+    assert not is_stopped(renewed)
+    second.release()
+    assert is_stopped(renewed)
+
+
+def test_a_jvm_that_does_not_start_again_leaves_the_other_job_its_own_error(
+    fake: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = lease(), lease()
+    fake.is_dead = True
+
+    def no_java(configuration: Configuration) -> Any:
+        raise RuntimeError("Java gateway process exited before sending its port number")
+
+    monkeypatch.setattr(session_lease, "new_session", no_java)
+    with pytest.raises(RuntimeError, match="Java gateway"):
+        first.renew()
+    assert type(second.loss()) is JobExecutionError
+    first.release()
+    second.release()
 
 
 def test_a_jvm_that_dies_between_two_jobs_is_noticed(fake: FakeSpark) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemill.common.typeinfo import TypeInformation
 from tidemill.common.watermark_strategy import NoWatermarksGenerator, WatermarkStrategy
-from tidemill.datastream.sources import RecordBatch, RowDecoder, Split, SplitSource
+from tidemill.datastream.sources import RecordBatch, RowDecoder, Source, Split, SplitSource
 from tidemill.datastream.specs import SourceSpec, TimestampsSpec
+from tidemill.errors import TypeMismatchError
 from tidemill.runtime.columns import ColumnBatch, Shape, rows_by_file, rows_by_partition
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.operators.timestamps import TimestampsOperator
@@ -37,6 +39,7 @@ class SourceOperator(Operator):
         #: What reading passes through, to be measured.
         self.reading: Callable[[Iterator[Any]], Iterator[Any]] = iter
         self._shape = Shape.of(getattr(spec.source, "type_info", None))
+        self._in_form = _shaper_of(spec.source, context.plan.output_type)
         self._decoder: RowDecoder | None = getattr(spec.source, "decoder", None)
         self._partition_by: Sequence[str] = getattr(spec.source, "partition_by", ())
         self._tells_ends: bool = getattr(spec.source, "tells_ends", False)
@@ -156,9 +159,10 @@ class SourceOperator(Operator):
 
     def _cut(self, read: RecordBatch | pa.RecordBatch) -> Iterator[Batch]:
         if isinstance(read, RecordBatch):
-            for start in range(0, len(read.values), BATCH_SIZE):
+            values = self._declared(read.values)
+            for start in range(0, len(values), BATCH_SIZE):
                 stamps = None if read.timestamps is None else read.timestamps[start : start + BATCH_SIZE]
-                yield Batch(read.values[start : start + BATCH_SIZE], stamps)
+                yield Batch(values[start : start + BATCH_SIZE], stamps)
         elif self._decoder is not None:
             for start in range(0, read.num_rows, BATCH_SIZE):
                 decoded = self._decoded(self._decoder, read.slice(start, BATCH_SIZE))
@@ -167,6 +171,15 @@ class SourceOperator(Operator):
         else:
             for start in range(0, read.num_rows, COLUMN_BATCH_SIZE):
                 yield ColumnBatch(read.slice(start, COLUMN_BATCH_SIZE), self._shape)
+
+    def _declared(self, values: list[Any]) -> list[Any]:
+        """Records in the form of the type that the program has declared for them."""
+        if self._in_form is None:
+            return values
+        try:
+            return self._in_form(values)
+        except TypeMismatchError as error:
+            raise TypeMismatchError(f"{self.context.where} has read a record of the wrong type: {error}") from None
 
     def _decoded(self, decoder: RowDecoder, rows: pa.RecordBatch) -> Batch:
         try:
@@ -201,6 +214,13 @@ class SourceOperator(Operator):
                 yield from self.reading(self._source.read(split))
         except Exception as error:
             raise self.failed(error, method="read") from error
+
+
+def _shaper_of(source: Source, declared: TypeInformation | None) -> Callable[[list[Any]], list[Any]] | None:
+    """What brings the records of a source into the form of a declared type; None if they are of it by themselves."""
+    if declared is None or not isinstance(source, SplitSource) or declared == getattr(source, "type_info", None):
+        return None
+    return declared.shaper()
 
 
 def does_nothing(strategy: WatermarkStrategy) -> bool:
