@@ -24,7 +24,7 @@ from bench.handwritten import Handwritten
 from bench.inputs import write_input
 from bench.jobs import JOBS, measure_job
 from bench.kafka import measure_kafka
-from bench.measure import Measurement
+from bench.measure import Measurement, alone
 from bench.memory import PeakMemory
 from bench.queryable import measure_queries
 from bench.snapshot_load import measure_snapshot_load
@@ -72,7 +72,7 @@ class Benchmark:
             "small epochs": self._small_epochs,
             "empty": self._fixed_costs,
             "bytes": lambda: self._note(*map(measure_state_size, (1_000, 1_000_000))),
-            "state access": lambda: self._note(*measure_state_access(), *measure_large_entries()),
+            "state access": lambda: self._note(*alone(measure_state_access), *alone(measure_large_entries)),
             "snapshots": lambda: self._note(
                 *measure_snapshot_load((10_000, 100_000) if self.quick else (100_000, 1_000_000))
             ),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import statistics
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -20,6 +23,12 @@ class Measurement:
     def as_json(self) -> dict[str, Any]:
         """The measurement as plain data."""
         return asdict(self)
+
+
+def alone(measure: Callable[[], list[Measurement]]) -> list[Measurement]:
+    """Measure in a fresh process, as a worker is one: what other cases have left in this one makes loops slower."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(measure).result()
 
 
 def of_epochs(case: str, contender: str, records: list[int], seconds: list[float], **details: Any) -> Measurement:
