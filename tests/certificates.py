@@ -53,7 +53,7 @@ class Authority:
         return _pem(self._chain[0])
 
     def issue(self, name: str, *addresses: str) -> Identity:
-        """An identity; a server has addresses."""
+        """An identity; a server has addresses, or names."""
         key = ec.generate_private_key(ec.SECP256R1())
         leaf = x509.BasicConstraints(ca=False, path_length=None)
         return Identity(name, key, (self._signed(_named(name), key, leaf, addresses), *self._chain))
@@ -77,9 +77,15 @@ class Authority:
             .add_extension(constraints, critical=True)
         )
         if addresses:
-            names = [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+            builder = builder.add_extension(x509.SubjectAlternativeName(map(_address, addresses)), critical=False)
         return builder.sign(self._key, hashes.SHA256())
+
+
+def _address(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
 
 
 def _named(name: str) -> x509.Name:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 
 import pytest
 
+from tests.object_store import BUCKET, Proxy, Server, object_store
 from tests.postgres_server import PostgresServer, Sessions, postgres_server
 from tidemill.datastream.connectors.jdbc.postgres import PostgresDatabase, PostgresSession
 
@@ -30,3 +32,23 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sessions]:
     monkeypatch.setattr(PostgresDatabase, "connect", noted)
     yield made
     made.lose()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """An object store for the tests of one module."""
+    with object_store(tmp_path_factory.mktemp("s3") / "server.log") as running:
+        yield running
+
+
+@pytest.fixture
+def proxy(server: Server) -> Iterator[Proxy]:
+    """What requests to the object store go through, and may be held up or refused by."""
+    with Proxy(server) as running:
+        yield running
+
+
+@pytest.fixture
+def place() -> str:
+    """A place of its own in the object store."""
+    return f"s3://{BUCKET}/{uuid.uuid4()}"

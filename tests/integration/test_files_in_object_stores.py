@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.object_store import BUCKET, Proxy, Server, object_store, options_for
+from tests.object_store import Proxy, Server, options_for
 from tests.unit.datastream.sink_epochs import context, run_epoch
 from tidemill.checkpoint.object_storage import ObjectStorage
 from tidemill.common import Configuration, Encoder
@@ -20,23 +18,6 @@ from tidemill.errors import ConnectorError, TidemillError
 NUMBERS = 12
 SLOW = RollingPolicy.default_rolling_policy(1 << 20, 1 << 40, 1 << 40)
 EACH_EPOCH = RollingPolicy.on_checkpoint_rolling_policy()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with object_store(tmp_path_factory.mktemp("s3") / "server.log") as running:
-        yield running
-
-
-@pytest.fixture
-def proxy(server: Server) -> Iterator[Proxy]:
-    with Proxy(server) as running:
-        yield running
-
-
-@pytest.fixture
-def place() -> str:
-    return f"s3://{BUCKET}/{uuid.uuid4()}"
 
 
 class OddOrEven(BucketAssigner):

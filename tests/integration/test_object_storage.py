@@ -6,37 +6,18 @@ import pickle
 import subprocess
 import sys
 import time
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.object_store import BUCKET, Proxy, Server, object_store, options_for
+from tests.object_store import Proxy, Server, options_for
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.object_storage import ObjectStorage
 from tidemill.checkpoint.storage_api import AlreadyExistsError
 from tidemill.common import Configuration, Types
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.errors import CheckpointError, ConfigurationError
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with object_store(tmp_path_factory.mktemp("s3") / "server.log") as running:
-        yield running
-
-
-@pytest.fixture
-def proxy(server: Server) -> Iterator[Proxy]:
-    with Proxy(server) as running:
-        yield running
-
-
-@pytest.fixture
-def place() -> str:
-    return f"s3://{BUCKET}/{uuid.uuid4()}"
 
 
 def first(count: int, what: str) -> Any:

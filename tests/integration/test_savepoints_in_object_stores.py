@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.object_store import BUCKET, Proxy, Server, object_store
+from tests.object_store import BUCKET, Proxy, Server
 from tidemill.checkpoint.object_storage import ObjectStorage
 from tidemill.checkpoint.savepoint import METADATA, dispose_savepoint
 from tidemill.checkpoint.storage import LocalStorage
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.errors import CheckpointError
 from tidemill.testing import JobHarness
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with object_store(tmp_path_factory.mktemp("s3") / "server.log") as running:
-        yield running
 
 
 def count(env: StreamExecutionEnvironment, words: DataStream) -> DataStream:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import http.client
 import json
 import select
@@ -14,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.certificates import Authority
 from tests.waiting import eventually
 from tidemill.errors import ConfigurationError
 from tidemill.ops.rest import listening
@@ -25,59 +22,27 @@ from tidemill.ops.rest.server import MOST_CONNECTIONS, RestServer
 from tidemill.ops.rest.settings import RestSettings
 
 
-class Authority:
-    """Signs certificates, or vouches for itself."""
-
-    def __init__(self, name: str) -> None:
-        self.key = ec.generate_private_key(ec.SECP256R1())
-        self.name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-        self.certificate = self._signed(self.name, self.key, x509.BasicConstraints(ca=True, path_length=None))
-
-    def sign(self, name: str, path: Path) -> str:
-        """A file with a certificate about somebody, and its key."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-        made = self._signed(subject, key, x509.BasicConstraints(ca=False, path_length=None))
-        path.write_bytes(_pem(made) + _pem_of_key(key))
-        return str(path)
-
-    def write(self, path: Path) -> str:
-        """A file with its own certificate."""
-        path.write_bytes(_pem(self.certificate))
-        return str(path)
-
-    def _signed(
-        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, constraints: x509.BasicConstraints
-    ) -> x509.Certificate:
-        today = dt.datetime.now(dt.UTC)
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self.name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(today - dt.timedelta(days=1))
-            .not_valid_after(today + dt.timedelta(days=1))
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-            .add_extension(constraints, critical=True)
-            .sign(self.key, hashes.SHA256())
-        )
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _pem_of_key(key: ec.EllipticCurvePrivateKey) -> bytes:
-    form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    return key.private_bytes(serialization.Encoding.PEM, form, plain)
-
-
 def certificate(folder: Path) -> tuple[str, str]:
     """A certificate for this machine that vouches for itself, and its key."""
-    made = Authority("localhost")
-    (folder / "key.pem").write_bytes(_pem_of_key(made.key))
-    return made.write(folder / "certificate.pem"), str(folder / "key.pem")
+    authority = Authority("localhost")
+    made = authority.issue("localhost", "localhost")
+    chain, key = folder / "certificate.pem", folder / "key.pem"
+    chain.write_text(made.certificates + authority.certificate)
+    key.write_text(made.key())
+    return str(chain), str(key)
+
+
+def written(authority: Authority, path: Path) -> str:
+    """A file with an authority's own certificate."""
+    path.write_text(authority.certificate)
+    return str(path)
+
+
+def signed(authority: Authority, name: str, path: Path) -> str:
+    """A file with a certificate about somebody, and its key."""
+    made = authority.issue(name)
+    path.write_text(made.certificates + made.key())
+    return str(path)
 
 
 @contextmanager
@@ -164,13 +129,13 @@ def settings(tmp_path: Path) -> RestSettings:
 
 def test_who_shows_no_certificate_of_the_right_authority_is_not_served(tmp_path: Path, settings: RestSettings) -> None:
     ours, theirs = Authority("ours"), Authority("ours")  # a name proves nothing
-    ours.write(tmp_path / "ours.pem")
+    written(ours, tmp_path / "ours.pem")
     with serving(settings) as server:
-        assert ask(server, ours.sign("ann", tmp_path / "ann.pem")) == (200, {"jobs": []})
+        assert ask(server, signed(ours, "ann", tmp_path / "ann.pem")) == (200, {"jobs": []})
         for foreign in (
             None,
-            theirs.sign("ann", tmp_path / "forged.pem"),
-            Authority("x").sign("x", tmp_path / "x.pem"),
+            signed(theirs, "ann", tmp_path / "forged.pem"),
+            signed(Authority("x"), "x", tmp_path / "x.pem"),
         ):
             with pytest.raises((ssl.SSLError, http.client.HTTPException, ConnectionError)):
                 ask(server, foreign)
@@ -182,19 +147,19 @@ def test_a_certificate_lets_one_operate_and_is_named_in_the_audit(
 ) -> None:
     caplog.set_level("INFO", "tidemill.audit")
     ours = Authority("ours")
-    ours.write(tmp_path / "ours.pem")
+    written(ours, tmp_path / "ours.pem")
     with serving(settings) as server:
-        assert ask(server, ours.sign("ann\nbob", tmp_path / "ann.pem"), "PATCH")[0] == 405, "let through"
+        assert ask(server, signed(ours, "ann\nbob", tmp_path / "ann.pem"), "PATCH")[0] == 405, "let through"
         eventually(lambda: caplog.messages)
     assert caplog.messages == [r"operate, certified as commonName=ann\nbob, at 127.0.0.1: PATCH /jobs -> 405"]
 
 
 def test_where_there_are_tokens_both_are_needed(tmp_path: Path, settings: RestSettings) -> None:
     ours = Authority("ours")
-    ours.write(tmp_path / "ours.pem")
+    written(ours, tmp_path / "ours.pem")
     both = RestSettings(**{**vars(settings), "operate_token": "secret"})
     with serving(both) as server:
-        ann = ours.sign("ann", tmp_path / "ann.pem")
+        ann = signed(ours, "ann", tmp_path / "ann.pem")
         assert ask(server, ann)[0] == 401
         assert ask(server, ann, Authorization="Bearer secret")[0] == 200
         with pytest.raises((ssl.SSLError, http.client.HTTPException, ConnectionError)):
@@ -202,7 +167,7 @@ def test_where_there_are_tokens_both_are_needed(tmp_path: Path, settings: RestSe
 
 
 def test_certificates_of_clients_do_for_an_address_that_others_reach(tmp_path: Path, settings: RestSettings) -> None:
-    Authority("ours").write(tmp_path / "ours.pem")
+    written(Authority("ours"), tmp_path / "ours.pem")
     everywhere = RestSettings(**{**vars(settings), "host": "0.0.0.0"})  # noqa: S104 - nothing listens
     everywhere.check()
     with pytest.raises(ConfigurationError, match=r"can be reached from other machines.*rest\.ssl\.client-ca"):
