@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.ops.rest.test_https import Authority, certificate
+from tests.certificates import Authority
+from tests.unit.ops.rest.test_https import certificate, signed, written
 from tidemill.ops.drivers.client import DriverGoneError, JobAddress, RefusedError, address_of
 from tidemill.ops.drivers.records import DriverJob, RestAddress, recorded
 from tidemill.ops.errors import NotThereError
@@ -46,7 +47,7 @@ def test_the_certificate_of_a_driver_is_believed_and_no_other(
 def test_where_certificates_are_wanted_one_is_shown(tmp_path: Path) -> None:
     chain, key = certificate(tmp_path)
     ours = Authority("ours")
-    ca, ann = ours.write(tmp_path / "ours.pem"), ours.sign("ann", tmp_path / "ann.pem")
+    ca, ann = written(ours, tmp_path / "ours.pem"), signed(ours, "ann", tmp_path / "ann.pem")
     settings = RestSettings(ports=(0,), address="localhost", certificate=chain, certificate_key=key, client_ca=ca)
     server = RestServer(settings)
     try:
