@@ -128,8 +128,10 @@ def test_a_server_ends_with_its_driver_however_that_ends_unless_it_is_to_stay(tm
         "import sys, time\n"
         "from pathlib import Path\n"
         "from tests.integration.test_queryable_state import start\n"
+        "from tests.waiting import eventually\n"
         "from tidemill.ops.queryable import address_of\n"
-        f"start(Path({str(tmp_path)!r}), 'killed', **{{'queryable-state.keep-running': {str(stays)!r}}})\n"
+        f"job = start(Path({str(tmp_path)!r}), 'killed', **{{'queryable-state.keep-running': {str(stays)!r}}})\n"
+        "eventually(lambda: job.get_checkpoint_history().completed, what='an epoch to ask for')\n"
         "print(address_of('killed')[1], flush=True)\n"
         "time.sleep(60)\n"
     )
@@ -140,9 +142,11 @@ def test_a_server_ends_with_its_driver_however_that_ends_unless_it_is_to_stay(tm
         driver.kill()
     assert children
     if stays:
-        with QueryableStateClient("127.0.0.1", port) as queries:
-            assert queries.get_plain("killed", "counts", 3).result(30).value > 0
-        children[0].terminate()
+        try:
+            with QueryableStateClient("127.0.0.1", port) as queries:
+                assert queries.get_plain("killed", "counts", 3).result(30).value > 0
+        finally:
+            children[0].terminate()
     gone, left = psutil.wait_procs(children, timeout=20)
     assert gone
     assert not left
