@@ -75,13 +75,20 @@ def closed(server: RestServer, path: str) -> Iterator[None]:
     yield
 
 
+def loop_of(server: RestServer) -> asyncio.AbstractEventLoop:
+    """The loop of a server, once it runs: it listens before that."""
+    started: Any = eventually(lambda: getattr(server._server, "servers", None), what="the loop of the server")
+    loop: asyncio.AbstractEventLoop = started[0].get_loop()
+    return loop
+
+
 def raised_in_the_loop(kind: type[BaseException]) -> Callable[[RestServer, str], AbstractContextManager[None]]:
     @contextmanager
     def trouble(server: RestServer, path: str) -> Iterator[None]:
         def fail() -> None:
             raise kind("in the loop of the server")
 
-        loop: Any = eventually(lambda: server._server.servers)[0].get_loop()
+        loop = loop_of(server)
         told: list[Any] = []
         loop.call_soon_threadsafe(loop.set_exception_handler, lambda _, context: told.append(context["exception"]))
         loop.call_soon_threadsafe(fail)
@@ -94,7 +101,7 @@ def raised_in_the_loop(kind: type[BaseException]) -> Callable[[RestServer, str],
 @contextmanager
 def dead(server: RestServer, path: str) -> Iterator[None]:
     """The thread has ended in the middle of what it does."""
-    loop: asyncio.AbstractEventLoop = eventually(lambda: server._server.servers)[0].get_loop()
+    loop = loop_of(server)
     loop.call_soon_threadsafe(loop.stop)
     eventually(lambda: not server.is_alive)
     yield
