@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.postgres_server import DATABASE, PASSWORD, USER, PostgresServer, Sessions, postgres_server
+from tests.waiting import eventually
 from tidemill.common import Types
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.datastream.connectors.jdbc import (
@@ -43,10 +44,22 @@ def results(postgres: PostgresServer) -> Callable[[], list[Any]]:
     return lambda: [number for (number,) in postgres.run("SELECT number FROM results ORDER BY number")]
 
 
-def sink_of(server: PostgresServer, sql: str = INSERT, **more: Any) -> Sink:
-    quick = JdbcExactlyOnceOptions.builder().with_timeout_sec(1).build()
+def sink_of(
+    server: PostgresServer,
+    sql: str = INSERT,
+    *,
+    options: JdbcConnectionOptions | None = None,
+    lock_seconds: int = 60,
+) -> Sink:
+    patience = JdbcExactlyOnceOptions.builder().with_timeout_sec(lock_seconds).build()
     batches = JdbcExecutionOptions.builder().with_batch_size(3).build()
-    return JdbcSink.exactly_once_sink(sql, RECORD, more.pop("options", server.options), batches, quick)
+    return JdbcSink.exactly_once_sink(sql, RECORD, options or server.options, batches, patience)
+
+
+def wait_for_a_session(server: PostgresServer, event: str) -> None:
+    """Until a session of the server waits for an event of this name or kind."""
+    waiting = "SELECT pid FROM pg_stat_activity WHERE %s IN (wait_event, wait_event_type)"
+    eventually(lambda: server.run(waiting, (event,)), what=event)
 
 
 def inserting(sink: Sink) -> Callable[..., None]:
@@ -247,14 +260,14 @@ def test_a_transaction_that_somebody_rolled_back_is_not_passed_over(postgres: Po
 
 
 def test_two_subtasks_that_write_one_row_are_told_to_key_the_stream(postgres: PostgresServer) -> None:
-    actor = Actor(sink_of(postgres, UPSERT))
+    actor = Actor(sink_of(postgres, UPSERT, lock_seconds=1))
     actor.prepare(1, [7], subtask=0)
     with pytest.raises(ConnectorError, match=r"Key the stream by what identifies a row(?s:.*)statement: INSERT INTO"):
         actor.begin(1, [7], subtask=1).prepare_commit()
 
 
 def test_a_row_that_a_lost_attempt_holds_is_free_after_a_restart(postgres: PostgresServer) -> None:
-    actor = Actor(sink_of(postgres, UPSERT))
+    actor = Actor(sink_of(postgres, UPSERT, lock_seconds=1))
     lost = actor.prepare(1, [7], attempt="lost")
     with pytest.raises(ConnectorError, match="It is rolled back when the job starts again") as raised:
         actor.begin(1, [7], attempt="next").prepare_commit()
@@ -267,39 +280,62 @@ def test_a_row_that_a_lost_attempt_holds_is_free_after_a_restart(postgres: Postg
 
 def test_a_row_that_somebody_else_locks_is_waited_for(postgres: PostgresServer) -> None:
     postgres.run("INSERT INTO totals VALUES ('w7', 0)")
-    actor = Actor(sink_of(postgres, UPSERT))
     with postgres.connect() as other:
         other.execute("BEGIN")
         other.execute("SELECT * FROM totals FOR UPDATE")
         with pytest.raises(ConnectorError, match="locked by somebody else for 1 s"):
-            actor.begin(1, [7]).prepare_commit()
-        release = threading.Timer(0.3, lambda: other.execute("ROLLBACK"))
-        release.start()
-        actor.commit(1, actor.prepare(1, [7]))
-        release.join()
+            Actor(sink_of(postgres, UPSERT, lock_seconds=1)).begin(1, [7]).prepare_commit()
+
+        def release() -> None:
+            wait_for_a_session(postgres, "Lock")
+            other.execute("ROLLBACK")
+
+        actor = Actor(sink_of(postgres, UPSERT))
+        with ThreadPoolExecutor(1) as thread:
+            released = thread.submit(release)
+            actor.commit(1, actor.prepare(1, [7]))
+            released.result()
     assert postgres.run("SELECT * FROM totals") == [("w7", 7)]
 
 
+#: Has whoever writes w2 wait until somebody else waits for a lock: there is a deadlock then, whoever is slow.
+MEETING = """
+CREATE OR REPLACE FUNCTION meet() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    WHILE NOT EXISTS (SELECT FROM pg_locks WHERE NOT granted)
+        AND EXISTS (SELECT FROM totals WHERE word = 'w2' AND total = 0)
+    LOOP PERFORM pg_sleep(0.01); END LOOP;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER meet BEFORE INSERT ON totals FOR EACH ROW WHEN (NEW.word = 'w2') EXECUTE FUNCTION meet()
+"""
+
+
 def test_a_deadlock_costs_a_batch_and_not_the_epoch(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[int] = []
-    monkeypatch.setattr("tidemill.datastream.connectors.jdbc.exactly_once.pause", pauses.append)
     postgres.run("INSERT INTO totals VALUES ('w1', 0), ('w2', 0)")
+    postgres.run(MEETING)
     builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder()
-    builder.with_url(f"{postgres.url}?options=-c%20deadlock_timeout%3D400ms").with_user_name(USER)
+    builder.with_url(f"{postgres.url}?options=-c%20deadlock_timeout%3D10ms").with_user_name(USER)
     actor = Actor(sink_of(postgres, UPSERT, options=builder.with_password(PASSWORD).build()))
-    with postgres.connect() as other:
-        other.execute("SET deadlock_timeout = '20s'")  # the sink's batch is what the server cancels
+    with postgres.connect() as other, ThreadPoolExecutor(1) as thread:
+        other.execute("SET deadlock_timeout = '600s'")  # the sink's batch is what the server cancels
         other.execute("BEGIN")
         other.execute("UPDATE totals SET total = -1 WHERE word = 'w2'")
 
         def cross() -> None:
+            wait_for_a_session(postgres, "PgSleep")  # the sink has locked w1
             other.execute("UPDATE totals SET total = -1 WHERE word = 'w1'")
             other.execute("COMMIT")
 
-        crossing = threading.Timer(0.15, cross)
-        crossing.start()
-        actor.commit(1, actor.prepare(1, [1, 2, 3]))  # locks w1, waits for w2
-        crossing.join()
+        crossed = thread.submit(cross)
+        pauses: list[int] = []
+
+        def pause(attempt: int) -> None:
+            pauses.append(attempt)
+            crossed.result()
+
+        monkeypatch.setattr("tidemill.datastream.connectors.jdbc.exactly_once.pause", pause)
+        actor.commit(1, actor.prepare(1, [1, 2, 3]))
     assert pauses == [0]
     assert postgres.run("SELECT * FROM totals ORDER BY word") == [("w1", 1), ("w2", 2), ("w3", 3)]
 
