@@ -87,6 +87,10 @@ class CorruptFileError(CheckpointError):
     """A durable file does not match its checksum or its format; the message names file and offset."""
 
 
+class NoSavepointError(CheckpointError):
+    """What a job was to start from is not there, or not any more: a savepoint, or a checkpoint of another job."""
+
+
 class UntrustedStateError(CheckpointError):
     """State from elsewhere is pickled, and the job may not unpickle it; nothing of it was read."""
 
@@ -126,6 +130,7 @@ LASTING: Final = (
     StateMigrationError,
     CheckpointOwnershipError,
     CorruptFileError,
+    NoSavepointError,
     UntrustedStateError,
     LostInputError,
 )

@@ -45,7 +45,7 @@ from tidemill.checkpoint.names import (
 from tidemill.checkpoint.portable import PortableFile, PortableState, portable
 from tidemill.checkpoint.storage import storage_for
 from tidemill.checkpoint.storage_api import NotFoundError, Storage
-from tidemill.errors import CheckpointError, CorruptFileError
+from tidemill.errors import CheckpointError, CorruptFileError, NoSavepointError
 from tidemill.faults import reach
 
 MAGIC: Final = b"TMSAVEP\n"
@@ -106,18 +106,18 @@ def encode_metadata(manifest: Manifest, files: tuple[PortableFile, ...], created
 def read_savepoint(storage: Storage, where: str) -> PortableState:
     """The savepoint in a directory, called ``where`` in messages. Its files are checked when they are copied.
 
-    Raises :class:`CheckpointError` if there is none, or it is of a newer version, and
-    :class:`~tidemill.errors.CorruptFileError` if its metadata is damaged.
+    Raises :class:`~tidemill.errors.NoSavepointError` if there is none, :class:`CheckpointError` if it is of a newer
+    version, and :class:`~tidemill.errors.CorruptFileError` if its metadata is damaged.
     """
     try:
         data = storage.read(METADATA)
     except NotFoundError as error:
         if storage.exists(UNFINISHED):
-            raise CheckpointError(
+            raise NoSavepointError(
                 f"{where} is not a savepoint: it was never finished. Nothing of its job is lost; remove it with "
                 "dispose_savepoint, and take another one"
             ) from error
-        raise CheckpointError(f"{where} is not a savepoint: there is no {METADATA} in it") from error
+        raise NoSavepointError(f"{where} is not a savepoint: there is no {METADATA} in it") from error
     name = f"{where}/{METADATA}"
     frame = unpack(data, MAGIC, VERSION, name)
     manifest, files = decoded(name, lambda: _from_header(frame.header, frame.attachments, name))
@@ -151,7 +151,7 @@ def open_state(path: str, options: Options = None) -> PortableState:
     ``path`` is the directory of a savepoint (or the ``_metadata`` in it), that of a job, whose last committed epoch is
     taken, or ``<directory of the job>/chk-<epoch>`` for an earlier one that is retained.
 
-    Raises :class:`CheckpointError` if it is none of these, or the epoch is not there (any more).
+    Raises :class:`~tidemill.errors.NoSavepointError` if it is none of these, or the epoch is not there (any more).
     """
     path = path.rstrip("/").removesuffix(f"/{METADATA}")
     if (match := _CHECKPOINT.fullmatch(path)) is not None:
@@ -166,7 +166,7 @@ def _checkpoint(storage: Storage, where: str, epoch: int | None) -> PortableStat
     """A committed epoch of the job in a directory, by default the last one."""
     slots = sorted(filter(None, map(parse_manifest, storage.list(MANIFESTS))), reverse=True)
     if not slots:
-        raise CheckpointError(
+        raise NoSavepointError(
             f"{where} is neither a savepoint nor the directory of a job: it has neither {METADATA} nor {MANIFESTS}"
         )
     job_id = _owner(storage, slots)
@@ -189,7 +189,7 @@ def _checkpoint(storage: Storage, where: str, epoch: int | None) -> PortableStat
             if manifest.epoch == epoch:
                 break
     else:
-        raise CheckpointError(f"epoch {epoch} of job {job_id} is not retained; {last}")
+        raise NoSavepointError(f"epoch {epoch} of job {job_id} is not retained; {last}")
     return portable(storage, log, manifest, secrets.token_hex(6), where)
 
 
@@ -222,15 +222,16 @@ def dispose_savepoint(path: str, options: Options = None) -> None:
     ...     dispose_savepoint(path)
     Traceback (most recent call last):
       ...
-    tidemill.errors.CheckpointError: ... is not a savepoint: nothing was deleted
+    tidemill.errors.NoSavepointError: ... is not a savepoint: nothing was deleted
 
-    Raises :class:`CheckpointError`, having deleted nothing, for anything else: also a job's own directory.
+    Raises :class:`~tidemill.errors.NoSavepointError`, having deleted nothing, for anything else: also a job's own
+    directory.
     """
     path = path.rstrip("/").removesuffix(f"/{METADATA}")
     storage = storage_for(path, options=options)
     found = storage.exists(METADATA) and storage.read_range(METADATA, 0, len(MAGIC)) == MAGIC
     if not (found or storage.exists(UNFINISHED)):
-        raise CheckpointError(f"{path} is not a savepoint: nothing was deleted")
+        raise NoSavepointError(f"{path} is not a savepoint: nothing was deleted")
     _remove(storage)
 
 

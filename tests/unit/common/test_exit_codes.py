@@ -12,6 +12,7 @@ from tidemill.errors import (
     FencedError,
     GraphError,
     JobCancelledError,
+    NoSavepointError,
     UserCodeError,
 )
 
@@ -27,6 +28,7 @@ from tidemill.errors import (
         (FencedError("x"), ExitCode.FENCED),
         (ConfigurationError("x"), ExitCode.UNFIT),
         (GraphError("x"), ExitCode.UNFIT),
+        (NoSavepointError("x"), ExitCode.UNFIT),
         (CorruptFileError("x"), ExitCode.UNFIT),
     ],
 )

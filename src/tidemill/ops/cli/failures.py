@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from tidemill.common.exit_codes import ExitCode, exit_code_of
-from tidemill.errors import CheckpointError, StateError, TidemillError
+from tidemill.errors import CheckpointError, NoSavepointError, StateError, TidemillError
 from tidemill.ops.errors import NotThereError
 
 __all__ = ["CommandExit", "Verbs", "ended_with", "finding"]
@@ -37,8 +37,8 @@ def finding() -> Iterator[None]:
     try:
         yield
     except (CheckpointError, StateError) as error:
-        # Those below it say that something is damaged, or foreign: that is not the same as not there.
-        if type(error) in (CheckpointError, StateError):
+        # The other ones below them say that something is damaged, or foreign: that is not the same as not there.
+        if type(error) in (CheckpointError, NoSavepointError, StateError):
             raise NotThereError(str(error)) from error
         raise
 

@@ -107,6 +107,13 @@ ENDS = {
         ExitCode.UNFIT,
         "parallelism.default",
     ),
+    "a savepoint that is not there": (
+        ENV
+        + "env.get_configuration().set_string('execution.state-recovery.path', '/nosuch/savepoint')\n"
+        + "env.from_collection([1]).print()\nenv.execute()\n",
+        ExitCode.UNFIT,
+        "/nosuch/savepoint is neither a savepoint",
+    ),
     "a script that exits": ("raise SystemExit(7)\n", 7, ""),
     "a script that exits with words": ("raise SystemExit('enough')\n", 1, "enough"),
     "a script that is not Python": ("def f(:\n", ExitCode.FAILED, "SyntaxError"),
