@@ -32,6 +32,7 @@ from bench.state_access import measure_large_entries, measure_state_access
 from bench.state_size import measure_state_size
 from bench.transform_with_state import measure_transform_with_state
 from bench.windows import WINDOW_JOBS
+from tidemill.checkpoint.storage import LocalStorage
 from tidemill.common import Configuration, Types
 from tidemill.spark.parquet_input import ParquetSource
 from tidemill.spark.session_lease import SessionLease
@@ -97,7 +98,7 @@ class Benchmark:
         for _ in range(2):
             turns["by hand"].append(by_hand.run(label, job, files, self.per_epoch))
             with PeakMemory() as memory:
-                ours = measure_job(label, ParquetSource(str(directory), _TYPE), JOBS[job], self.per_epoch)
+                ours = measure_job(label, _source(directory), JOBS[job], self.per_epoch)
             ours.details["peak memory, MB"] = memory.megabytes()
             turns["tidemill"].append(ours)
         for measured in turns.values():
@@ -109,7 +110,7 @@ class Benchmark:
         few = self._input("few small", 10_000, _SMALL * 12, 12)  # at 3 s each, and warm after four of them
         files = sorted(directory.glob("*.parquet"))
         self._note(Handwritten(self.session, self.cores).run(label, "keyed count", files, _SMALL))
-        self._note(measure_job(label, ParquetSource(str(directory), _TYPE), JOBS["keyed count"], _SMALL))
+        self._note(measure_job(label, _source(directory), JOBS["keyed count"], _SMALL))
         self._note(measure_transform_with_state(self.session, label, few, self.cores))
 
     def _windows(self) -> None:
@@ -120,7 +121,7 @@ class Benchmark:
         measured = by_hand.run(label, "tumbling windows", files, self.per_epoch)
         self._note(replace(measured, contender="tumbling windows by hand"))
         for name, build in WINDOW_JOBS.items():
-            ours = measure_job(label, ParquetSource(str(directory), _TYPE), build, self.per_epoch)
+            ours = measure_job(label, _source(directory), build, self.per_epoch)
             self._note(replace(ours, contender=name))
 
     def _backends(self) -> None:
@@ -128,7 +129,7 @@ class Benchmark:
         directory = self._input("large-1000000", 1_000_000, self.per_epoch * self.epochs, self.epochs)
         for name in ("hashmap", "rocksdb"):
             with PeakMemory() as memory:
-                source = ParquetSource(str(directory), _TYPE)
+                source = _source(directory)
                 ours = measure_job(label, source, JOBS["keyed count"], self.per_epoch, backend=name)
             ours.details["peak memory, MB"] = memory.megabytes()
             self._note(replace(ours, contender=name))
@@ -177,6 +178,11 @@ class Benchmark:
             "records per epoch": self.per_epoch,
             "measurements": [one.as_json() for one in self.results],
         }
+
+
+def _source(directory: Path) -> ParquetSource:
+    """The records of all files of a directory."""
+    return ParquetSource(LocalStorage(directory), "", _TYPE)
 
 
 def shown(details: dict[str, Any]) -> str:

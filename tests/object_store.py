@@ -32,13 +32,13 @@ class Server:
 
 
 def options_for(port: int) -> dict[str, str]:
-    """The options of a storage whose endpoint is on this port; impatient, so that tests of failures are quick."""
-    return {"endpoint": f"http://{_HOST}:{port}", "timeout": "5 s", "max-retries": "2", **CREDENTIALS}
+    """The options of a storage whose endpoint is on this port; tried few times, so that tests of failures are quick."""
+    return {"endpoint": f"http://{_HOST}:{port}", "timeout": "60 s", "max-retries": "2", **CREDENTIALS}
 
 
 def request(port: int, method: str, path: str) -> int:
     """Send a request of our own; returns the status."""
-    connection = http.client.HTTPConnection(_HOST, port, timeout=5)
+    connection = http.client.HTTPConnection(_HOST, port, timeout=60)
     try:
         connection.request(method, path)
         return connection.getresponse().status
@@ -58,14 +58,14 @@ def object_store(log: Path) -> Iterator[Server]:
         yield server
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(60)
 
 
 def _port_of(process: subprocess.Popen[bytes], log: Path) -> int:
     """The port that the server chose, from what it says when it is ready."""
     for _ in range(600):
-        for line in log.read_text().splitlines():
-            if f"http://{_HOST}:" in line:
+        for line in log.read_text().splitlines(keepends=True):
+            if f"http://{_HOST}:" in line and line.endswith("\n"):
                 return int(line.rpartition(":")[2].split()[0].rstrip("/"))
         if process.poll() is not None:
             break
@@ -97,14 +97,14 @@ class Proxy:
                 proxy.requests.append((self.command, self.path))
                 what = proxy.trouble(len(proxy.requests), self.command, self.path)
                 if what == "slow":
-                    proxy._stopped.wait(20)
+                    proxy._stopped.wait(60)
                 if what in ("refuse", "slow"):
                     self.close_connection = True
                     return
                 if what is not None and what.isdigit():
                     self._answer(int(what), {}, b"<Error><Code>InternalError</Code></Error>")
                     return
-                connection = http.client.HTTPConnection(_HOST, server.port, timeout=20)
+                connection = http.client.HTTPConnection(_HOST, server.port, timeout=60)
                 connection.request(self.command, self.path, body, dict(self.headers.items()))
                 response = connection.getresponse()
                 data = response.read()
@@ -145,4 +145,4 @@ class Proxy:
         self._stopped.set()
         self._http.shutdown()
         self._http.server_close()
-        self._thread.join(10)
+        self._thread.join(60)

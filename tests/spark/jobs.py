@@ -22,6 +22,13 @@ def durable(checkpoints: Path, job_id: str = "job", **more: str) -> dict[str, st
     return {"execution.checkpointing.dir": str(checkpoints), "execution.job-id": job_id, **more}
 
 
+def add_file(path: Path, text: str) -> None:
+    """Put a whole file into a directory that is watched: who meets one that is still empty takes it as read."""
+    hidden = path.with_name(f".{path.name}")
+    hidden.write_text(text)
+    hidden.rename(path)
+
+
 def collected(stream: DataStream) -> list[Any]:
     """All records of a stream, by running the job."""
     with stream.execute_and_collect() as results:

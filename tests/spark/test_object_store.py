@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.object_store import BUCKET, Server, object_store, options_for
+from tests.object_store import BUCKET, Server, object_store
 from tidemill.checkpoint.object_storage import ObjectStorage
 from tidemill.common import Configuration, Encoder, Types
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
-from tidemill.errors import ConfigurationError, UserCodeError
+from tidemill.errors import UserCodeError
 
 
 @pytest.fixture(scope="module")
@@ -98,11 +98,3 @@ def test_a_failed_job_goes_on_with_the_files_it_has_begun_there(
     write()
     assert shown() == [f"line-{number}" for number in range(1, 9)]
     assert len(ObjectStorage(f"{place}/out", server.options).list()) <= 2  # a file of each subtask, and nothing else
-
-
-def test_a_source_that_spark_reads_needs_a_shared_directory(spark: SparkSession) -> None:
-    env = environment("s3://nowhere/x", options_for(1))
-    rows = spark.range(3)
-    env.from_dataframe(rows).uid("rows").map(lambda row: row[0]).print()
-    with pytest.raises(ConfigurationError, match="on a file system that the driver and all"):
-        env.execute("rows")

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.jobs import collected, durable, environment
+from tests.spark.jobs import add_file, collected, durable, environment
 from tests.waiting import eventually
 from tidemill.checkpoint.storage import storage_for
 from tidemill.common import Encoder, JobStatus, Row, Types
@@ -124,7 +124,7 @@ def test_file_stream_commits_every_file_and_stops_when_cancelled(spark: SparkSes
         found = [next(results) for _ in range(4)]
         assert sorted(found) == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
         # Files that come while the job runs are read too.
-        (source / "late.json").write_text('{"k": "a", "n": 9}\n')
+        add_file(source / "late.json", '{"k": "a", "n": 9}\n')
         assert next(results) == ("a", 3)
 
 
@@ -140,7 +140,7 @@ def test_file_stream_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -
         stream.key_by(lambda row: row.k).process(Count()).map(str).sink_to(files(tmp_path / "out"))
         client = env.execute_async("stream")
         eventually(lambda: len(written(tmp_path / "out")) >= until)
-        client.cancel().result(30)
+        client.cancel().result(60)
 
     run("123", until=3)
     run("45", until=5)
@@ -188,16 +188,16 @@ def test_timers_of_a_stream_fire_without_input_and_input_goes_on_after_them(
         return env.execute_async("reminders")
 
     client = start()
-    (source / "1.json").write_text('{"k": "a"}\n')
+    add_file(source / "1.json", '{"k": "a"}\n')
     eventually(lambda: written(tmp_path / "out") == ["remember a"])
-    (source / "2.json").write_text('{"k": "b"}\n')
+    add_file(source / "2.json", '{"k": "b"}\n')
     eventually(lambda: written(tmp_path / "out") == ["remember a", "remember b"])
     # The last manifest is of an epoch without input: the stream goes on from the batch before it.
-    client.cancel().result(30)
+    client.cancel().result(60)
     client = start()
-    (source / "3.json").write_text('{"k": "c"}\n')
+    add_file(source / "3.json", '{"k": "c"}\n')
     eventually(lambda: written(tmp_path / "out") == ["remember a", "remember b", "remember c"])
-    client.cancel().result(30)
+    client.cancel().result(60)
 
 
 def test_rate_source_as_tuples(spark: SparkSession) -> None:
@@ -263,32 +263,32 @@ def test_job_is_cancelled_from_another_thread_than_its_own(spark: SparkSession) 
     client = env.execute_async("endless")
     eventually(lambda: client.get_job_status().result() is JobStatus.RUNNING)
     eventually(lambda: bool(client.get_accumulators().result()), what="an epoch is committed")
-    client.cancel().result(30)
+    client.cancel().result(60)
     assert client.get_job_status().result() is JobStatus.CANCELED
     with pytest.raises(JobCancelledError):
-        client.get_job_execution_result().result(1)
+        client.get_job_execution_result().result(60)
     assert not spark.streams.active
 
 
 def test_long_epoch_of_a_bounded_job_is_cancelled_in_its_middle(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+
+    def slowly(value: int) -> int:
+        begun.touch()
+        time.sleep(0.05)
+        return value
+
     env = environment()
     env.from_sequence(1, 10_000).map(slowly).add_sink(Nowhere())
     client = env.execute_async("slow")
-    eventually(lambda: client.get_job_status().result() is JobStatus.RUNNING)
-    client.cancel().result(30)
+    eventually(begun.exists)
+    client.cancel().result(60)
     assert client.get_job_status().result() is JobStatus.CANCELED
 
 
 class Nowhere(SinkFunction):
     def invoke(self, value: Any, context: SinkFunction.Context) -> None:
         pass
-
-
-def slowly(value: int) -> int:
-    import time
-
-    time.sleep(0.05)
-    return value
 
 
 def test_two_jobs_one_after_the_other_and_status_of_a_finished_one() -> None:
@@ -311,7 +311,7 @@ def test_two_jobs_at_the_same_time() -> None:
         env.from_sequence(1, 200).map(lambda n: n).key_by(lambda n: n % 3).process(Count()).add_sink(Nowhere())
         clients.append(env.execute_async("beside"))
     for client in clients:
-        client.get_job_execution_result().result(90)
+        client.get_job_execution_result().result(120)
         assert client.get_job_status().result() is JobStatus.FINISHED
 
 
@@ -342,14 +342,17 @@ def test_a_cancelled_stream_keeps_the_input_of_its_bounded_sources(spark: SparkS
     client.cancel().result(60)
     # The same rows, but cut differently: the position of the first start means nothing in them.
     client = start(2)
-    (source / "1.json").write_text('{"k": "streamed"}\n')
+    add_file(source / "1.json", '{"k": "streamed"}\n')
     eventually(lambda: len(written(tmp_path / "out")) >= 41)
     client.cancel().result(60)
     assert written(tmp_path / "out") == sorted(["streamed", *(f"row{n}" for n in range(40))])
 
 
 class Unlucky(KeyedProcessFunction):
-    """Its timer, which fires between two batches, takes long and fails."""
+    """Its timer, which fires between two batches, fails when a batch waits for it, of which it is told by a file."""
+
+    def __init__(self, fires: Path, awaited: Path) -> None:
+        self.fires, self.awaited = fires, awaited
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
         if value.k == "first":
@@ -357,7 +360,10 @@ class Unlucky(KeyedProcessFunction):
         yield value.k
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
-        time.sleep(3)
+        self.fires.touch()
+        deadline = time.monotonic() + 60
+        while not self.awaited.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
         raise OSError("the service is away")
 
 
@@ -366,12 +372,15 @@ def test_a_batch_that_waits_while_an_epoch_fails_is_not_taken_as_done(spark: Spa
     source.mkdir()
     env = environment(durable(tmp_path / "checkpoints"))
     stream = env.read_json(str(source), "k STRING", {"cleanSource": "delete"}, watch=True)
-    stream.key_by(lambda row: row.k).process(Unlucky()).sink_to(files(tmp_path / "out"))
+    fires, awaited = tmp_path / "fires", tmp_path / "awaited"
+    stream.key_by(lambda row: row.k).process(Unlucky(fires, awaited)).sink_to(files(tmp_path / "out"))
     (source / "0.json").write_text('{"k": "first"}\n')
     client = env.execute_async("unlucky")
-    eventually(lambda: written(tmp_path / "out") == ["first"])
-    time.sleep(1)
-    (source / "1.json").write_text('{"k": "second"}\n')
+    eventually(lambda: fires.exists() and written(tmp_path / "out") == ["first"])
+    add_file(source / "1.json", '{"k": "second"}\n')
+    eventually(lambda: list((tmp_path / "checkpoints" / "job" / "spark").glob("*/offsets/1")))
+    time.sleep(0.3)  # Spark has chosen the batch, and soon comes to us with it
+    awaited.touch()
     with pytest.raises(UserCodeError, match="the service is away"):
         client.get_job_execution_result().result(60)
     (location,) = (tmp_path / "checkpoints" / "job" / "spark").iterdir()
@@ -382,18 +391,19 @@ def test_a_batch_that_waits_while_an_epoch_fails_is_not_taken_as_done(spark: Spa
 def test_two_drivers_that_start_together_materialise_one_input(spark: SparkSession, tmp_path: Path) -> None:
     storage = storage_for(str(tmp_path))
     frame = spark.range(0, 100, 1, 2)
-    found: list[Path] = []
+    found: list[str] = []
 
     def start() -> None:
-        found.append(materialise(lambda: frame, storage, tmp_path, "source"))
+        found.append(materialise(lambda: frame, storage, "source"))
 
     threads = [threading.Thread(target=start) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     assert len(found) == 2
     assert len(set(found)) == 1
-    assert sum(pq.read_metadata(path).num_rows for path in found[0].glob("*.parquet")) == 100
-    assert materialise(lambda: frame, storage, tmp_path, "source") == found[0]
-    assert [path.name for path in found[0].parent.iterdir() if path.is_dir()] == [found[0].name]
+    folder = tmp_path / found[0]
+    assert sum(pq.read_metadata(path).num_rows for path in folder.glob("*.parquet")) == 100
+    assert materialise(lambda: frame, storage, "source") == found[0]
+    assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == [folder.name]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from tidemill.checkpoint.local_storage import LocalStorage
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.model import Manifest, Slot
-from tidemill.checkpoint.names import INPUT, MANIFESTS, SNAPSHOTS, SPARK, STATE, manifest_name
+from tidemill.checkpoint.names import INPUT, MANIFESTS, SNAPSHOTS, SPARK, STATE, lineage_slot, manifest_name
 from tidemill.checkpoint.portable import CHOSEN
 from tidemill.checkpoint.retention import check_owner, doubtful_slots, kept_slots, names_referenced, plan_retention
 from tidemill.checkpoint.snapshot_index import read_snapshot_index
@@ -104,8 +104,18 @@ def discard_job(storage: Storage, job_id: str, after: str | None = None) -> None
     manifests.open_lineage(anew=True, after=after)
     Cleaner(storage, manifests, tuple).collect(spare=False)
     manifests.check_owner()
+    found = [*storage.list(INPUT), *_earlier_logs(storage, manifests.head.lineage)]
     # The markers go first: input of which a part is deleted must not be taken for the whole.
-    storage.delete([name for name in storage.list(INPUT) if name.endswith(f"/{CHOSEN}")])
+    storage.delete([name for name in found if name.endswith(f"/{CHOSEN}")])
     if isinstance(storage, LocalStorage):
         for folder in (INPUT, SPARK):
             shutil.rmtree(storage.root / folder, ignore_errors=True)
+    else:
+        # One by one this takes its time: what a driver that starts meanwhile has stored is not among them.
+        storage.delete(found)
+
+
+def _earlier_logs(storage: Storage, lineage: str) -> list[str]:
+    """The names of what earlier lineages than this one have of Spark's; later ones are their drivers' own."""
+    own = lineage_slot(lineage) or 0
+    return [name for name in storage.list(SPARK) if (lineage_slot(name.split("/")[1]) or 0) < own]

@@ -6,7 +6,8 @@ All names are relative to the job's directory::
     state/<lineage>/<epoch>-<chain>-<subtask>-<attempt>.tms    what one attempt changed in one epoch
     snapshots/<id>.tm                                     the index of a compaction's result
     snapshots/<id>/<part>.tms                             its files; the id is <lineage>-<through>-<token>
-    input/<source>/<part>                                 materialised input of a bounded source
+    input/<source>/<token>/<file>                         materialised input of a bounded source
+    input/<source>/chosen                                 the token of the folder that counts
     collect/<lineage>/<epoch>-<sink>-<subtask>-<attempt>.bin   results collected to the client
     sinks/<sink>/<lineage>/<epoch>-<subtask>-<attempt>-<part>.log   what a sink writes ahead of its commit
     spark/<lineage>                                       the Spark checkpoint location a lineage owns

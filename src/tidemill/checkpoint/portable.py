@@ -11,10 +11,12 @@ Beside the state go the logs of Spark's sources, and input that was materialised
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Piece, RunRef
@@ -139,7 +141,7 @@ def portable(
     )
     spark = manifest.spark
     if spark is not None:
-        files += _spark_files(storage, spark["lineage"], owner)
+        files += _spark_files(storage, log, spark, owner)
         spark = {**spark, "lineage": owner}
     if pending and manifest.committables:
         files += _sink_logs(storage, manifest.epoch)
@@ -184,11 +186,13 @@ def _snapshot(owner: Lineage, number: int, run: RunRef, pieces: list[Piece], fil
     return index.run()
 
 
-def _spark_files(storage: Storage, lineage: str, owner: Lineage) -> list[PortableFile]:
-    """The logs of Spark's sources (which files were seen, where a topic began) as of a lineage, or later.
+def _spark_files(storage: Storage, log: ManifestLog, spark: Mapping[str, Any], owner: Lineage) -> list[PortableFile]:
+    """The logs of Spark's sources (which files were seen, where a topic began) as of some positions, or later.
 
-    A later log holds all that an earlier one does, and the offsets in the manifest say how much of it counts.
+    A later log holds all that an earlier one does, and the offsets in the manifest say how much of it counts. It goes
+    under the number that its source has in the manifest, which may be another one by now.
     """
+    lineage: str = spark["lineage"]
     by_lineage: dict[str, list[str]] = {}
     for name in storage.list(SPARK):
         place, _, inside = name.removeprefix(SPARK).partition("/")
@@ -198,11 +202,32 @@ def _spark_files(storage: Storage, lineage: str, owner: Lineage) -> list[Portabl
     places = sorted(place for place in by_lineage if (lineage_slot(place) or 0) >= since)
     if not places:
         return []
-    chosen = lineage if lineage in by_lineage else places[0]
+    chosen, layout = lineage, spark.get("sources")
+    if lineage not in by_lineage:
+        chosen = places[0]
+        with contextlib.suppress(CorruptFileError):  # which an earlier epoch can do without
+            head = log.read_head()
+            if head is not None and head.spark is not None and head.spark["lineage"] in places:
+                chosen, layout = head.spark["lineage"], head.spark.get("sources")
     return [
-        PortableFile(f"{spark_location(owner)}/{inside}", source=f"{SPARK}{chosen}/{inside}")
+        PortableFile(f"{spark_location(owner)}/sources/{number}/{entry}", source=f"{SPARK}{chosen}/{inside}")
         for inside in by_lineage[chosen]
+        for folder, _, entry in [inside.removeprefix("sources/").partition("/")]
+        for number in _numbers(folder, layout, spark.get("sources"))
     ]
+
+
+def _numbers(folder: str, layout: Mapping[str, Any] | None, wanted: Mapping[str, Any] | None) -> list[str]:
+    """The numbers that the log in a folder by one layout has by another: sources are the same by their uids."""
+    if layout == wanted or not layout or not wanted:
+        return [folder]
+    found = {
+        str(there)
+        for uid in layout.keys() & wanted.keys()
+        for (_, here, _), (_, there, _) in zip(layout[uid], wanted[uid], strict=False)
+        if str(here) == folder
+    }
+    return sorted(found)
 
 
 def _sink_logs(storage: Storage, epoch: Epoch) -> list[PortableFile]:

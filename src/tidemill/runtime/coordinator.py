@@ -152,11 +152,11 @@ class Coordinator:
         self._next_run = 0
         reach("offsets.logged")
         try:
-            context, verdict = self._tolerating(lambda: self._run(inputs))
+            context, verdict = self.tolerating(lambda: self._run(inputs))
             ran = time.perf_counter()
             counted = committed_counts(verdict.acks)
             manifest = self._manifest(context, verdict, inputs, counted)
-            self._tolerating(lambda: self._log.publish(manifest))  # 4
+            self.tolerating(lambda: self._log.publish(manifest))  # 4
             published = time.perf_counter()
             self._checkpointing.completed(manifest, triggered, published - started)
             self._commit(manifest)  # 5
@@ -172,7 +172,7 @@ class Coordinator:
         self._tell(manifest, verdict.acks, inputs, started, ran, published)
         return manifest
 
-    def _tolerating(self, step: Callable[[], T]) -> T:
+    def tolerating(self, step: Callable[[], T]) -> T:
         """Do what may be done again if storage fails meanwhile, as often as the job's settings tolerate."""
         while True:
             started, triggered = time.perf_counter(), self._clock()

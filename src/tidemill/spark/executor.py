@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -15,7 +14,6 @@ from pyspark.sql import SparkSession
 
 from tidemill import faults
 from tidemill.checkpoint.log import ManifestLog, has_committed
-from tidemill.checkpoint.names import INPUT
 from tidemill.checkpoint.storage import Storage
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
@@ -49,9 +47,10 @@ from tidemill.spark.cluster import check_workers, cores_of
 from tidemill.spark.engine import SparkEngine
 from tidemill.spark.event_time import has_event_time
 from tidemill.spark.frames import frame_of
+from tidemill.spark.job_locations import SparkLocations, open_locations
 from tidemill.spark.kafka import check_source
 from tidemill.spark.locations import positioned
-from tidemill.spark.parquet_input import ParquetSource, materialise
+from tidemill.spark.parquet_input import ParquetSource, materialise, remove_input
 from tidemill.spark.session import is_lost
 from tidemill.spark.session_lease import SessionLease
 from tidemill.spark.streaming import StreamingInput, run_streaming_job
@@ -104,7 +103,7 @@ class SparkExecutor:
         ):
             raise ConfigurationError(
                 f"a job on {context.master} needs execution.checkpointing.dir: a directory that the driver and all "
-                "executors share"
+                "executors share, or a URI of an object store"
             )
         for path in program.python_files:
             context.addPyFile(path)
@@ -115,12 +114,6 @@ class SparkExecutor:
         storage, directory, release = open_storage(self._configuration, launch.job_id)
         undo.callback(release)
         check_workers(context, directory)
-        if directory is None and any(isinstance(source, SparkSource) for source in launch.sources().values()):
-            raise ConfigurationError(
-                f"a source that Spark reads needs execution.checkpointing.dir on a file system that the driver and all "
-                f"executors share; {self._configuration.get(CheckpointingOptions.DIRECTORY)} is an object store, where "
-                "Spark's own positions and the rows it has read cannot be kept yet"
-            )
         for source in launch.sources().values():
             if isinstance(source, KafkaSource):
                 check_source(session, source)
@@ -160,6 +153,7 @@ class _SparkJob:
         self.savepoints = launch.savepoints(storage, self.checkpointing)
         self.metrics = JobMetrics.of(launch.job_id, launch.plan, configuration, self.checkpointing)
         self.outline = JobOutline(launch.plan, configuration, storage, self.parallelism)
+        self._locations: SparkLocations | None = None
         self._finished = False
         self._lineage: str | None = None
         self._stop: StopSignal | None = None
@@ -234,7 +228,7 @@ class _SparkJob:
                     run_split_job(launch, coordinator, self.parallelism, self.savepoints, stop)
                 else:
                     run_streaming_job(
-                        inputs, coordinator, self.parallelism, self.savepoints, self._shared_directory(), stop
+                        inputs, coordinator, self.parallelism, self.savepoints, self._open_locations(), stop
                     )
             self._finished = coordinator.head.finished
         finally:
@@ -245,8 +239,10 @@ class _SparkJob:
         """Remove the materialised input of a job that has read all of it, or all of a cancelled one if so asked."""
         if self._stop is not None and self._stop.is_set():
             let_go(self._configuration, self._storage, self.job_id, self._lineage)
-        if self._finished and self._directory is not None:
-            shutil.rmtree(self._directory / INPUT, ignore_errors=True)
+        if self._locations is not None:
+            self._locations.close()
+        if self._finished:
+            remove_input(self._storage)
 
     def _positioned(self) -> Collection[str]:
         """The uids of the streaming sources that Spark has a position for."""
@@ -255,11 +251,11 @@ class _SparkJob:
         manifest = head if has_committed(head) or start is None else start.state.manifest
         return positioned(None if manifest is None else manifest.spark)
 
-    def _shared_directory(self) -> Path:
-        """Where Spark itself keeps files for the job: its query's checkpoint location, and input that was read once."""
-        if self._directory is None:
-            raise RuntimeError("a job without a directory was let through with a source that Spark reads")
-        return self._directory
+    def _open_locations(self) -> SparkLocations:
+        """Where Spark's query keeps its checkpoint locations; one place for all attempts."""
+        if self._locations is None:
+            self._locations = open_locations(self._storage, self._directory)
+        return self._locations
 
     def _note(self, stats: EpochStats) -> None:
         if self.note_epoch is not None:
@@ -285,11 +281,12 @@ class _SparkJob:
                 continue
             head = chains[chain].head
             frame = partial(frame_of, self._session, source, 0)
-            directory = materialise(frame, self._storage, self._shared_directory(), head.uid)
+            folder = materialise(frame, self._storage, head.uid)
             strategy = operators[head.uid].spec.watermarks
             has_time = launch.plan.runtime_mode != "BATCH" and has_event_time(chains[chain], operators)
             parquet = ParquetSource(
-                str(directory),
+                self._storage,
+                folder,
                 source.type_info,
                 source.partition_by,
                 source.decoder,

@@ -25,6 +25,9 @@ from tidemill.spark.kafka import kafka_frame
 #: The column that says which source a row of a combined frame is from.
 SOURCE_COLUMN: Final = "tidemill_source"
 
+#: Whether Spark sends offsets of 64 bits with strings and bytes.
+_LARGE_TYPES: Final = "spark.sql.execution.arrow.useLargeVarTypes"
+
 #: What a record of a watched directory is taken to weigh when the bound of an epoch is turned into bytes.
 _RECORD_BYTES: Final = 100
 
@@ -94,7 +97,8 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
     Moments are the same bytes in any zone. Here they are in UTC, and not in the session's zone: in Python the two hours
     that daylight saving makes of one are equal.
     """
-    return to_arrow_schema(frame.schema, timezone="UTC")
+    large = str(frame.sparkSession.conf.get(_LARGE_TYPES, "false")) == "true"
+    return to_arrow_schema(frame.schema, timezone="UTC", prefers_large_types=large)
 
 
 def combine(frames: Mapping[int, DataFrame]) -> DataFrame:

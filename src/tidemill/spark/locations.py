@@ -130,8 +130,8 @@ def check_logs(location: Path, stored: Mapping[str, Any]) -> None:
             folder = location / "sources" / str(log)
             if kind == _FILE_SOURCE and lines[line] != NO_OFFSET and not folder.exists():
                 raise CorruptFileError(
-                    f"{folder} is missing: it says which files the source with uid {uid!r} has read. Start from an "
-                    "earlier savepoint"
+                    f"{SPARK}{location.name}/sources/{log} of the job's directory is missing: it says which files the "
+                    f"source with uid {uid!r} has read. Start from an earlier savepoint"
                 )
 
 
@@ -197,11 +197,12 @@ def former_location(directory: Path, lineage: str, restored: Manifest | None) ->
     """The Spark checkpoint location to go on from: that of the last committed batch.
 
     Where no batch has been committed yet, it is the newest one that an earlier lineage left: it knows where the sources
-    began, and how the first batch was cut.
+    began, and how the first batch was cut. One without ``metadata``, which Spark writes first and
+    :func:`inherit_location` last, was never complete.
     """
     if restored is not None and restored.spark is not None:
         return directory / spark_location(restored.spark["lineage"])
-    earlier = earlier_locations(directory, lineage)
+    earlier = [location for location in earlier_locations(directory, lineage) if (location / "metadata").exists()]
     return earlier[-1] if earlier else None
 
 
@@ -233,22 +234,22 @@ def inherit_location(old: Path, new: Path, positions: Mapping[str, Any] | None) 
     were they chosen anew, a job that fails again and again would get a larger batch each time. No commit is forged:
     where Spark had not logged the batch's commit it replays it, and the batch is skipped by its manifest.
 
-    Sources' own logs are copied last: they are then at least as new as the offsets that refer to them, also if the
-    predecessor still runs.
+    Sources' own logs are copied after the offsets that refer to them, so that they are at least as new, also if the
+    predecessor still runs; and ``metadata`` last: a location that was not completed does not count.
     """
     last = -1 if positions is None else int(positions["batch_id"])
     new.mkdir(parents=True, exist_ok=True)
-    if (old / "metadata").exists():
-        shutil.copy2(old / "metadata", new / "metadata")
     for log, through in (("offsets", last + 1), ("commits", last)):
         (new / log).mkdir(exist_ok=True)
         for entry in (old / log).glob("[0-9]*"):
             if int(entry.name) <= through:
                 shutil.copy2(entry, new / log / entry.name)
-    if positions is not None:
-        _log_offsets(new, positions)
     if (old / "sources").exists():
         shutil.copytree(old / "sources", new / "sources", dirs_exist_ok=True)
+    if (old / "metadata").exists():
+        shutil.copy2(old / "metadata", new / "metadata")
+    if positions is not None:
+        _log_offsets(new, positions)
 
 
 def rearrange_location(old: Path, new: Path, positions: Mapping[str, Any], moves: Mapping[int, int]) -> None:

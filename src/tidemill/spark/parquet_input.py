@@ -1,30 +1,31 @@
-"""Bounded DataFrames: written once as Parquet into the job's directory, then read by the workers epoch by epoch.
+"""Bounded DataFrames: written once as Parquet beside the job's checkpoints, then read by the workers epoch by epoch.
 
 A DataFrame gives no promise to yield the same rows twice, nor a position inside itself. Materialised, it has both: a
 position counts row groups, and workers read row groups directly, without rows ever passing the JVM. Which ones an epoch
 reads is told in :mod:`tidemill.spark.row_groups`.
+
+Into a directory Spark itself writes the files; objects of a store are written by its tasks
+(:mod:`tidemill.spark.object_input`).
 """
 
 from __future__ import annotations
 
-import json
+import logging
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import Final
+from contextlib import contextmanager, suppress
+from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Observation, functions
 
-from tidemill.checkpoint.names import input_name, input_prefix
-from tidemill.checkpoint.storage import AlreadyExistsError, NotFoundError, Storage
+from tidemill.checkpoint.names import INPUT, input_name, input_prefix
+from tidemill.checkpoint.portable import CHOSEN
+from tidemill.checkpoint.storage import AlreadyExistsError, LocalStorage, NotFoundError, Storage
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.common.watermark_strategy import WatermarkStrategy
-from tidemill.datastream.connectors.spark.schema_types import schema_from_json
-from tidemill.datastream.connectors.spark.type_mapping import arrow_schema_of
 from tidemill.datastream.sources import Position, RowDecoder, Split, SplitEnumerator, SplitSource
 from tidemill.errors import CheckpointError
 from tidemill.runtime.columns import ColumnBatch, Shape
@@ -32,19 +33,19 @@ from tidemill.runtime.operators.source import COLUMN_BATCH_SIZE
 from tidemill.runtime.records import Batch
 from tidemill.spark.failures import translated
 from tidemill.spark.first_rows import FirstRows
+from tidemill.spark.input_index import names_in, parts_of
+from tidemill.spark.object_input import ROW_GROUP_BYTES, write_objects
 from tidemill.spark.row_groups import Beginning, RowGroup, RowGroups
+from tidemill.spark.stored_parquet import RowGroupReader, opened
 
-#: Row groups small enough that an epoch of the default size holds several for each subtask.
-_ROW_GROUP_BYTES: Final = 4 << 20
-#: Where Spark keeps the schema in a Parquet file of its own.
-_SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
+log = logging.getLogger(__name__)
 
 
 class ParquetSource(SplitSource):
-    """Reads the Parquet files of a directory, row group by row group.
+    """Reads the Parquet files in a folder of a storage (its name ends with a slash), row group by row group.
 
-    With ``has_time`` somebody makes watermarks: each file is a partition, and files are read side by side. ``strategy``
-    tells in which order; without one it is not known, and they are read in turn.
+    With ``has_time`` somebody makes watermarks: each part of the input is a partition, and these are read side by side.
+    ``strategy`` tells in which order; without one it is not known, and they are read in turn.
     """
 
     bounded = True
@@ -53,7 +54,8 @@ class ParquetSource(SplitSource):
 
     def __init__(
         self,
-        directory: str,
+        storage: Storage,
+        folder: str,
         type_info: TypeInformation | None,
         partition_by: tuple[str, ...] = (),
         decoder: RowDecoder | None = None,
@@ -61,34 +63,38 @@ class ParquetSource(SplitSource):
         has_time: bool = False,
         strategy: WatermarkStrategy | None = None,
     ) -> None:
-        self.directory = directory
+        self.folder = folder
         self.type_info = type_info
         self.partition_by = partition_by
         self.decoder = decoder
+        self._storage = storage
         self._has_time = has_time
         self._first_rows = FirstRows(strategy)
+        self._waiting: dict[tuple[str, int], pa.RecordBatch] = {}
 
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
         """An enumerator of what was not read yet."""
-        files = []
-        for path in sorted(Path(self.directory).glob("*.parquet")):
-            metadata = pq.read_metadata(path)
-            groups = [
-                RowGroup(str(path), index, metadata.row_group(index).num_rows)
-                for index in range(metadata.num_row_groups)
+        parts = [
+            [
+                RowGroup(f"{self.folder}{file.name}", index, rows, part.name, file.size)
+                for file in part.files
+                for index, rows in enumerate(file.rows)
             ]
-            if groups:
-                files.append(groups)
-        return RowGroups(files, position, self._beginning if self._has_time else None)
+            for part in parts_of(self._storage, self.folder)
+        ]
+        return RowGroups([part for part in parts if part], position, self._beginning if self._has_time else None)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """The records of some row groups, as columns."""
         groups: Sequence[RowGroup] = split.payload
-        for group in groups:
-            yield from self._rows(group, COLUMN_BATCH_SIZE)
+        for (name, size), neighbours in groupby(groups, lambda group: (group.file, group.size)):
+            with opened(self._storage, name, size) as file:
+                reader = RowGroupReader(file)
+                for group in neighbours:
+                    yield from reader.rows(group.index, COLUMN_BATCH_SIZE)
 
     def _beginning(self, group: RowGroup) -> Beginning:
-        rows = next(self._rows(group, 1), None)
+        rows = self._first_row(group)
         if rows is None:
             return Beginning()
         if self.decoder is not None:
@@ -98,64 +104,93 @@ class ParquetSource(SplitSource):
             return Beginning()
         return self._first_rows.beginning(ColumnBatch(rows, Shape.of(self.type_info)))
 
-    @staticmethod
-    def _rows(group: RowGroup, batch_size: int) -> Iterator[pa.RecordBatch]:
-        # Spark's own form of moments has a range of millennia, which microseconds hold and nanoseconds do not.
-        with pq.ParquetFile(group.file, coerce_int96_timestamp_unit="us") as file:
-            moments = _moments(file)
-            for batch in file.iter_batches(batch_size=batch_size, row_groups=[group.index]):
-                yield _zoned(batch, moments)
+    def _first_row(self, group: RowGroup) -> pa.RecordBatch | None:
+        """The first row of a row group, which is asked for once; others of its file may come along, and are kept."""
+        if (group.file, group.index) in self._waiting:
+            return self._waiting.pop((group.file, group.index))
+        with opened(self._storage, group.file, group.size) as file:
+            reader = RowGroupReader(file)
+            told = reader.first_rows()
+            if not told:
+                return next(reader.rows(group.index, 1), None)
+        self._waiting.update(((group.file, index), told[index]) for index in range(group.index + 1, len(told)))
+        return told[group.index]
 
 
-def _moments(file: pq.ParquetFile) -> dict[int, pa.DataType]:
-    """The columns with moments in them, and their types: Spark writes them without a zone, which is UTC."""
-    described = (file.schema_arrow.metadata or {}).get(_SPARK_SCHEMA)
-    if described is None:
-        return {}
-    found = {}
-    for index, field in enumerate(json.loads(described)["fields"]):
-        if '"timestamp"' in json.dumps(field["type"]):
-            schema = schema_from_json({"type": "struct", "fields": [field]})
-            found[index] = arrow_schema_of(schema).field(0).type
-    return found
-
-
-def _zoned(batch: pa.RecordBatch, moments: dict[int, pa.DataType]) -> pa.RecordBatch:
-    """A batch whose moments have a zone, so that they are not taken for times of no zone."""
-    if not moments:
-        return batch
-    columns = [
-        column.cast(moments[index]) if index in moments else column for index, column in enumerate(batch.columns)
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def materialise(dataframe: Callable[[], DataFrame], storage: Storage, root: Path, uid: str) -> Path:
-    """Write a bounded source's DataFrame as Parquet, unless an earlier start of the job has done so; where it is.
+def materialise(dataframe: Callable[[], DataFrame], storage: Storage, uid: str) -> str:
+    """Write a bounded source's DataFrame as Parquet, unless an earlier start of the job has done so; into which folder.
 
     Each start writes into a folder of its own. Which one counts is decided by who creates the marker: of two drivers
     that start at the same time both read the rows of one.
     """
-    marker = input_name(uid, "chosen")
+    marker = input_name(uid, CHOSEN)
     with suppress(NotFoundError):
-        return root / input_prefix(uid) / storage.read(marker).decode()
-    token = uuid.uuid4().hex
-    directory = root / input_prefix(uid) / token
-    rows = Observation()
+        return _folder(uid, storage.read(marker))
+    token = uuid.uuid4().hex.encode()
+    folder = _folder(uid, token)
     with translated(f"read the source with uid {uid!r}"):
-        writer = dataframe().observe(rows, functions.count(functions.lit(1)).alias("rows")).write
-        writer = writer.option("parquet.block.size", str(_ROW_GROUP_BYTES)).option("compression", "lz4_raw")
-        writer.parquet(str(directory))
-        written = rows.get["rows"]
+        if isinstance(storage, LocalStorage):
+            _write_files(dataframe(), storage, folder)
+        else:
+            write_objects(dataframe(), storage, folder)
+    # Attempts of tasks that do not count, and earlier starts, may have left something. It is looked for before ours
+    # counts: what appears later may be the input of a driver that has started the job anew.
+    left = [] if isinstance(storage, LocalStorage) else _left_behind(storage, uid, folder)
+    with suppress(AlreadyExistsError):  # by another driver, or by us: the answer to a request may be lost
+        storage.create(marker, token)
+    chosen = _folder(uid, storage.read(marker))
+    if chosen != folder:
+        _remove(storage, folder)
+    else:
+        with _told():
+            storage.delete(left)
+    return chosen
+
+
+def remove_input(storage: Storage) -> None:
+    """Remove all materialised input of a job. What cannot be removed is told, and stays."""
+    _remove(storage, INPUT)
+
+
+def _folder(uid: str, token: bytes) -> str:
+    return f"{input_prefix(uid)}{token.decode()}/"
+
+
+def _write_files(frame: DataFrame, storage: LocalStorage, folder: str) -> None:
+    """Let Spark write a frame, and see to it that what its executors have written is here."""
+    directory = storage.root / folder
+    rows = Observation()
+    writer = frame.observe(rows, functions.count(functions.lit(1)).alias("rows")).write
+    writer = writer.option("parquet.block.size", str(ROW_GROUP_BYTES)).option("compression", "lz4_raw")
+    writer.parquet(str(directory))
+    written = rows.get["rows"]
     seen = sum(pq.read_metadata(path).num_rows for path in directory.glob("*.parquet"))
     if seen != written:
         raise CheckpointError(
             f"Spark wrote {written} rows of input to {directory}, but the driver sees {seen} of them there: the "
             "checkpoint directory (execution.checkpointing.dir) must be one that all executors and the driver share"
         )
+
+
+def _left_behind(storage: Storage, uid: str, folder: str) -> list[str]:
+    """What is in the place of a source's input beside what counts of a folder."""
+    kept = {input_name(uid, CHOSEN), *names_in(storage, folder)}
+    return [name for name in storage.list(input_prefix(uid)) if name not in kept]
+
+
+def _remove(storage: Storage, prefix: str) -> None:
+    if isinstance(storage, LocalStorage):
+        shutil.rmtree(storage.root / prefix, ignore_errors=True)
+        return
+    with _told():
+        # The markers go first: input of which a part is removed must not be taken for the whole.
+        storage.delete(sorted(storage.list(prefix), key=lambda name: not name.endswith(f"/{CHOSEN}")))
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What cannot be removed is told, and stays."""
     try:
-        storage.create(marker, token.encode())
-    except AlreadyExistsError:
-        shutil.rmtree(directory, ignore_errors=True)
-        return root / input_prefix(uid) / storage.read(marker).decode()
-    return directory
+        yield
+    except CheckpointError as error:
+        log.warning("input that is not needed any more was not removed: %s", error)

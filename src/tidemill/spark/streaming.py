@@ -14,12 +14,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemill.checkpoint.model import Manifest
 from tidemill.checkpoint.names import spark_location
 from tidemill.checkpoint.protocol import should_skip
 from tidemill.common.configuration import Configuration
@@ -38,9 +38,11 @@ from tidemill.spark.engine import Frames
 from tidemill.spark.event_time import has_event_time, with_files
 from tidemill.spark.failures import summary
 from tidemill.spark.frames import arrow_schema, combine, frame_of
+from tidemill.spark.job_locations import SparkLocations
 from tidemill.spark.kafka import KafkaPositions
 from tidemill.spark.locations import layout_of, source_layout, take_over
 from tidemill.spark.progress import SourceLag
+from tidemill.spark.stateless import check_stateless
 
 #: How often the job is looked at between batches: how late a processing-time timer can be.
 _POLL_SECONDS: Final = 0.05
@@ -63,6 +65,7 @@ class StreamingInput:
             for chain, source in sources.items()
         }
         for chain, source in sources.items():
+            check_stateless(self._frames[chain], uids[chain])
             if not isinstance(source, KafkaSource) and has_event_time(launch.plan.chains[chain], launch.operators):
                 self._frames[chain] = with_files(self._frames[chain])
         self.frame = combine(self._frames)
@@ -109,12 +112,12 @@ def run_streaming_job(
     coordinator: Coordinator,
     parallelism: JobParallelism,
     savepoints: Savepoints,
-    directory: Path,
+    locations: SparkLocations,
     stop: StopSignal,
 ) -> None:
     """Run a streaming query from the last committed batch until it ends or the job is stopped."""
     with inputs.kafka.named_loss():
-        _run_query(inputs, coordinator, parallelism, savepoints, directory, stop)
+        _run_query(inputs, coordinator, parallelism, savepoints, locations, stop)
 
 
 def _run_query(
@@ -122,25 +125,25 @@ def _run_query(
     coordinator: Coordinator,
     parallelism: JobParallelism,
     savepoints: Savepoints,
-    directory: Path,
+    locations: SparkLocations,
     stop: StopSignal,
 ) -> None:
     restored = coordinator.open()
     if restored is not None and restored.finished:
         return
-    location = directory / spark_location(coordinator.lineage)
+    locations.bring(coordinator.lineage, restored)
     positions = take_over(
-        directory,
+        locations.directory,
         coordinator.lineage,
         restored,
         inputs.layout,
         allow_non_restored=inputs.configuration.get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE),
         revise=inputs.kafka.revised,
     )
-    callback = _Batches(inputs, coordinator, parallelism, location, positions, stop)
+    callback = _Batches(inputs, coordinator, parallelism, savepoints, locations, positions, stop)
     query = (
         inputs.frame.writeStream.foreachBatch(callback)
-        .option("checkpointLocation", str(location))
+        .option("checkpointLocation", f"file://{callback.location}")
         .queryName(f"tidemill-{inputs.launch.job_id}-{coordinator.lineage}")
         .start()
     )
@@ -151,8 +154,9 @@ def _run_query(
                 if stop.is_set() or callback.error is not None:
                     break
                 lag.look()
-                if savepoints.pending and callback.take(savepoints):
+                if savepoints.pending and callback.take():
                     break
+                callback.keep_beginning()
                 if callback.due():
                     callback.run_without_input()
     except StreamingQueryException as error:
@@ -174,14 +178,16 @@ class _Batches:
         inputs: StreamingInput,
         coordinator: Coordinator,
         parallelism: JobParallelism,
-        location: Path,
+        savepoints: Savepoints,
+        locations: SparkLocations,
         positions: dict[str, Any] | None,
         stop: StopSignal,
     ) -> None:
         """``positions`` are Spark's as of the head manifest, for the query as it is now."""
         self._inputs = inputs
         self._coordinator = coordinator
-        self._location = location
+        self._locations = locations
+        self._savepoints = savepoints
         self._positions = positions
         self._parallelism = parallelism
         self._stop = stop
@@ -193,6 +199,7 @@ class _Batches:
             parallelism,
             inputs.configuration.get(ExecutionOptions.EPOCH_MAX_RECORDS),
         )
+        self.location = locations.directory / spark_location(coordinator.lineage)
         self.error: BaseException | None = None
         self._over = False
 
@@ -206,13 +213,28 @@ class _Batches:
             return
         try:
             if self.error is None and self.due():
-                self._coordinator.run_epoch(self._inputs.no_input(self._positions, self._splits.next_input()))
+                self._run_epoch(self._inputs.no_input(self._positions, self._splits.next_input()))
         except BaseException as error:
             self.error = error
         finally:
             self._lock.release()
 
-    def take(self, savepoints: Savepoints) -> bool:
+    def keep_beginning(self) -> None:
+        """Have it stored where the sources begin as soon as they know: it may be long until there is something to read.
+
+        A source that begins at the end of a topic would begin elsewhere under the next driver.
+        """
+        if self._positions is not None or not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self.error is None:
+                self._keep_location()
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._lock.release()
+
+    def take(self) -> bool:
         """Begin the savepoints that are asked for, once no batch is being processed; whether the job is over with one.
 
         Not to be called by Spark's own thread, which a cancelled query waits for.
@@ -226,7 +248,7 @@ class _Batches:
         with self._lock:
             try:
                 if self.error is None:
-                    self._over = savepoints.take(self._coordinator.manifests, self._drain, cancel)
+                    self._over = self._savepoints.take(self._coordinator.manifests, self._drain, cancel)
             except BaseException as error:
                 self.error = error
         if cancelled:
@@ -234,7 +256,19 @@ class _Batches:
         return self._over
 
     def _drain(self) -> None:
-        self._coordinator.run_epoch(self._inputs.no_input(self._positions, self._splits.end_of_input(), last=True))
+        self._run_epoch(self._inputs.no_input(self._positions, self._splits.end_of_input(), last=True))
+
+    def _run_epoch(self, inputs: EpochInput) -> Manifest:
+        """Run an epoch, whose manifest says that the job goes on from this lineage's location."""
+        self._keep_location()
+        manifest = self._coordinator.run_epoch(inputs)
+        if not self._savepoints.pinned():
+            self._locations.forget_superseded()
+        return manifest
+
+    def _keep_location(self) -> None:
+        lineage, begun = self._coordinator.lineage, self._positions is not None
+        self._coordinator.tolerating(lambda: self._locations.keep(lineage, begun=begun))
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:
@@ -244,7 +278,7 @@ class _Batches:
                 self._stop.check()
                 if self.error is not None:
                     raise self.error  # an epoch between the batches has failed: Spark must not take this one as done
-                offsets = (self._location / "offsets" / str(batch_id)).read_text(encoding="utf-8")
+                offsets = (self.location / "offsets" / str(batch_id)).read_text(encoding="utf-8")
                 if should_skip(replace(self._coordinator.head, spark=self._positions), batch_id, offsets):
                     return
                 spark = {
@@ -256,9 +290,7 @@ class _Batches:
                 topics = self._inputs.kafka.topics(offsets)
                 if topics:
                     spark["topics"] = topics
-                manifest = self._coordinator.run_epoch(
-                    self._inputs.epoch_input(batch, spark, self._splits.next_input())
-                )
+                manifest = self._run_epoch(self._inputs.epoch_input(batch, spark, self._splits.next_input()))
                 self._positions = spark
                 self._inputs.kafka.committed(offsets, checkpoint=manifest.slot in manifest.checkpoints)
         except BaseException as error:

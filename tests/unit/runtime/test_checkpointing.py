@@ -210,7 +210,7 @@ def finished(directory: Path, **options: str) -> tuple[JobClient, list[Any]]:
     stream = env.from_collection([("a", n) for n in range(1, 9)], Types.TUPLE([Types.STRING(), Types.LONG()]))
     stream.key_by(lambda record: record[0]).process(Sum()).uid("sum").map(noted)
     client = env.execute_async("sums")
-    client.get_job_execution_result().result(30)
+    client.get_job_execution_result().result(60)
     return client, list(OUT)
 
 
@@ -287,10 +287,10 @@ def test_cancelling_keeps_or_deletes_what_was_committed(tmp_path: Path, retentio
     numbers = env.from_sequence(1, 10**12).map(lambda n: ("a", n), Types.TUPLE([Types.STRING(), Types.LONG()]))
     numbers.key_by(lambda record: record[0]).process(Endless()).uid("sum")
     client = env.execute_async("endless")
-    assert Endless.started.wait(30)
-    client.cancel().result(30)
+    assert Endless.started.wait(60)
+    client.cancel().result(60)
     with pytest.raises(JobCancelledError):
-        client.get_job_execution_result().result(30)
+        client.get_job_execution_result().result(60)
     storage = LocalStorage(tmp_path / "endless")
     head = ManifestLog(storage, "endless").read_head()
     assert head is not None
@@ -474,6 +474,33 @@ def test_input_that_is_deleted_in_part_is_not_read(tmp_path: Path, monkeypatch: 
     assert storage.list("input/") == ["input/source/folder/rows-2"]
 
 
+def test_where_there_is_no_directory_input_and_logs_of_sources_are_deleted_too() -> None:
+    storage = MemoryStorage()
+    ManifestLog(storage, "job").open_lineage()
+    for name in ("input/source/chosen", "input/source/folder/rows-1", "spark/000000000001-abc/sources/0/0"):
+        storage.write(name, b"folder")
+    discard_job(storage, "job")
+    assert storage.list("input/") == storage.list("spark/") == []
+
+
+def test_a_driver_that_starts_while_an_object_store_still_deletes_keeps_what_it_has_stored() -> None:
+    class Slow(MemoryStorage):
+        def delete(self, names: Iterable[str]) -> None:
+            super().delete(names)
+            if not self.exists("input/source/chosen"):
+                for name in theirs:
+                    self.write(name, b"anew")
+
+    theirs = ["input/source/anew/rows-1", "input/source/chosen", "spark/000000000003-abc/sources/0/0"]
+    storage = Slow()
+    ManifestLog(storage, "job").open_lineage()
+    storage.write("input/source/chosen", b"folder")
+    for name in ("input/source/folder/rows-1", "spark/000000000001-abc/sources/0/0"):
+        storage.write(name, b"folder")
+    discard_job(storage, "job")
+    assert [*storage.list("input/"), *storage.list("spark/")] == theirs
+
+
 class Failing(Sum):
     """Fails after some epochs."""
 
@@ -500,7 +527,7 @@ def test_a_job_that_waits_for_its_restart_is_deleted_too(tmp_path: Path) -> None
     stream.uid("numbers").key_by(lambda record: record[0]).process(Failing()).uid("sum")
     client = env.execute_async("failing")
     eventually(lambda: client.get_job_status().result() is JobStatus.RESTARTING)
-    client.cancel().result(30)
+    client.cancel().result(60)
     head = ManifestLog(LocalStorage(tmp_path / "failing"), "failing").read_head()
     assert head is not None
     assert head.epoch == 0
