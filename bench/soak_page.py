@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 #: As the page's panel of a vertex.
 _PANEL_SECONDS = 5.0
 _EPOCHS_KEPT = 300
+#: How long the first epoch may take to be seen; whoever waits for the page is told of it then all the same.
+_PATIENCE = 60.0
 #: What names other files.
 _IN_PAGE = re.compile(r'<(?:script|link)\b[^>]*?(?:src|href)="([^"#:]+)"')
 _IN_SCRIPT = re.compile(r'^(?:import|export)\b[^";]*"(\.[^"]+)"', re.MULTILINE)
@@ -37,6 +39,8 @@ class Page:
         self.last_event = 0.0
         self.epochs = 0
         self.bytes = 0
+        #: Set when it has seen an epoch.
+        self.is_live = threading.Event()
 
     def load(self) -> None:
         """The files of the page, as far as they name each other, and what it asks for first."""
@@ -59,6 +63,8 @@ class Page:
             self.last_event = time.monotonic()
             new = json.loads(self._get(f"{self._path}/epochs?after={last}&limit={_EPOCHS_KEPT}"))["epochs"]
             self.epochs += len(new)
+            if new:
+                self.is_live.set()
             last = new[-1]["epoch"] if new else last
             if time.monotonic() - looked > _PANEL_SECONDS:
                 looked = time.monotonic()
@@ -110,6 +116,7 @@ def main() -> int:
     page = Page(*sys.argv[1:3])
     page.load()
     threading.Thread(target=page.follow, daemon=True).start()
+    page.is_live.wait(_PATIENCE)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.read()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -74,8 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         build(env)
         env.execute(JOB)  # the server answers while the job runs, and afterwards until this process ends
         host, port = address_of(JOB)
-        time.sleep(0.2)  # a server looks for new epochs every 50 ms
-        with QueryableStateClient(host, port) as client:
+        # A client waits until the server has found an epoch, of which there is one here; it looks every 50 ms.
+        with QueryableStateClient(host, port, timeout=60) as client:
             report(client)
         stop_queryable_state(JOB)  # now, because its directory is about to go
 

@@ -68,4 +68,6 @@ def keep_classes(folder: Path) -> None:
         except subprocess.TimeoutExpired:
             return
         if made.exists():
-            shutil.move(made, SPARK_CLASSES)
+            # Whole from the start, for those who look for it meanwhile.
+            whole = Path(shutil.move(made, SPARK_CLASSES.with_suffix(".new")))
+            whole.replace(SPARK_CLASSES)

@@ -1,4 +1,4 @@
-"""A real Kafka broker on loopback for tests: one process that is broker and controller, on free ports.
+"""A real Kafka broker on loopback for tests: one process that is broker and controller, on ports of its own.
 
 It has a listener for everybody, and one for each way to secure them. A cluster of several is in tests.kafka_cluster.
 Its jars come with the Ivy that is part of pyspark, once, into the cache folder of the project.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from confluent_kafka import KafkaException
 from tests.certificates import Authority
 from tests.java import CACHE, QUICK_JAVA
 from tests.kafka_topics import SECONDS, KafkaTopics
+from tests.ports import own_ports
 from tests.shared_processes import outliving
 
 VERSION = "4.1.1"
@@ -49,7 +49,7 @@ class KafkaBroker(KafkaTopics):
         self._folder = folder
         self._heap = heap
         self._process: subprocess.Popen[bytes] | None = None
-        self._ports = dict(zip(_LISTENERS, free_ports(len(_LISTENERS)), strict=True))
+        self._ports = dict(zip(_LISTENERS, own_ports(len(_LISTENERS)), strict=True))
         super().__init__(self._address("OPEN"))
         #: What it is told besides, from its first start on.
         self.settings = dict(settings or {})
@@ -242,18 +242,6 @@ def _fetch_jars(folder: Path) -> None:
             f"named in Ivy's settings):\n{result.stdout[-2000:]}{result.stderr[-2000:]}"
         )
     incomplete.rename(folder)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind((_HOST, 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-SECONDS = 30.0
+from tests.waiting import eventually
+
+SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -129,11 +131,12 @@ class KafkaTopics:
         consumer.unassign()
         return sorted(records, key=lambda record: (record.partition, record.offset))
 
-    def await_transactions(self, topic: str, seconds: float = 5.0) -> None:
+    def await_transactions(self, topic: str) -> None:
         """Wait until no transaction holds readers back: a commit is complete a moment after it is certain."""
-        deadline = time.monotonic() + seconds
-        while self.offsets(topic, read_committed=True) != self.offsets(topic) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        eventually(
+            lambda: self.offsets(topic, read_committed=True) == self.offsets(topic),
+            what=f"the end of all transactions of {topic}",
+        )
 
     def values(self, topic: str, *, read_committed: bool = True) -> list[str]:
         """The values of everything that is visible now, as text."""

@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,7 @@ from typing import Any
 import psutil
 import psycopg
 
+from tests.ports import own_ports
 from tidemill.datastream.connectors.jdbc import JdbcConnectionOptions
 from tidemill.datastream.connectors.jdbc.postgres import PostgresSession
 
@@ -53,7 +53,7 @@ class PostgresServer:
         self._identity: dict[str, Any] = (
             {"user": user, "group": group, "extra_groups": []} if user != os.geteuid() else {}
         )
-        self.port = _free_port()
+        (self.port,) = own_ports(1)
 
     @property
     def url(self) -> str:
@@ -215,10 +215,3 @@ def _unprivileged() -> tuple[int, int]:
             continue
         return entry.pw_uid, entry.pw_gid
     raise RuntimeError("PostgreSQL refuses to run as root, and there is no user 'postgres' or 'nobody' to run it as")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port

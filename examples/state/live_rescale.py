@@ -13,7 +13,7 @@ from tidemill import state_processor
 from tidemill.common import Types
 from tidemill.datastream import KeyedProcessFunction, RuntimeContext, ValueStateDescriptor
 
-NUMBERS, KEYS = 2_000, 7
+KEYS = 7
 
 
 class Count(KeyedProcessFunction):
@@ -29,18 +29,20 @@ class Count(KeyedProcessFunction):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        # Ten epochs with pauses: the job is sure to be running when it is rescaled.
-        pace = {"execution.epoch.max-records": f"{NUMBERS // 10}", "execution.epoch.min-interval": "200 ms"}
+        pace = {"execution.epoch.max-records": "200", "execution.epoch.min-interval": "100 ms"}
         env = environment(__doc__, arguments, {"execution.checkpointing.dir": folder, **pace})
-        env.from_sequence(1, NUMBERS).key_by(lambda n: n % KEYS, Types.LONG()).process(Count()).uid("count")
+        env.from_sequence(1, 10**9).key_by(lambda n: n % KEYS, Types.LONG()).process(Count()).uid("count")
         job = env.execute_async("live rescale")
         for width in (4, 3):
             job.rescale({"count": width}).result()  # the first epoch of this width is committed
             (operator,) = state_processor.read(folder).operators()
             print(f"{operator.uid} runs in {operator.parallelism} subtasks")
-        job.get_job_execution_result().result()
-        counts = state_processor.read(folder).keyed_state("count", "count")
-        print(f"{sum(counts['value'].to_pylist())} of {NUMBERS} counted, for {len(counts)} keys")
+        job.cancel().result()
+        rows = state_processor.read(folder).keyed_state("count", "count").to_pylist()
+        counts = {row["key"]: row["value"] for row in rows}
+        last = sum(counts.values())
+        right = counts == {key: len(range(key or KEYS, last + 1, KEYS)) for key in range(KEYS)}
+        print(f"each number was counted once, for {len(counts)} keys: {right}")
 
 
 if __name__ == "__main__":

@@ -13,11 +13,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.jobs import Served, fast, served, start_orders
-from tests.browser.visitor import Visitor
+from tests.browser.visitor import PATIENCE, Visitor
 from tests.chromium import chromium
-
-#: A figure of the page is at most some seconds behind; the rest is for machines with more to do.
-PATIENCE = 20_000
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,10 @@ def test_the_graph_is_made_larger_and_smaller(visitor: Visitor) -> None:
     assert larger is not None
     assert larger["width"] > before["width"]
     tab.get_by_role("button", name="Fit to the width").click()
-    assert node.bounding_box() == before
+    after = node.bounding_box()
+    assert after is not None
+    # What is above the graph grows by a line now and then.
+    assert {**after, "y": 0} == {**before, "y": 0}
 
 
 def node_of(tab: Page, name: str) -> Locator:

@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.jobs import Served, fast, served, start_orders
 from tests.browser.visitor import Visitor
+from tests.ports import own_ports
 from tests.waiting import eventually
 from tidemill.ops.rest.server import RestServer
 
@@ -20,7 +21,8 @@ from tidemill.ops.rest.server import RestServer
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[Served]:
     """A job with a server of its own, which is to go."""
-    with served(lambda: start_orders(fast(tmp_path), tmp_path)) as found:
+    (port,) = own_ports(1)  # nobody takes it while there is no server
+    with served(lambda: start_orders(fast(tmp_path, **{"rest.port": str(port)}), tmp_path)) as found:
         yield found
 
 
@@ -50,7 +52,7 @@ def test_a_tab_that_is_closed_leaves_nothing_open(visit: Callable[..., Visitor],
     tab = visit(running).look()
     expect(tab.get_by_text("Live", exact=True)).to_be_visible()
     streams = running.server.app.state.streams.open
-    assert len(streams) == 1
+    eventually(lambda: len(streams) == 1)
     tab.close()
     eventually(lambda: not streams)
     running.goes_on()
@@ -81,7 +83,7 @@ def test_a_tab_that_is_not_seen_asks_for_nothing(visitor: Visitor, running: Serv
 def test_a_job_that_ends_is_told_while_one_looks(visitor: Visitor, own: Served) -> None:
     tab = visitor.look(served=own)
     expect(tab.get_by_text("Live", exact=True)).to_be_visible()
-    own.job.cancel().result(30)
+    own.job.cancel().result(60)
     expect(tab.get_by_role("main")).to_contain_text("Canceled")
     expect(tab.get_by_text("Over", exact=True)).to_be_visible()
     tab.reload()

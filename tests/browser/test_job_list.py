@@ -35,7 +35,7 @@ def test_jobs_that_are_over_stay_below_those_that_run(visitor: Visitor, own: Ser
     tab = visitor.go()
     names = tab.get_by_role("rowheader")
     expect(names).to_contain_text(["own", "orders"])
-    own.job.cancel().result(30)
+    own.job.cancel().result(60)
     expect(names).to_contain_text(["orders", "own"])
     expect(tab.get_by_role("row", name=re.compile("own"))).to_contain_text("Canceled")
     expect(tab.get_by_text("1 running, 1 ended")).to_be_visible()

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.jobs import Served
+from tests.browser.visitor import PATIENCE
 
 #: (function of format.js, its arguments, what it gives).
 FORMATS = [
@@ -46,6 +47,7 @@ FORMATS = [
 def tab(browser: Browser, running: Served) -> Iterator[Page]:
     """A tab with the page's modules at hand."""
     page = browser.new_page(locale="en-GB")
+    page.set_default_timeout(PATIENCE)
     page.goto(running.server.url)
     yield page
     page.close()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
+from tests.browser.visitor import PATIENCE
 from tidemill.ops.web.pages import page_files
 
 ORIGIN = "http://page.test"
@@ -42,6 +43,7 @@ def tab(browser: Browser) -> Iterator[Page]:
             route.fulfill(body=file.content, content_type=file.media_type)
 
     page = browser.new_page()
+    page.set_default_timeout(PATIENCE)
     page.route("**/*", answer)
     page.add_init_script(HURRIED)
     page.goto(ORIGIN)

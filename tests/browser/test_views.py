@@ -57,8 +57,8 @@ def test_epochs_show_where_their_time_goes(visitor: Visitor) -> None:
     expect(newest).not_to_have_text(seen)
 
 
-def test_a_chart_is_read_by_arrow_keys(visitor: Visitor) -> None:
-    tab = visitor.look("epochs")
+def test_a_chart_is_read_by_arrow_keys(visitor: Visitor, own: Served) -> None:
+    tab = visitor.look("epochs", own)  # which has not forgotten its first epochs
     chart = tab.get_by_role("group", name="Time by phase")
     figure = tab.get_by_role("figure", name="Time by phase")
     expect(figure).to_contain_text("(last)")
@@ -71,10 +71,10 @@ def test_a_chart_is_read_by_arrow_keys(visitor: Visitor) -> None:
 
 
 def test_checkpoints_have_sizes_durations_and_settings(visitor: Visitor, running: Served) -> None:
-    location = running.job.trigger_savepoint().result(30)
+    location = running.job.trigger_savepoint().result(60)
     tab = visitor.look("checkpoints")
     expect(tab.get_by_role("figure", name="Size")).to_contain_text(re.compile(r"Written by each [\d.]+ (KiB|B)"))
-    expect(tab.get_by_role("figure", name="Duration")).to_contain_text(re.compile(r"[\d.]+ m?s"))
+    expect(tab.get_by_role("figure", name="Duration")).to_contain_text(re.compile(r"[\d.]+ [mµ]?s"))
     history = tab.get_by_role("region", name="Last checkpoints")
     saved = history.get_by_role("row", name=re.compile("Savepoint"))
     expect(saved).to_contain_text("completed")

@@ -10,6 +10,8 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, WebError
 
 from tests.browser.jobs import Served
 
+#: In ms. A figure of the page is at most some seconds behind; the rest is for machines with more to do.
+PATIENCE = 60_000
 #: The page's own complaints, beside those that the browser writes itself.
 _TELL_OF_POLICY = """
 addEventListener("securitypolicyviolation", event =>
@@ -23,6 +25,7 @@ class Visitor:
     def __init__(self, browser: Browser, served: Served, **options: Any) -> None:
         self.served = served
         self._context = browser.new_context(**{"reduced_motion": "reduce", **options})
+        self._context.set_default_timeout(PATIENCE)
         self._context.add_init_script(_TELL_OF_POLICY)
         self._context.on("request", self._asked)
         self._context.on("console", self._said)

@@ -10,7 +10,7 @@ import pytest
 from tests.contract.keyed_state_machine import EXAMPLES, MATERIALS, run
 
 
-@pytest.mark.timeout(120 + EXAMPLES)
+@pytest.mark.timeout(600 + EXAMPLES)
 @pytest.mark.parametrize("material", MATERIALS)
 def test_keyed_state_is_its_model(material: str) -> None:
     run(material)

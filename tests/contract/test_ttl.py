@@ -15,7 +15,12 @@ from tidemill.common.typeinfo import Types
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 
 
-@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=20,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(steps=STEPS, cleanup=st.sampled_from(CLEANUPS), on_read=st.booleans())
 def test_nobody_can_tell_an_expired_entry_from_none(
     new_backend: Backends, steps: Any, cleanup: StateTtlConfig.Builder, on_read: bool

@@ -12,7 +12,7 @@ from tests.docs.child_process import run_python
 from tests.docs.markdown_blocks import examples_of
 
 ROOT = Path(__file__).parents[2]
-SECONDS_PER_PAGE = 120
+SECONDS_PER_PAGE = 300
 
 PAGES = sorted(
     page

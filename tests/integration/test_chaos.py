@@ -14,7 +14,7 @@ from chaos.run import Plan, Run, lines_of
 FAULTS = ("kill_worker", "rescale", "slow_storage", "kill_driver", "damage_garbage")
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_output_and_state_equal_the_truth_whatever_is_killed(tmp_path: Path) -> None:
     story: list[str] = []
     plan = Plan(seed=1, minutes=1, folder=tmp_path, faults=FAULTS)

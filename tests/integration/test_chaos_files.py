@@ -17,7 +17,7 @@ FAULTS = ("kill_worker", "rescale", "kill_driver")
 
 
 @WHEN_THOROUGH
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_files_equal_the_truth_and_nobody_saw_anything_too_early(tmp_path: Path) -> None:
     story: list[str] = []
     plan = Plan(seed=1, minutes=1, folder=tmp_path, faults=FAULTS, variant=FilesVariant)

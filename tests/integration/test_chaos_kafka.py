@@ -17,7 +17,7 @@ FAULTS = ("kill_worker", "kill_broker", "kill_driver")
 
 
 @WHEN_THOROUGH
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_readers_of_committed_results_see_each_once_whatever_is_killed(tmp_path: Path) -> None:
     story: list[str] = []
     plan = Plan(1, 1, tmp_path, FAULTS, KafkaVariant)

@@ -18,7 +18,7 @@ FAULTS = ("kill_worker", "kill_server", "kill_driver")
 
 @pytest.mark.slow
 @WHEN_THOROUGH
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_each_result_is_in_its_table_once_whatever_is_killed(tmp_path: Path) -> None:
     story: list[str] = []
     plan = Plan(seed=1, minutes=1, folder=tmp_path, faults=FAULTS, variant=PostgresVariant)

@@ -25,15 +25,15 @@ def test_data_survive_a_kill_and_retention_and_growth_can_be_played(kafka: Kafka
 def test_a_reader_of_committed_records_sees_no_open_transaction(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic("transactions")
     producer = Producer({"bootstrap.servers": kafka.address, "transactional.id": "a writer", "log_level": 0})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(topic, b"seen early by some")
-    producer.flush(30)
+    producer.flush(60)
     assert kafka.values(topic, read_committed=True) == []
     assert kafka.values(topic, read_committed=False) == ["seen early by some"]
     assert kafka.offsets(topic, read_committed=True) == {0: (0, 0)}
     assert kafka.offsets(topic) == {0: (0, 1)}
-    producer.commit_transaction(30)
+    producer.commit_transaction(60)
     kafka.await_transactions(topic)
     assert kafka.values(topic, read_committed=True) == ["seen early by some"]
 
@@ -50,9 +50,9 @@ def test_the_secured_listener_wants_the_password(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic("secured")
     producer = Producer(login)
     producer.produce(topic, b"hello")
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
     refused = Producer({**login, "sasl.password": "wrong", "message.timeout.ms": 1000})
     refused.produce(topic, b"hello")
-    refused.flush(30)
+    refused.flush(60)
     assert kafka.values(topic) == ["hello"]

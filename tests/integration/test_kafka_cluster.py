@@ -73,7 +73,7 @@ def test_no_record_is_lost_where_each_is_written_at_least_once(cluster: KafkaClu
 
 
 @WHEN_THOROUGH
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_each_result_is_seen_once_whichever_leader_is_killed(tmp_path: Path) -> None:
     story: list[str] = []
     plan = Plan(1, 1, tmp_path, FAULTS, KafkaClusterVariant)

@@ -28,7 +28,7 @@ def topic(kafka: KafkaBroker) -> str:
 
 def sink(kafka: KafkaBroker, topic: str, way: WayIn, guarantee: DeliveryGuarantee = EXACTLY) -> KafkaSink:
     made = builder(kafka, topic, guarantee).set_bootstrap_servers(way.address).set_properties(way.properties)
-    return made.set_property("max.block.ms", "20000").build()
+    return made.set_property("max.block.ms", "120000").build()
 
 
 @pytest.mark.parametrize("name", WAYS)
@@ -64,7 +64,7 @@ def test_a_wrong_password_is_told_with_address_and_mechanism_and_never_printed(
     started = time.monotonic()
     with pytest.raises(TidemillError, match=told) as caught:
         job_with(lambda: sink(kafka, topic, way, guarantee)).epoch(words=["b"])
-    assert time.monotonic() - started < 15, "long before the client gives up on a broker that does not answer"
+    assert time.monotonic() - started < 60, "long before the client gives up on a broker that does not answer"
     assert WRONG not in str(caught.value) + caplog.text
 
 
@@ -81,8 +81,9 @@ def test_certificates_that_one_side_does_not_trust_are_told_by_which_one(
 
 
 def test_one_broker_of_several_that_does_not_let_us_in_is_not_the_end(
-    kafka: KafkaBroker, topic: str, tmp_path: Path
+    kafka: KafkaBroker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tidemill.datastream.connectors.kafka.client._OTHERS_SECONDS", 60.0)  # for a slow machine
     way = way_into(kafka, "SASL_SSL SCRAM-SHA-512", tmp_path)
     several = WayIn(f"{kafka.tls_address},{way.address}", way.properties)  # the first wants a certificate
     with job_with(lambda: sink(kafka, topic, several)) as job:
@@ -93,6 +94,6 @@ def test_one_broker_of_several_that_does_not_let_us_in_is_not_the_end(
 def test_who_says_nothing_to_a_broker_that_waits_for_it_is_told_what_may_be_missing(
     kafka: KafkaBroker, topic: str
 ) -> None:
-    quiet = builder(kafka, topic).set_bootstrap_servers(kafka.login_address).set_property("max.block.ms", "1500")
-    with pytest.raises(TidemillError, match=r"no broker has answered for 1\.5 s; if it wants TLS or a login, set"):
+    quiet = builder(kafka, topic).set_bootstrap_servers(kafka.login_address).set_property("max.block.ms", "6000")
+    with pytest.raises(TidemillError, match=r"no broker has answered for 6 s; if it wants TLS or a login, set"):
         job_with(quiet.build)

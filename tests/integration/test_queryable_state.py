@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.waiting import eventually
 from tidemill.common import Configuration, JobClient, Types
 from tidemill.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from tidemill.datastream.state import ValueStateDescriptor
@@ -25,10 +26,12 @@ from tidemill.ops.queryable.__main__ import main
 COUNT = ValueStateDescriptor("count", Types.LONG())
 COUNT.set_queryable("counts")
 KEYS = 7
+#: Numbers that no other comes after, until it may: there are epochs before each.
+HALTS = (50, 200, 300)
 
 
 class Count(KeyedProcessFunction):
-    """Counts; waits for a file in the beginning, and raises once, in the middle."""
+    """Counts; waits for a file here and there, and raises once, in the middle."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder)
@@ -38,8 +41,9 @@ class Count(KeyedProcessFunction):
 
     def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> None:
         folder = Path(self.folder)
-        while value > 50 and not (folder / "go-on").exists():
-            time.sleep(0.01)
+        for halt in HALTS:
+            while value > halt and not (folder / f"past-{halt}").exists():
+                time.sleep(0.01)
         if value == 100 and not (folder / "has-failed").exists():
             (folder / "has-failed").touch()
             raise RuntimeError("once")
@@ -75,27 +79,32 @@ def stopped(job: str) -> Iterator[None]:
 def test_a_server_beside_a_job_answers_over_its_restart_and_its_end(tmp_path: Path) -> None:
     with stopped("beside"):
         client = start(tmp_path, "beside", **{"execution.epoch.min-interval": "100 ms"})
-        with QueryableStateClient(*address_of("beside")) as queries:
-            epochs, counts = [], []
-            early: Any = queries.get_kv_state("beside", "counts", 3, Types.LONG(), COUNT).result(30)
-            assert early.value() <= len(range(3, 51, KEYS))
-            (tmp_path / "go-on").touch()
-            while not client.get_job_status().result().is_globally_terminal_state():
-                found: Any = queries.get_kv_state("beside", "counts", 3, Types.LONG(), COUNT).result(30)
+        with QueryableStateClient(*address_of("beside", 60), timeout=60) as queries:
+            epochs: list[int] = []
+            counts: list[int] = []
+
+            def look() -> int:
+                found: Any = queries.get_kv_state("beside", "counts", 3, Types.LONG(), COUNT).result(90)
                 epochs.append(found.epoch)
                 counts.append(found.value())
-            client.get_job_execution_result().result(30)
-            assert len(set(epochs)) > 2, "the job was too fast for this test"
+                return counts[-1]
+
+            assert look() <= len(range(3, 51, KEYS))
+            for halt, further in zip(HALTS, (*HALTS[1:], 400), strict=True):
+                (tmp_path / f"past-{halt}").touch()
+                eventually(lambda: look() > len(range(3, halt + 1, KEYS)), what=f"an epoch beyond {halt}")  # noqa: B023
+                assert counts[-1] <= len(range(3, further + 1, KEYS))
+            client.get_job_execution_result().result(90)
             assert (epochs, counts) == (sorted(epochs), sorted(counts))
             while counts[-1] < len(range(3, 401, KEYS)):  # until the server has seen the last epoch
-                counts.append(queries.get_plain("beside", "counts", 3).result(30).value)
+                counts.append(queries.get_plain("beside", "counts", 3).result(90).value)
             assert counts[-1] == len(range(3, 401, KEYS))
             with pytest.raises(UnknownJobError):
-                queries.get_plain("other", "counts", 3).result(30)
+                queries.get_plain("other", "counts", 3).result(90)
         assert (tmp_path / "has-failed").exists()
         by_hand = serve_by_hand(tmp_path / "checkpoints", "beside")
-        with by_hand as address, QueryableStateClient(*address) as queries:
-            counts = [queries.get_plain("beside", "counts", key).result(30).value for key in range(KEYS)]
+        with by_hand as address, QueryableStateClient(*address, timeout=60) as queries:
+            counts = [queries.get_plain("beside", "counts", key).result(90).value for key in range(KEYS)]
             assert sum(counts) == 400
     with pytest.raises(ConfigurationError, match=r"queryable-state\.enable"):
         address_of("beside")
@@ -115,10 +124,10 @@ def serve_by_hand(directory: Path, job: str) -> Iterator[tuple[str, int]]:
         finally:
             children = psutil.Process(process.pid).children()
             process.terminate()
-            process.wait(30)
+            process.wait(60)
     assert len(children) == 2
     assert process.returncode == 0
-    psutil.wait_procs(children, timeout=10)
+    psutil.wait_procs(children, timeout=60)
     assert not any(child.is_running() for child in children)
 
 
@@ -132,8 +141,8 @@ def test_a_server_ends_with_its_driver_however_that_ends_unless_it_is_to_stay(tm
         "from tidemill.ops.queryable import address_of\n"
         f"job = start(Path({str(tmp_path)!r}), 'killed', **{{'queryable-state.keep-running': {str(stays)!r}}})\n"
         "eventually(lambda: job.get_checkpoint_history().completed, what='an epoch to ask for')\n"
-        "print(address_of('killed')[1], flush=True)\n"
-        "time.sleep(60)\n"
+        "print(address_of('killed', 60)[1], flush=True)\n"
+        "time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as driver:
         assert driver.stdout is not None
@@ -143,11 +152,11 @@ def test_a_server_ends_with_its_driver_however_that_ends_unless_it_is_to_stay(tm
     assert children
     if stays:
         try:
-            with QueryableStateClient("127.0.0.1", port) as queries:
-                assert queries.get_plain("killed", "counts", 3).result(30).value > 0
+            with QueryableStateClient("127.0.0.1", port, timeout=60) as queries:
+                assert queries.get_plain("killed", "counts", 3).result(90).value > 0
         finally:
             children[0].terminate()
-    gone, left = psutil.wait_procs(children, timeout=20)
+    gone, left = psutil.wait_procs(children, timeout=60)
     assert gone
     assert not left
 

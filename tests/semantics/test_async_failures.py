@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
+import threading
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.semantics.async_cases import LONG, MEDIUM, SHORT, After, Double, Env, both_orders, run_all, wait
+from tests.semantics.async_cases import LONG, MEDIUM, SHORT, After, Double, Env, LoopClock, both_orders, run_all, wait
 from tidemill.common import Duration, Time, Types
 from tidemill.datastream import (
     AsyncDataStream,
@@ -34,6 +34,20 @@ from tidemill.runtime.operators import async_calls
 from tidemill.testing import JobHarness, OperatorHarness
 
 # --- timeouts
+
+
+class Clock:
+    """What functions tell the time by, since they are copied."""
+
+    of_the_test: LoopClock
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> LoopClock:
+    """Calls are late, or not, by this clock."""
+    Clock.of_the_test = LoopClock()
+    monkeypatch.setattr(asyncio, "new_event_loop", Clock.of_the_test.new_loop)
+    return Clock.of_the_test
 
 
 class Slow(AsyncFunction):
@@ -58,6 +72,7 @@ class SlowWithDefault(Slow):
         return [("late", value), *self.log]
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_timeout_fails_the_job_and_names_operator_record_and_line() -> None:
     def build(env: Env, values: DataStream) -> DataStream:
         return AsyncDataStream.ordered_wait(values, Slow(), SHORT).name("ask").uid("ask-1")
@@ -77,6 +92,7 @@ def test_a_late_call_is_cancelled_before_timeout_gives_its_results(in_order: boo
     assert results == [("late", -1), ("cancelled", -1), ("timeout", -1)]
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_timeout_touches_no_other_record_and_keeps_the_order() -> None:
     results = run_all([1, -2, 3, -4, 5], SlowWithDefault(), timeout=MEDIUM, capacity=2)
     assert [value for value in results if isinstance(value, int) or value[0] == "late"] == [
@@ -88,6 +104,7 @@ def test_a_timeout_touches_no_other_record_and_keeps_the_order() -> None:
     ]
 
 
+@pytest.mark.usefixtures("clock")
 def test_every_record_has_its_own_timeout() -> None:
     """Ten records of 40 ms, one after the other: together longer than the timeout, each of them not."""
 
@@ -110,10 +127,10 @@ def test_a_timeout_of_zero_is_none_and_all_lengths_of_time_will_do() -> None:
     assert run_all([1], Sleep(), timeout=30_000) == [1]
 
 
-def test_the_clock_of_a_timeout_stands_still_while_others_are_at_work() -> None:
+def test_the_clock_of_a_timeout_stands_still_while_others_are_at_work(clock: LoopClock) -> None:
     with OperatorHarness(wait(After(), timeout=MEDIUM)) as harness:
         harness.process(("a", "b"))
-        time.sleep(0.4)  # the operators before and behind it
+        clock.now += 0.4  # the operators before and behind it
         harness.process(("b", None))
         harness.checkpoint()
         assert harness.output() == ["a", "b"]
@@ -128,10 +145,11 @@ def test_what_timeout_raises_comes_with_the_users_traceback() -> None:
         run_all([-1], Refuse(), timeout=SHORT)
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_call_that_blocks_the_loop_is_late_when_it_returns() -> None:
     class Block(AsyncFunction):
         async def async_invoke(self, value: float) -> list[Any]:
-            time.sleep(value)  # what one must not do
+            Clock.of_the_test.now += value  # what one must not do: time.sleep()
             return ["on time"]
 
         def timeout(self, value: float) -> list[Any]:
@@ -140,24 +158,33 @@ def test_a_call_that_blocks_the_loop_is_late_when_it_returns() -> None:
     assert run_all([0.4, 0.0], Block(), timeout=MEDIUM) == ["late", "on time"]
 
 
-def test_a_blocking_client_in_a_thread_is_cancelled_on_time() -> None:
+def test_a_blocking_client_in_a_thread_is_cancelled_on_time(clock: LoopClock) -> None:
     class InThread(AsyncFunction):
-        async def async_invoke(self, value: float) -> list[Any]:
-            await asyncio.to_thread(time.sleep, value)
-            return ["on time"]
+        def open(self, runtime_context: RuntimeContext) -> None:
+            self.answers = 0
+            self.answer = threading.Event()
 
-        def timeout(self, value: float) -> list[Any]:
-            return ["late"]
+        async def async_invoke(self, value: str) -> list[Any]:
+            await asyncio.to_thread(self.answer.wait if value == "late" else str, 60)
+            self.answers += 1
+            Clock.of_the_test.held = self.answers < 2  # nothing else is to come in time
+            return [value]
 
-    assert run_all([0.6, 0.0, 0.0], InThread(), timeout=MEDIUM) == ["late", "on time", "on time"]
+        def timeout(self, value: str) -> list[Any]:
+            self.answer.set()
+            return ["timeout"]
+
+    clock.held = True
+    assert run_all(["late", "a", "b"], InThread(), timeout=MEDIUM) == ["timeout", "a", "b"]
 
 
 class Stubborn(AsyncFunction):
     """Goes on for a while after it was cancelled."""
 
     async def async_invoke(self, value: float) -> list[Any]:
-        until = time.monotonic() + value
-        while time.monotonic() < until:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + value
+        while loop.time() < until:
             try:
                 await asyncio.sleep(0.005)
             except asyncio.CancelledError:
@@ -168,10 +195,12 @@ class Stubborn(AsyncFunction):
         return ["late"]
 
 
+@pytest.mark.usefixtures("clock")
 def test_the_answer_of_a_call_that_was_cancelled_does_not_count() -> None:
     assert run_all([0.4, 0.0], Stubborn(), timeout=MEDIUM, capacity=1) == ["late", "its own answer"]
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_call_that_ignores_its_cancellation_fails_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(async_calls, "GRACE", 0.05)
     with pytest.raises(UserCodeError, match=r"(?s)has not ended 0\.05 seconds later.*record 2\.0"):
@@ -179,6 +208,7 @@ def test_a_call_that_ignores_its_cancellation_fails_the_job(monkeypatch: pytest.
     gc.collect()
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_call_that_was_cancelled_leaves_no_trace_in_the_next_one() -> None:
     """asyncio's own timeouts and task groups look at this count."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.own_logs import logged_here
 from tests.semantics.cases_state import SecondField
 from tests.semantics.restarts import portions
 from tidemill.common import Duration, Row, Time, Types, WatermarkStrategy
@@ -302,7 +303,7 @@ def test_late_records_are_dropped_and_counted_where_nobody_asked_for_them(caplog
         push(running, "left", 9, 8, 11)
         assert times(running) == [(11, 9)]
         assert running._chain.head.context.metrics.counters["numLateRecordsDropped"].count == 2
-    [message] = [record.getMessage() for record in caplog.records]  # the first one only
+    [message] = logged_here(caplog)  # the first one only
     for part in ("Interval Join", "first stream", "event time is 9", "watermark 10", "side_output_left_late_data()"):
         assert part in message
 

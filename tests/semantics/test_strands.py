@@ -175,7 +175,7 @@ def test_results_of_async_calls_stay_in_their_strand() -> None:
 
     def build(env: Env) -> DataStream:
         rows = env.from_source(DealtSource(dealt, files=True), out_of_order(0), "dealt").uid("dealt")
-        called = AsyncDataStream.unordered_wait(rows, Slowly(), Duration.of_seconds(10), 100)
+        called = AsyncDataStream.unordered_wait(rows, Slowly(), Duration.of_seconds(300), 100)
         return called.key_by(lambda pair: 0).process(KeyedTellTime()).set_parallelism(1)
 
     with JobHarness(build, parallelism=1) as job:

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from tests.own_logs import logged_here
 from tests.semantics.windows import Mean, Show, dropped, joined, left, push, windows
 from tidemill.common import Duration, Time
 from tidemill.datastream import (
@@ -43,7 +44,7 @@ def test_dropped_records_are_counted_and_the_first_is_logged(caplog: pytest.LogC
         harness.watermark(25)
         push(harness, 3, 4, 5)
         assert dropped(harness) == 3
-        [message] = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+        [message] = logged_here(caplog)
         for part in ("TumblingEventTimeWindows", "event time is 3", "watermark 25", "22 ms"):
             assert part in message
 

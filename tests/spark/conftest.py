@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from tests.spark.recovery import WITHOUT_SPARK, Result, Run
 from tests.spark.standalone import standalone_cluster
 
 HERE = Path(__file__).parent
-SECONDS_TO_STOP = 30
+SECONDS_TO_STOP = 120
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -25,6 +26,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.shuffle.partitions": "2",
+    "spark.python.daemon.module": "preloading_daemon",
 }
 
 
@@ -47,7 +49,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             builder = builder.config(key, value)
         builder = builder.config("spark.local.dir", str(folder / "local"))
         builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        session = builder.getOrCreate()
+        with pytest.MonkeyPatch.context() as start:
+            start.setenv("PYTHONPATH", str(HERE / "programs"), prepend=os.pathsep)  # where the daemon is
+            session = builder.getOrCreate()
         yield session
         session.stop()
         stop_jvm()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -97,18 +98,26 @@ class Family:
                 continue
         return {process for process in self._seen if alive(process)}
 
-    def wait_until_gone(self, log: Path, seconds: float = 20.0) -> None:
+    def wait_until_gone(self, log: Path, seconds: float = 60.0) -> None:
         """Wait until all descendants have ended by themselves; what has not is an orphan, and a failure."""
 
         def left() -> str:
-            names = [f"{process.pid} {' '.join(process.cmdline())[:100]}" for process in self.look()]
-            return f"{names}: {tail(log)}"
+            return f"{[described(process) for process in self.look()]}: {tail(log)}"
 
         try:
             eventually(lambda: not self.look(), seconds, what="the end of all that the program started", shown=left)
         finally:
             for process in self.look():
-                process.kill()
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+
+
+def described(process: psutil.Process) -> str:
+    """Which process it is, if it is still there."""
+    try:
+        return f"{process.pid} {' '.join(process.cmdline())[:100]}"
+    except psutil.NoSuchProcess:
+        return f"{process.pid}, which has ended now"
 
 
 def alive(process: psutil.Process) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,7 +12,8 @@ import psutil
 import pyspark
 
 from tests.java import QUICK_SPARK
-from tests.spark.processes import child_environment
+from tests.spark.processes import child_environment, tail
+from tests.waiting import eventually
 
 #: Settings of a job on such a cluster, beside its master.
 SETTINGS = {
@@ -32,14 +33,16 @@ class StandaloneCluster:
 
     def __init__(self, folder: Path, processes: ExitStack) -> None:
         """``processes`` ends them all when it is closed."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.url = f"spark://127.0.0.1:{port}"
         self._folder = folder
         self._processes = processes
         self._workers: dict[str, subprocess.Popen[bytes]] = {}
-        self._start("master.Master", "127.0.0.1", "--port", str(port))
+        self._start("master.Master", "127.0.0.1", "--port", "0")
+        log = folder / "master.Master-127.0.0.1.log"
+        found = eventually(
+            lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()), shown=lambda: tail(log)
+        )
+        assert found is not None
+        self.url = found[1]
 
     def start_worker(self, host: str) -> None:
         """A worker with one core; it may take some seconds until the master knows it."""

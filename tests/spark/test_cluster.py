@@ -6,8 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -92,33 +90,50 @@ def context(stand_in: Cluster) -> Any:
 # --- executors
 
 
-def test_a_job_waits_until_no_more_executors_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "_SETTLED_SECONDS", 0.4)
+class Clock:
+    """Time that passes while somebody sleeps, and only then; what is to happen at a time happens then."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.later: dict[float, Callable[[], None]] = {}
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        for time in [time for time in self.later if time <= self.now]:
+            self.later.pop(time)()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(cluster, "time", made)
+    return made
+
+
+def test_a_job_waits_until_no_more_executors_come(clock: Clock) -> None:
     late = Cluster()
-
-    def register() -> None:
-        for name in "123":
-            time.sleep(0.15)
-            late.executors.append(Known(name))
-
-    thread = threading.Thread(target=register)
-    thread.start()
+    for name in "123":
+        executor = Known(name)
+        clock.later[0.8 * int(name)] = lambda executor=executor: late.executors.append(executor)  # type: ignore[misc]
+    clock.later[5.0] = lambda: late.executors.append(Known("too late"))
     assert cores_of(context(late)) == 6
-    thread.join()
+    assert 2.4 + cluster._SETTLED_SECONDS <= clock.now < 5
 
 
-def test_a_job_that_knows_how_many_executors_come_waits_for_no_others() -> None:
+def test_a_job_that_knows_how_many_executors_come_waits_for_no_others(clock: Clock) -> None:
     complete = Cluster(Known("1"), Known("2", cores=3), spark_executor_instances="2")
-    started = time.monotonic()
     assert cores_of(context(complete)) == 5
-    assert time.monotonic() - started < cluster._SETTLED_SECONDS
+    assert clock.now == 0
 
 
-def test_a_job_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(cluster, "_MOST_SECONDS", 0.3)
+def test_a_job_does_not_wait_for_ever(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     short = Cluster(Known("1"), spark_executor_instances="2")
     assert cores_of(context(short)) == short.defaultParallelism
-    assert "the cluster has 1 executors after 0 s" in caplog.text
+    assert "the cluster has 1 executors after 15 s" in caplog.text
+    assert clock.now == pytest.approx(cluster._MOST_SECONDS, abs=0.2)
 
 
 def test_on_one_machine_there_is_nothing_to_wait_for() -> None:

@@ -27,7 +27,7 @@ def main():
 }
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_a_function_of_a_module_brings_its_package_along(tmp_path: Path, cluster: str) -> None:
     for name, text in PACKAGE.items():
         (tmp_path / "code" / name).parent.mkdir(parents=True, exist_ok=True)

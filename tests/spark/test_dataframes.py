@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from tests.spark.jobs import collected, durable, environment
+from tests.spark.jobs import add_file, collected, durable, environment
 from tests.unit.datastream.connectors.test_spark_types import atoms, schemas
 from tests.waiting import eventually
 from tidemill.common import Row, Types
@@ -46,7 +46,7 @@ ROWS: list[tuple[Any, ...]] = [
 ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schemas(atoms()))
 def test_spark_reads_our_schemas_as_we_mean_them(schema: StructOf) -> None:
     assert schema_of(StructType.fromDDL(schema.ddl())) == schema
@@ -111,11 +111,11 @@ def test_an_unbounded_stream_is_a_streaming_dataframe(spark: SparkSession, tmp_p
     query = longest.writeStream.format("memory").queryName("longest").start()
     try:
         for name, word in (("1", "stream"), ("2", "to"), ("3", "batch")):
-            (source / f"{name}.json").write_text(f'{{"word": "{word}"}}\n')
+            add_file(source / f"{name}.json", f'{{"word": "{word}"}}\n')
         eventually(lambda: sorted(row.word for row in spark.table("longest").collect()) == ["batch", "stream"])
     finally:
         query.stop()
-        client.cancel().result(30)
+        client.cancel().result(60)
 
 
 @pytest.mark.parametrize("value", ["INTERVAL '1' DAY", "INTERVAL '1' YEAR", "parse_json('{}')"])

@@ -9,7 +9,7 @@ import pytest
 from tests.spark.processes import fault
 from tests.spark.programs.keyed_job import EPOCHS, write_input
 from tests.spark.recovery import WITHOUT_SPARK, Result, Run
-from tests.thorough import THOROUGH
+from tests.thorough import THOROUGH, WHEN_THOROUGH
 
 #: A chain of starts: each dies at its point, after as many passes of it as the number says. The first sink commit of a
 #: start is that of what its predecessor published and may not have committed. What a driver does at these points is the
@@ -31,7 +31,6 @@ BOUNDED = [
 #: On Spark, those at which tasks have just written something that the driver has not yet made count; or all.
 TASKS_HAVE_WRITTEN = [
     ("acks.collected", 1),
-    ("manifest.after", 1),
     ("snapshot.published", 0),
 ]
 ON_SPARK = BOUNDED if THOROUGH else TASKS_HAVE_WRITTEN
@@ -39,12 +38,12 @@ ON_SPARK = BOUNDED if THOROUGH else TASKS_HAVE_WRITTEN
 STREAMING = [
     *([("offsets.logged", 1)] if THOROUGH else []),
     ("manifest.before", 1),  # Spark has logged the batch's offsets, we have nothing but files that do not count
-    ("manifest.after", 0),  # our manifest, neither sinks nor Spark's commit
-    *([("sink.commit.after", 0)] if THOROUGH else []),  # in recovery
+    # our manifest, neither sinks nor Spark's commit; then in recovery
+    *([("manifest.after", 0), ("sink.commit.after", 0)] if THOROUGH else []),
     ("epoch.done", 1),  # all of ours, not Spark's commit: the batch is replayed and must be skipped
     *([("lineage.after", 0)] if THOROUGH else []),  # a lineage without any batch
 ]
-FILES = 10 if THOROUGH else 5
+FILES = 10 if THOROUGH else 4
 
 
 def killed_at_each(points: list[tuple[str, int]], job: Run) -> Result:
@@ -75,6 +74,7 @@ def test_a_streaming_job_killed_between_the_three_logs_loses_and_repeats_nothing
     assert killed_at_each(STREAMING, Run(tmp_path / "killed", source=source)) == expected
 
 
+@WHEN_THOROUGH  # otherwise the Spark of a job on a cluster dies: test_standalone_cluster
 @pytest.mark.timeout(900)
 def test_a_driver_whose_spark_dies_goes_on_with_another_one(tmp_path: Path, expected: Result) -> None:
     job = Run(tmp_path, options={"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "0 s"})

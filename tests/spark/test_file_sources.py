@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.jobs import collected, durable, environment
+from tests.spark.jobs import add_file, collected, durable, environment
 from tests.waiting import eventually
 from tidemill.common import Duration, Encoder, Row, WatermarkStrategy
 from tidemill.datastream import StreamExecutionEnvironment
@@ -200,23 +200,18 @@ def test_a_watched_directory(tmp_path: Path) -> None:
         stream.sink_to(builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()).uid("out")
         return env.execute_async("watched")
 
-    def add(name: str) -> None:
-        hidden = source / f".{name}"
-        hidden.write_text(f"{name}\n")
-        hidden.rename(source / name)
-
-    add("first")
+    add_file(source / "first", "first\n")
     client = start()
     eventually(lambda: lines() == ["first"])
     with (source / "first").open("a") as file:
         file.write("more\n")
     os.utime(source / "first")
-    add("second")
+    add_file(source / "second", "second\n")
     eventually(lambda: lines() == ["first", "second"])
-    client.cancel().result(30)
+    client.cancel().result(60)
     (source / "first").unlink()
-    add("third")
+    add_file(source / "third", "third\n")
     client = start()
     eventually(lambda: lines() == ["first", "second", "third"])
-    client.cancel().result(30)
+    client.cancel().result(60)
     assert lines() == ["first", "second", "third"]

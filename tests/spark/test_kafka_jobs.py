@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pyspark.sql import SparkSession
 
 from tests.kafka_broker import KafkaBroker
+from tests.spark.committed import committed_head
 from tests.spark.jobs import durable, environment
 from tests.spark.kafka_jobs import counting, reading, seen
 from tests.waiting import eventually
@@ -136,18 +137,32 @@ def test_windows_wait_for_the_slowest_partition_until_it_is_idle(
 ) -> None:
     topic = kafka.create_topic("windows", partitions=3)
     start = (time.time_ns() // 1_000_000_000 - 3600) * 1000 // 10_000 * 10_000
-    env = environment(durable(tmp_path / "checkpoints"))
-    strategy = WatermarkStrategy.for_monotonous_timestamps().with_idleness(Duration.of_seconds(1))
-    words = env.from_source(reading(kafka, topic).build(), strategy, "topic")
-    summed = words.map(lambda word: (word, 1), Types.TUPLE([Types.STRING(), Types.INT()]))
-    counted = summed.key_by(lambda pair: pair[0]).window(TumblingEventTimeWindows.of(Time.seconds(10))).sum(1)
-    counted.map(str, Types.STRING()).sink_to(
-        FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
-    )
+    in_order = WatermarkStrategy.for_monotonous_timestamps()
+
+    def run(strategy: WatermarkStrategy) -> JobClient:
+        env = environment(durable(tmp_path / "checkpoints"))
+        words = env.from_source(reading(kafka, topic).build(), strategy, "topic").uid("topic")
+        summed = words.map(lambda word: (word, 1), Types.TUPLE([Types.STRING(), Types.INT()])).uid("ones")
+        windows = summed.key_by(lambda pair: pair[0]).window(TumblingEventTimeWindows.of(Time.seconds(10)))
+        sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
+        windows.sum(1).uid("sums").map(str, Types.STRING()).uid("texts").sink_to(sink).uid("sink")
+        return env.execute_async("windows")
+
+    def has_read(of_the_first: int) -> bool:
+        manifests = tmp_path / "checkpoints" / "job" / "manifests"
+        positions = committed_head(manifests.parent).spark if len(list(manifests.glob("*.tm"))) > 1 else None
+        return positions is not None and f'"0":{of_the_first}' in positions["offsets"]
+
     kafka.produce(topic, [None], partition=2, timestamp=start)  # says that a key is deleted: it is skipped
     kafka.produce(topic, ["a"], partition=0, timestamp=start)
     kafka.produce(topic, ["a"], partition=1, timestamp=start + 60_000)
-    job = env.execute_async("windows")
+    job = run(in_order)
+    eventually(lambda: has_read(1))
     kafka.produce(topic, ["a"], partition=0, timestamp=start + 1)
+    eventually(lambda: has_read(2))
+    cancel(job)
+    assert not seen(tmp_path), "partition 0 may still bring records of the first window"
+    kafka.produce(topic, ["b"], partition=2, timestamp=start + 60_000)
+    job = run(in_order.with_idleness(Duration.of_seconds(1)))
     eventually(lambda: seen(tmp_path)["('a', 2)"] == 1, what="partition 0 is idle, and its window is complete")
     cancel(job)

@@ -32,7 +32,7 @@ WIDE = 2_000
 
 def source(way: WayIn, topic: str) -> KafkaSource:
     made = reading_at(way.address, topic).set_properties(way.properties)
-    return made.set_property("default.api.timeout.ms", "20000").build()
+    return made.set_property("default.api.timeout.ms", "120000").build()
 
 
 @pytest.mark.parametrize("name", WAYS)
@@ -48,8 +48,7 @@ def test_a_source_gets_in_by_every_way_without_a_word_in_the_log(
     assert "Command to send" in caplog.text
     assert not [secret for secret in (PASSWORD, "PRIVATE KEY") if secret in caplog.text]
     if name == "SSL files":
-        quick = reading_at(way.address, topic).set_property("default.api.timeout.ms", "20000")
-        assert read(quick.set_properties(way.properties)) == ["a", "b"]
+        assert read(reading_at(way.address, topic).set_properties(way.properties)) == ["a", "b"]
 
 
 def test_no_plan_that_spark_prints_shows_a_key_or_a_login(spark: SparkSession) -> None:
@@ -69,7 +68,7 @@ def test_a_wrong_password_is_told_with_address_and_mechanism_and_never_printed(
     started = time.monotonic()
     with pytest.raises(ConnectorError, match=told) as caught:
         check_source(spark, source(way, "any"))
-    assert time.monotonic() - started < 15, "long before the client gives up on a broker that does not answer"
+    assert time.monotonic() - started < 60, "long before the client gives up on a broker that does not answer"
     assert WRONG not in f"{caught.value!r} {source(way, 'any')!r} {caplog.text}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,11 @@ class Damaging(KeyedProcessFunction):
         seen[-1] += 1
         self.seen.update(seen)
         if value >= KEYS and not (Path(self.folder) / "damaged").exists():
-            damaged = list(Path(self.folder, "local").rglob("*.sst"))
-            for path in damaged:
-                with path.open("r+b") as file:
-                    file.write(bytes(path.stat().st_size))
-            (Path(self.folder) / "damaged").write_text(str(len(damaged)))
+            damaged = 0
+            for path in Path(self.folder, "local").rglob("*.sst"):
+                with suppress(FileNotFoundError), path.open("r+b") as file:  # the store may just have merged it
+                    damaged += file.write(bytes(path.stat().st_size))
+            (Path(self.folder) / "damaged").write_text(str(damaged))
         yield f"{value % KEYS} {seen[-1]}"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import socket
 import sys
 import urllib.request
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.ports import own_ports
 from tests.spark.jobs import durable, environment
 from tests.waiting import eventually
 from tidemill.common.metric_value import HistogramValue
@@ -69,8 +69,7 @@ def test_functions_count_and_log_in_workers(tmp_path: Path) -> None:
 
 
 def test_a_stream_of_sparks_is_scraped_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    (port,) = own_ports(1)
     env = environment(durable(tmp_path, "scraped") | {"metrics.reporter.prom.port": str(port)})
     frame = spark.readStream.format("rate").option("rowsPerSecond", 50).load()
     env.from_dataframe(frame).uid("rate").map(lambda row: row.value).uid("values").filter(lambda n: False).print()
@@ -79,7 +78,7 @@ def test_a_stream_of_sparks_is_scraped_while_it_runs(spark: SparkSession, tmp_pa
         labels = 'job_id="scraped",job_name="scraped",operator_id="values"'
 
         def scraped() -> bool:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
                 text = answer.read().decode()
             return bool(re.search(rf"^tidemill_operator_numRecordsIn_total{{{labels}.*}} [1-9]", text, re.MULTILINE))
 

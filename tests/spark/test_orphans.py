@@ -36,9 +36,9 @@ def is_cancelled(env: StreamExecutionEnvironment, stream: DataStream) -> None:
     stream.add_sink(Nowhere())
     client = env.execute_async("is cancelled")
     eventually(lambda: bool(client.get_accumulators().result()))
-    client.cancel().result(30)
+    client.cancel().result(60)
     with pytest.raises(JobCancelledError):
-        client.get_job_execution_result().result(1)
+        client.get_job_execution_result().result(60)
 
 
 @pytest.mark.parametrize("way", [ends, fails, is_cancelled])

@@ -20,7 +20,7 @@ def test_a_subtask_stays_on_its_executor(tmp_path: Path, cluster: str) -> None:
     options = {
         "spark.master": cluster,
         **SETTINGS,
-        "spark.locality.wait": "3s",  # a busy machine must not make a subtask move
+        "spark.locality.wait": "60s",  # a busy machine must not make a subtask move
         "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
     }
     ended = run("placed_job.py", json.dumps({"notes": str(notes), "options": options}), log=tmp_path / "log")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
 COUNTS = ReducingStateDescriptor("counts", lambda one, two: (one[0], one[1] + two[1]), PAIR)
-KEYS, NUMBERS = 13, 1_200
+KEYS, NUMBERS = 13, 10_000_000  # so many that it cannot be over before it is cancelled
 
 
 def test_reads_go_on_while_a_job_runs_is_rescaled_and_is_cancelled(tmp_path: Path) -> None:
@@ -33,18 +33,19 @@ def test_reads_go_on_while_a_job_runs_is_rescaled_and_is_cancelled(tmp_path: Pat
     client = env.execute_async("queried")
     try:
         answers: list[tuple[int, int]] = []
-        with QueryableStateClient(*address_of("queried", 60)) as queries:
+        with QueryableStateClient(*address_of("queried", 60), timeout=60) as queries:
 
             def look(key: int) -> None:
-                found: Any = queries.get_kv_state("queried", "counts", key, Types.LONG(), COUNTS).result(60)
+                found: Any = queries.get_kv_state("queried", "counts", key, Types.LONG(), COUNTS).result(90)
                 assert found.get()[0] == key
                 answers.append((found.epoch, found.get()[1]))
 
             look(3)
             for width in (1, 3):
-                done = client.rescale(width)
-                while not done.done():
+                done, before = client.rescale(width), answers[-1][0]
+                while not done.done() or answers[-1][0] == before:
                     look(3)
+                done.result()
             client.cancel().result(60)
             committed = read(str(tmp_path / "queried"))
             while answers[-1][0] < committed.epoch:  # until the server has seen the last one

@@ -160,7 +160,8 @@ def test_which_of_sparks_numbers_are_whose(spark: SparkSession, tmp_path: Path) 
 
 def test_rows_of_a_bounded_dataframe_that_are_still_to_be_read_go_along(spark: SparkSession, tmp_path: Path) -> None:
     def run(job_id: str, frame: Any, **options: str) -> JobClient:
-        pace = {"execution.epoch.max-records": "10", "execution.epoch.min-interval": "200ms"}
+        # After the first epoch there is time for all that is to happen then.
+        pace = {"execution.epoch.max-records": "10", "execution.epoch.min-interval": "1h"}
         env = environment(durable(tmp_path / "checkpoints", job_id, **{**pace, **options}))
         sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
         rows = env.from_dataframe(frame, Types.LONG()).uid("rows").map(str, Types.STRING())

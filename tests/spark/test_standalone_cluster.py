@@ -6,6 +6,7 @@ owes grows by the toll of each of its passes, once.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -24,7 +25,7 @@ import pytest
 import yaml
 
 from tests.docs.markdown_blocks import blocks_of
-from tests.spark.processes import PROGRAMS, ROOT, child_environment
+from tests.spark.processes import PROGRAMS, ROOT, alive, child_environment
 from tests.spark.programs.tolls.shared.passes import pass_at
 from tests.spark.programs.tolls.tariffs import toll
 from tests.spark.standalone import SETTINGS, StandaloneCluster, running_cluster
@@ -66,6 +67,7 @@ class Desk:
                 "execution.checkpointing.savepoint-dir": str(folder / "savepoints"),
                 "state.backend.rocksdb.localdir": str(folder / "local"),
                 "rest.bind-port": "0",
+                "execution.epoch.min-interval": "500 ms",  # epochs that nobody waits for cost the others their cores
             }
         )
 
@@ -107,14 +109,18 @@ class Desk:
                 found.append(Line(car, int(number), int(total), host, int(subtask)))
         return found
 
-    def await_lines(self, after: int, enough: Callable[[list[Line]], bool]) -> int:
-        """Wait until the lines of passes with a number above ``after`` are enough; the highest number that is there."""
+    def await_lines(self, enough: Callable[[list[Line]], bool]) -> None:
+        """Wait until the lines of passes that are not there yet are enough."""
+        known = {line.number for line in self.lines()}
         eventually(
-            lambda: enough([line for line in self.lines() if line.number > after]),
+            lambda: enough([line for line in self.lines() if line.number not in known]),
             SECONDS,
             shown=lambda: f"some of the lines: {self.lines()[-5:]}",
         )
-        return max(line.number for line in self.lines())
+
+    def lists_it_as_running(self) -> bool:
+        """Whether the job is in the list, as one that runs."""
+        return bool(re.search(r"orders .*RUNNING", self.do("tidemill list")))
 
 
 def places(*wanted: tuple[str, int]) -> Callable[[list[Line]], bool]:
@@ -157,9 +163,21 @@ def driver_of(desk: Desk) -> Iterator[psutil.Process]:
 
 
 def kill_all(driver: psutil.Process) -> None:
-    """Kill a driver, if it runs, with the processes that it has started."""
+    """Kill a driver, if it runs, with the processes that it has started, and wait for its end."""
     for process in [driver, *driver.children(recursive=True)] if driver.is_running() else []:
-        process.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    eventually(lambda: not alive(driver))
+
+
+def spark_of(driver: psutil.Process) -> list[psutil.Process]:
+    """The Java processes that a driver has: one, if none has just died."""
+    found = []
+    for child in driver.children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if alive(child) and child.name() == "java":
+                found.append(child)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -172,26 +190,27 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneClus
 def test_a_job_outlives_what_it_runs_on_grows_and_is_moved(tmp_path: Path, cluster: StandaloneCluster) -> None:
     desk = Desk(tmp_path / "desk", cluster.url)
     with driver_of(desk) as driver:
-        last = desk.await_lines(-1, lambda lines: {line.host for line in lines} == {FIRST, SECOND})
-        assert re.search(r"orders .*RUNNING", desk.do("tidemill list"))
+        desk.await_lines(lambda lines: {line.host for line in lines} == {FIRST, SECOND})
+        assert desk.lists_it_as_running()
 
         cluster.kill_worker(FIRST)
-        last = desk.await_lines(last, places((SECOND, 0), (SECOND, 1)))
+        desk.await_lines(places((SECOND, 0), (SECOND, 1)))
 
-        (spark,) = (child for child in driver.children() if child.name() == "java")
+        (spark,) = spark_of(driver)
         spark.kill()
-        last = desk.await_lines(last, places((SECOND, 0), (SECOND, 1)))  # the job has another Spark
-        assert re.search(r"orders .*RUNNING", desk.do("tidemill list"))
+        eventually(lambda: spark_of(driver) not in ([], [spark]), SECONDS, what="another Spark")
+        desk.await_lines(places((SECOND, 0), (SECOND, 1)))
+        assert desk.lists_it_as_running()
 
         kill_all(driver)
-    assert not re.search(r"orders .*RUNNING", desk.do("tidemill list"))
+    assert not desk.lists_it_as_running()
 
     with driver_of(desk) as driver:
-        last = desk.await_lines(last, bool)
+        desk.await_lines(bool)
         cluster.start_worker(THIRD)
         assert "runs with the new parallelism" in desk.do("tidemill rescale")
-        last = desk.await_lines(last, lambda lines: {line.subtask for line in lines} == {0, 1, 2})
-        desk.await_lines(last, lambda lines: {line.host for line in lines} == {SECOND, THIRD})
+        desk.await_lines(lambda lines: {line.subtask for line in lines} == {0, 1, 2})
+        desk.await_lines(lambda lines: {line.host for line in lines} == {SECOND, THIRD})
 
         taken = re.search(r"Savepoint (\S+) is complete", desk.do("tidemill savepoint"))
         assert taken is not None

@@ -32,6 +32,7 @@ def location(directory: Path, lineage: str, offsets: tuple[int, ...] = (), commi
             (made / log / str(batch)).write_text(f"{log} of {batch} by {lineage}")
     (made / "sources" / "0").mkdir(parents=True)
     (made / "sources" / "0" / "0").write_text(f"where {lineage} began")
+    (made / "metadata").write_text('{"id": "query"}')
     return made
 
 
@@ -51,6 +52,23 @@ def test_before_the_first_committed_batch_it_is_the_newest_that_was_left(tmp_pat
     for lineage in (FIRST, SECOND, FOURTH):
         location(tmp_path, lineage)
     assert former_location(tmp_path, THIRD, head(None)) == tmp_path / spark_location(SECOND)
+
+
+def test_a_location_that_was_not_completed_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its offsets would refer to files that no log names: they would never be read."""
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    location(tmp_path, FIRST, offsets=(0,))
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.copytree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            take_over(tmp_path, SECOND, None, STORED, allow_non_restored=False)
+    assert (tmp_path / spark_location(SECOND) / "offsets" / "0").exists()
+    take_over(tmp_path, THIRD, None, STORED, allow_non_restored=False)
+    assert (tmp_path / spark_location(THIRD) / "sources" / "0" / "0").read_text() == f"where {FIRST} began"
+    assert earlier_locations(tmp_path, THIRD) == [tmp_path / spark_location(FIRST)]
 
 
 def test_the_first_batch_is_cut_as_it_was_and_sources_begin_where_they_began(tmp_path: Path) -> None:
@@ -187,7 +205,9 @@ def test_positions_of_a_savepoint_begin_a_new_query(tmp_path: Path) -> None:
 
 def test_a_source_that_would_read_its_files_again_is_refused(tmp_path: Path) -> None:
     (location(tmp_path, FIRST) / "sources" / "0").rename(tmp_path / "lost")
-    with pytest.raises(CorruptFileError, match=r"sources/0 is missing: .* which files the source with uid 'files' has"):
+    with pytest.raises(
+        CorruptFileError, match=r"sources/0 of .* is missing: .* which files the source with uid 'files' has"
+    ):
         take_over(tmp_path, THIRD, head(stored()), STORED, allow_non_restored=False)
     # One that has read none has no log yet.
     unread = stored(offsets=OFFSETS.replace('{"logOffset":3}', "-"))

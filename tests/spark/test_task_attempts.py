@@ -29,6 +29,7 @@ def run_random_job(folder: Path, sabotage: list[dict[str, Any]], options: Mappin
     for index, entry in enumerate(sabotage):
         entry["token"] = str(folder / f"token-{index}")
         entry["local_dir"] = str(folder / "local")
+        entry["state"] = str(job_directory(folder / "checkpoints", JOB_ID) / "state")
     arguments = {
         "checkpoints": str(folder / "checkpoints"),
         "output": str(folder / "output"),

@@ -34,7 +34,9 @@ def assert_right(folder: Path) -> None:
 
 def test_rescaled_while_it_runs_and_started_again_at_another_parallelism(tmp_path: Path, spark: SparkSession) -> None:
     directory = job_directory(tmp_path / "checkpoints", JOB_ID)
-    client = environment(arguments(tmp_path)).execute_async("rescaled")
+    # It takes 24 s by itself: time enough for what is to happen before its end, also on a busy machine.
+    slowly = {"execution.epoch.min-interval": "2 s"}
+    client = environment(arguments(tmp_path, **slowly)).execute_async("rescaled")
     eventually(lambda: len(list(directory.glob("manifests/*.tm"))) > 1, seconds=SECONDS, what="an epoch")
     for width in (3, 1):
         client.rescale(width).result(timeout=SECONDS)

@@ -38,7 +38,7 @@ class Zombie:
         """Let it go on."""
         self._child.send_signal(signal.SIGCONT)
 
-    def ended(self, seconds: float = 60.0) -> Ended:
+    def ended(self, seconds: float = 120.0) -> Ended:
         """How it ended, by itself, with all its processes."""
         self._child.wait(seconds)
         self._family.wait_until_gone(self._log)

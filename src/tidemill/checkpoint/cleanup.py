@@ -103,16 +103,17 @@ def discard_job(storage: Storage, job_id: str, after: str | None = None) -> None
     manifests = ManifestLog(storage, job_id)
     manifests.open_lineage(anew=True, after=after)
     Cleaner(storage, manifests, tuple).collect(spare=False)
-    manifests.check_owner()
     found = [*storage.list(INPUT), *_earlier_logs(storage, manifests.head.lineage)]
+    manifests.check_owner()
     # The markers go first: input of which a part is deleted must not be taken for the whole.
-    storage.delete([name for name in found if name.endswith(f"/{CHOSEN}")])
+    markers = [name for name in found if name.endswith(f"/{CHOSEN}")]
+    storage.delete(markers)
     if isinstance(storage, LocalStorage):
         for folder in (INPUT, SPARK):
             shutil.rmtree(storage.root / folder, ignore_errors=True)
     else:
         # One by one this takes its time: what a driver that starts meanwhile has stored is not among them.
-        storage.delete(found)
+        storage.delete(name for name in found if name not in markers)
 
 
 def _earlier_logs(storage: Storage, lineage: str) -> list[str]:

@@ -158,7 +158,7 @@ def run_streaming(env: StreamExecutionEnvironment, source: Path, output: Path) -
     while not result.done() and counted(Path(checkpoints) / str(client.get_job_id())) < RECORDS:
         time.sleep(0.3)
     # The last epoch counts, but its files may still be hidden: cancelled now, the job shows them at its next start.
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while any(output.rglob(".*.inprogress")) and time.monotonic() < deadline:
         time.sleep(0.1)
     client.cancel().result()

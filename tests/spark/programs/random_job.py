@@ -2,13 +2,14 @@
 
 Whatever happens, what the sink got must be what the state says. One argument, a JSON object::
 
-    {"checkpoints": dir, "output": dir, "job_id": id, "options": {...}, "sabotage": [{"number", "action", "token"}]}
+    {"checkpoints": dir, "output": dir, "job_id": id, "options": {...},
+     "sabotage": [{"number", "action", "token", "state"}]}
 
 Where the keyed step meets a record with a ``number`` of the list it does the ``action``, once over all attempts:
-``kill_worker``; ``lose_shuffle`` deletes all shuffle files after the other subtask had time to finish, then kills the
-worker, so that the retry finds nothing to read; ``kill_executor`` ends the JVM with all it holds; ``dawdle`` takes so
-long that Spark starts a second attempt of the task. A token ending in ``-again`` tells of a later attempt. The program
-prints the number of runs of each epoch as JSON.
+``kill_worker``; ``lose_shuffle`` deletes all shuffle files when the other subtask has written its delta to ``state``,
+then kills the worker, so that the retry finds nothing to read; ``kill_executor`` ends the JVM with all it holds, when
+the other is done likewise; ``dawdle`` takes so long that Spark starts a second attempt of the task. A token ending in
+``-again`` tells of a later attempt. The program prints the number of runs of each epoch as JSON.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def act(entry: dict[str, Any]) -> None:
         time.sleep(120)
         return
     if entry["action"] != "kill_worker":
-        time.sleep(1.5)
+        await_the_other(Path(entry["state"]), (entry["number"] - 1) // EPOCH + 1)
     if entry["action"] == "lose_shuffle":
         for path in Path(entry["local_dir"]).rglob("shuffle_*"):
             path.unlink()
@@ -85,8 +86,20 @@ def act(entry: dict[str, Any]) -> None:
     time.sleep(60)
 
 
+def await_the_other(state: Path, epoch: int) -> None:
+    """Wait until the other subtask has all of its input of an epoch: its delta is the first of the epoch."""
+    deadline = time.monotonic() + 120
+    while not any(int(delta.name.partition("-")[0]) == epoch for delta in state.rglob("*.tms")):
+        assert time.monotonic() < deadline, f"the other subtask has no delta of epoch {epoch}"
+        time.sleep(0.05)
+
+
 def main(arguments: dict[str, Any]) -> None:
-    options = {"execution.epoch.max-records": str(EPOCH), **arguments.get("options", {})}
+    options = {
+        "execution.epoch.max-records": str(EPOCH),
+        "state.inline-delta-size": "1b",  # so that each delta is a file
+        **arguments.get("options", {}),
+    }
     env = environment(arguments["checkpoints"], arguments["job_id"], options)
     numbers = env.from_sequence(1, NUMBERS).map(Randomly())
     sums = numbers.key_by(lambda value: value[0]).process(Sum(arguments["sabotage"])).uid("sum")

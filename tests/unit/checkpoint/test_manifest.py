@@ -261,9 +261,9 @@ def test_an_empty_epoch_is_small_and_fast() -> None:
     assert len(encode_manifest(manifest)) < 1500
     times = []
     for _ in range(200):
-        start = time.perf_counter()
+        start = time.thread_time()
         encode_manifest(manifest)
-        times.append(time.perf_counter() - start)
+        times.append(time.thread_time() - start)
     assert min(times) < 0.0002  # well under 0.2 ms; the least of many is what the code itself needs
 
 

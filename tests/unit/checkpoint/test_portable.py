@@ -60,6 +60,22 @@ def test_a_later_log_stands_in_for_one_that_is_gone_and_an_earlier_one_never_doe
     assert names(taken(storage, spark={"batch_id": 4, "offsets": "o", "lineage": late})) == []
 
 
+def test_a_later_log_is_found_by_the_uid_of_its_source_whatever_number_that_has_by_now() -> None:
+    storage = MemoryStorage()
+    spark_log(storage, SECOND, "sources/7/0")  # of a driver that was taken over, and still writes
+    spark_log(storage, THIRD, "sources/0/5", "sources/1/9.compact", "sources/2/0")
+    now = {"new": [[0, 0, "rate"]], "files": [[1, 1, "FileSource"]], "other": [[2, 2, "FileSource"]]}
+    spark = {"batch_id": 7, "offsets": "o", "lineage": THIRD, "sources": now}
+    manifest = Manifest("epoch", "job", Lineage(THIRD), Slot(1), Epoch(6), spark=spark)
+    storage.write("manifests/00000000000000000001.tm", encode_manifest(manifest))
+    then = {"files": [[0, 0, "FileSource"]], "gone": [[1, 1, "rate"]], "other": [[2, 2, "FileSource"]]}
+    state = taken(storage, spark={"batch_id": 4, "offsets": "o", "lineage": FIRST, "sources": then})
+    assert {file.name: file.source for file in state.files} == {
+        f"spark/{OWN}/sources/0/9.compact": f"spark/{THIRD}/sources/1/9.compact",
+        f"spark/{OWN}/sources/2/0": f"spark/{THIRD}/sources/2/0",
+    }
+
+
 def test_materialised_input_goes_along_as_long_as_some_of_it_is_to_be_read() -> None:
     storage = MemoryStorage()
     for name in ("one/part-1.parquet", "one/_SUCCESS", "one/.part-1.parquet.crc", "two/part-1.parquet"):

@@ -8,10 +8,12 @@ import shutil
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tidemill.checkpoint import portable
 from tidemill.checkpoint.frame import pack
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.manifest import encode_manifest
@@ -140,7 +142,7 @@ class Bucket(ObjectStorage):
         if name == "snapshots/bad.tms":
             raise CheckpointError("no more")
         if next(self.calls) < 4:
-            self.meeting.wait(10)
+            self.meeting.wait(60)
         time.sleep(0.002)
         self.names.append(name)
 
@@ -159,9 +161,25 @@ def test_several_files_are_on_their_way_to_an_object_store_and_what_makes_others
     assert {file.length for file in copied if file.name == "input/a/1"} == {9}
 
 
-def test_a_copy_that_fails_ends_all_others() -> None:
+def test_a_copy_that_fails_ends_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"snapshots/{number:03}.tms" for number in range(200)]
-    bucket = Bucket()
+    over = threading.Event()
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            over.set()
+            super().shutdown(wait, cancel_futures=cancel_futures)
+
+    class SlowBucket(Bucket):
+        """Takes the later ones when the failure has been seen, however long that takes."""
+
+        def write(self, name: str, data: bytes) -> None:
+            if name in names[20:]:
+                assert over.wait(60)
+            super().write(name, data)
+
+    monkeypatch.setattr(portable, "ThreadPoolExecutor", Pool)
+    bucket = SlowBucket()
     with pytest.raises(CheckpointError, match="no more"):
         portable_files(*names[:8], "snapshots/bad.tms", *names[8:], "input/a/chosen").copy_into(bucket)
     assert len(bucket.names) < 200

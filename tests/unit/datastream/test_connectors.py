@@ -152,7 +152,7 @@ class TestCollect:
         results.add(1, 0, [1])
         results.add(2, 0, [2])
         results.finish()
-        reader.join(10)
+        reader.join(60)
         assert seen == [1, 2]
 
     def test_a_failure_comes_after_what_is_there(self) -> None:

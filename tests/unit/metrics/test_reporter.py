@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -53,12 +52,13 @@ class Endless(Noting):
     gate = threading.Event()
 
     def report(self, snapshot: MetricSnapshot) -> None:
-        self.gate.wait(30)
+        self.gate.wait(120)
 
 
 @pytest.fixture(autouse=True)
-def forget() -> None:
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     Noting.made.clear()
+    monkeypatch.setattr(reporters, "_LAST_SECONDS", 60.0)
 
 
 def configured(**keys: str) -> Configuration:
@@ -109,7 +109,7 @@ def test_one_that_fails_is_asked_again_and_logged_once(
     (bad,) = Noting.made
     eventually(lambda: len(bad.told) > 3)
     running.close()
-    assert [record.getMessage() for record in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records if record.name == reporters.log.name] == [
         "metric reporter 'bad' failed, and will be asked again: nobody listens"
     ]
 
@@ -128,9 +128,8 @@ def test_the_end_of_a_job_does_not_wait_for_one_that_hangs(
     monkeypatch.setattr(reporters, "_LAST_SECONDS", 0.05)
     keys = {"reporter__slow__factory.class": class_of(Endless)}
     running = start_reporters(configured(**keys, reporter__slow__interval="1 ms"), registry)
-    began = time.monotonic()
     running.close()
-    assert time.monotonic() - began < 2
+    assert all(thread.is_alive() for thread in running._threads), "it is left behind"
     Endless.gate.set()
 
 

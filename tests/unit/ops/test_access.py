@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.errors import ConfigurationError
+from tidemill.ops import access
 from tidemill.ops.access import host_of, read_token, same_secret
 
 
@@ -44,7 +45,10 @@ def test_a_token_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_token(None, "a.token") is None
 
 
-def test_a_token_that_another_process_is_just_making_is_waited_for(tmp_path: Path) -> None:
+def test_a_token_that_another_process_is_just_making_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "_WRITE_SECONDS", 60.0)
     path = tmp_path / "token"
     path.touch(mode=0o600)
     writing = threading.Timer(0.05, path.write_text, ["theirs\n"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -487,10 +487,12 @@ def test_a_driver_that_starts_while_an_object_store_still_deletes_keeps_what_it_
     class Slow(MemoryStorage):
         def delete(self, names: Iterable[str]) -> None:
             super().delete(names)
-            if not self.exists("input/source/chosen"):
+            if not begun and not self.exists("input/source/chosen"):
+                begun.extend(theirs)
                 for name in theirs:
                     self.write(name, b"anew")
 
+    begun: list[str] = []
     theirs = ["input/source/anew/rows-1", "input/source/chosen", "spark/000000000003-abc/sources/0/0"]
     storage = Slow()
     ManifestLog(storage, "job").open_lineage()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +25,42 @@ from tidemill.datastream.window import TumblingEventTimeWindows
 from tidemill.errors import TidemillError
 from tidemill.faults import Fault
 from tidemill.metrics.catalog import CATALOG, PER_SECOND
-from tidemill.testing import JobHarness
+from tidemill.runtime import coordinator, subtask_report, task
+from tidemill.runtime.job_metrics import JobMetrics
+from tidemill.testing import JobHarness, job_harness
+
+
+class Clock:
+    """Time passes by a microsecond whenever somebody looks, and as a function says: not while a machine is busy."""
+
+    def __init__(self) -> None:
+        self.nanoseconds = 0
+
+    def look(self) -> int:
+        self.nanoseconds += 1000
+        return self.nanoseconds
+
+
+CLOCK = Clock()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that jobs measure is measured by the clock."""
+
+    def seconds() -> float:
+        return CLOCK.look() / 1e9
+
+    for module in (task, subtask_report):
+        monkeypatch.setattr(module, "perf_counter_ns", CLOCK.look)
+    monkeypatch.setattr(coordinator, "time", SimpleNamespace(perf_counter=seconds, time_ns=time.time_ns))
+    monkeypatch.setattr(job_harness, "JobMetrics", SimpleNamespace(of=partial(timed, seconds)))
+
+
+def timed(seconds: Callable[[], float], *arguments: Any, **options: Any) -> JobMetrics:
+    made = JobMetrics.of(*arguments, **options)
+    made._clock = seconds
+    return made
 
 
 class Stamps(TimestampAssigner):
@@ -209,19 +246,21 @@ def test_before_the_first_watermark_none_is_shown() -> None:
         assert not job.metrics().find("currentInputWatermark")
 
 
+@pytest.mark.usefixtures("clock")
 def test_busy_idle_and_held_up_are_all_there_is() -> None:
     with JobHarness(counting, inputs=["numbers"], parallelism=1) as job:
         for _ in range(2):
             job.epoch(numbers=range(2000))
         metrics = job.metrics()
     source = metrics.find("pendingRecords")[0].operator
-    for task in (source, "sum"):
-        busy, held_up, idle = per_second(metrics, 0, task)
+    for uid in (source, "sum"):
+        busy, held_up, idle = per_second(metrics, 0, uid)
         assert busy + held_up + idle == pytest.approx(1000)
         assert busy > 0
     assert per_second(metrics, 0, source)[1] < 500, "there was no more to read"
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_source_with_more_to_read_is_held_up_while_others_work() -> None:
     def slow(env: StreamExecutionEnvironment, numbers: Any) -> Any:
         return numbers.key_by(lambda n: n).map(Sleeping()).uid("slow")
@@ -242,7 +281,7 @@ def test_a_source_with_more_to_read_is_held_up_while_others_work() -> None:
 
 class Sleeping(MapFunction):
     def map(self, value: Any) -> Any:
-        time.sleep(0.02)
+        CLOCK.nanoseconds += 20_000_000
         return value
 
 

@@ -106,7 +106,7 @@ def test_each_line_names_the_operator_whose_function_wrote_it(lines: list[dict[s
 
 def test_calls_that_run_asynchronously_keep_their_place(lines: list[dict[str, Any]]) -> None:
     def program(env: StreamExecutionEnvironment, numbers: Any) -> Any:
-        asked = AsyncDataStream.ordered_wait(numbers, Asking(), Time.seconds(5), 10, Types.INT())
+        asked = AsyncDataStream.ordered_wait(numbers, Asking(), Time.seconds(300), 10, Types.INT())
         return asked.uid("asking")
 
     with JobHarness(program, inputs=["numbers"], parallelism=1) as job:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.own_logs import logged_here
 from tidemill.runtime.metrics import MOST_METRICS, OperatorMetrics
 
 
@@ -68,7 +69,7 @@ def test_a_gauge_that_raises_is_left_out_and_told_once(
     metrics.group.gauge("good", lambda: 1)
     for _ in range(3):
         assert metrics.report("uid").gauges == {"good": 1.0}
-    told = [record.getMessage() for record in caplog.records]
+    told = logged_here(caplog)
     assert told[0].startswith("operator 'o': metric 'bad' is not reported: its function raised ZeroDivisionError")
     assert len(told) == 2
 
@@ -99,7 +100,7 @@ def test_the_number_of_metrics_is_bounded(metrics: OperatorMetrics, caplog: pyte
         metrics.group.add_group("user", str(user)).counter("clicks").inc()
     report = metrics.report("uid")
     assert len(report.counts) == len(report.variables) == MOST_METRICS
-    assert len(caplog.records) == 1
+    assert len(logged_here(caplog)) == 1
     assert "must not hold a key, a user or a time" in caplog.text
 
 

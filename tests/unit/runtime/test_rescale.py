@@ -461,21 +461,21 @@ def test_a_request_outlives_a_failure_of_the_job() -> None:
     stream.print()
     client = env.execute_async("flaky")
     assert isinstance(client, RunningJob)
-    client.rescale(3).result(timeout=30)
+    client.rescale(3).result(timeout=60)
     assert Flaky.failed
     assert client.num_restarts == 1
-    client.cancel().result(timeout=30)
+    client.cancel().result(timeout=60)
     with pytest.raises(TidemillError, match="cancelled"):
-        client.rescale(2).result(timeout=1)
+        client.rescale(2).result(timeout=60)
 
 
 def test_a_job_without_input_is_rescaled_by_an_empty_epoch() -> None:
     env = client_env()
     env.from_source(Endless(3), None, "numbers").key_by(lambda n: n).reduce(max).print()
     client = env.execute_async("idle")
-    client.rescale(4).result(timeout=30)
+    client.rescale(4).result(timeout=60)
     assert client.get_job_status().result() is JobStatus.RUNNING
-    client.cancel().result(timeout=30)
+    client.cancel().result(timeout=60)
 
 
 # --- a subtask reads its own part

@@ -69,7 +69,7 @@ def test_a_fenced_driver_does_not_start_the_job_again(tmp_path: Path, successor:
     env.from_sequence(1, 20).sink_to(_Sink())
     client = env.execute_async("fenced")
     with pytest.raises(FencedError, match="taken over by lineage"):
-        client.get_job_execution_result().result(30)
+        client.get_job_execution_result().result(60)
     assert successor.log is not None
     successor.log.check_owner()  # the job is still the successor's
     assert successor.commits == 1, "a fenced driver commits nothing more"

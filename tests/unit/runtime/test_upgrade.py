@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.contract.keyed_state import fast_directory
+from tests.own_logs import logged_here
 from tidemill.common import Types
 from tidemill.common.configuration import Configuration
 from tidemill.common.time import Time
@@ -239,13 +239,12 @@ def test_operators_with_state_but_without_a_uid_are_named_once(caplog: pytest.Lo
     numbers.map(abs).key_by(lambda n: n).sum().uid("total")
     numbers.key_by(lambda n: n).reduce(max).name("greatest").print()
     warn_of_derived_uids(prepare(env._program("job"), 1).plan)
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
-    assert "'greatest'" in record.getMessage()
-    assert "Source" in record.getMessage()
-    assert "Map" not in record.getMessage()
-    assert "total" not in record.getMessage()
-    assert "pipeline.auto-generate-uids" in record.getMessage()
+    (told,) = logged_here(caplog)
+    assert "'greatest'" in told
+    assert "Source" in told
+    assert "Map" not in told
+    assert "total" not in told
+    assert "pipeline.auto-generate-uids" in told
 
 
 @pytest.mark.parametrize(("directory", "warned"), [(True, True), (False, False)])

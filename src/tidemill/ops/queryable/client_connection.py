@@ -281,12 +281,15 @@ class ClientConnection:
             settle(waiting.future, error=error)
 
     def _expire(self, reason: str | None = None) -> None:
+        """Fail what is late; what is not waits on, for this reason from now on."""
         now = time.monotonic()
         with self._lock:
+            for waiting in self._waiting.values() if reason else ():
+                waiting.reason = reason or waiting.reason
             late = [number for number, waiting in self._waiting.items() if waiting.deadline <= now]
             ended = [self._waiting.pop(number) for number in late]
         for waiting in ended:
-            text = f"no answer within {self._timeout:.0f} seconds: {reason or waiting.reason}"
+            text = f"no answer within {self._timeout:.0f} seconds: {waiting.reason}"
             settle(waiting.future, error=StateUnavailableError(text))
 
     def _fail(self, error: QueryableStateError) -> None:

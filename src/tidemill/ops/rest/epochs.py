@@ -86,7 +86,7 @@ async def _events(job: ShownJob, streams: EventStreams) -> AsyncIterator[str]:
         seen = (job.status, None if last is None else last.epoch)
         quiet = time.monotonic() - at
         if seen != told and (quiet >= _PAUSE or job.is_over):
-            message = await run_in_threadpool(_message, job, told)
+            message = await run_in_threadpool(_message, job, told, seen)
             told, at = seen, time.monotonic()
             yield f"event: job\ndata: {message}\n\n"
         elif quiet >= _QUIET:
@@ -98,10 +98,14 @@ async def _events(job: ShownJob, streams: EventStreams) -> AsyncIterator[str]:
         await asyncio.sleep(_LOOK)
 
 
-def _message(job: ShownJob, told: tuple[Any, Any] | None) -> str:
-    """The job as it is now: its state, the epochs since the last message, and what its vertices do."""
+def _message(job: ShownJob, told: tuple[Any, Any] | None, seen: tuple[Any, Any]) -> str:
+    """The job as it is now: its state, the epochs since the last message, and what its vertices do.
+
+    An epoch that came after the last one ``seen`` is left to the next message, which would else count it again.
+    """
     after = -1 if told is None or told[1] is None else told[1]
-    epochs = [stats for stats in list(job.client.epochs) if stats.epoch > after]
+    last = -1 if seen[1] is None else seen[1]
+    epochs = [stats for stats in list(job.client.epochs) if after < stats.epoch <= last]
     head = {
         "jid": job.id,
         "state": job.status.name,

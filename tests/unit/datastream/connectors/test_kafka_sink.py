@@ -7,6 +7,7 @@ from typing import Any
 
 import cloudpickle
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from tidemill.common.serialization import ByteArraySchema, SerializationSchema, SimpleStringSchema
 from tidemill.datastream.connectors.base import DeliveryGuarantee
@@ -19,6 +20,7 @@ from tidemill.datastream.connectors.kafka import (
 )
 from tidemill.datastream.connectors.kafka.client import KafkaClients
 from tidemill.datastream.connectors.kafka.producer_records import RecordColumns
+from tidemill.datastream.connectors.kafka.transactions import _reason
 from tidemill.errors import ConfigurationError, SerializationError
 
 TEXT = SimpleStringSchema()
@@ -217,3 +219,28 @@ def test_a_full_queue_is_waited_for_and_no_record_is_lost_or_reordered() -> None
     assert waits == [1, 1, 3]
     assert taken[0] == ("t", b"1", None)
     assert taken[-1] == ("t", b"4", None, 2, None, None, 9, [("h", b"v")])
+
+
+# --- producers that died
+
+
+class Dead:
+    """A producer that can do nothing more; it tells why when it is polled, once."""
+
+    def __init__(self, *reasons: KafkaError) -> None:
+        self.reasons = list(reasons)
+
+    def poll(self, seconds: float) -> int:
+        if self.reasons:
+            raise KafkaException(self.reasons.pop())
+        return 0
+
+
+def test_what_a_producer_died_of_is_told_by_its_next_poll() -> None:
+    fatal, fenced = KafkaError(KafkaError._FATAL), KafkaError(KafkaError._FENCED)
+    dead: Any = Dead(fenced)
+    assert _reason(dead, fatal) is fenced
+    assert _reason(dead, fatal) is fatal
+    alive: Any = Dead(fenced)
+    timed_out = KafkaError(KafkaError._TIMED_OUT)
+    assert _reason(alive, timed_out) is timed_out

@@ -61,8 +61,10 @@ def test_the_life_of_a_detached_job(tidemill: Tidemill, settings: tuple[str, ...
         assert driver.log is not None
         assert Path(driver.log).stat().st_mode & 0o077 == 0
 
-        (line,) = json.loads(tidemill("list", "--json").stdout)
-        assert (line["id"], line["status"], line["pid"]) == ("numbers", "RUNNING", driver.pid)
+        seen = {"id": "numbers", "status": "RUNNING", "pid": driver.pid}
+        eventually(
+            lambda: [seen.items() <= one.items() for one in json.loads(tidemill("list", "--json").stdout)] == [True]
+        )
         assert "the program begins" in tidemill("logs", "numb", "-l", "100000").stdout
         assert "'tidemill page numbers' tells the address of its page" in started.stdout, "a pipe gets no token"
         address = tidemill("page").stdout.strip()
@@ -70,10 +72,14 @@ def test_the_life_of_a_detached_job(tidemill: Tidemill, settings: tuple[str, ...
         assert driver.rest is not None
         assert address.startswith(f"{driver.rest.url}/#token=")
 
+        counted = ("counts", "_reduce_state", "3", "--json")
+        eventually(
+            lambda: tidemill("state", "get", "numbers", *counted).exit_code == 0, what="an epoch with some input"
+        )
         taken = tidemill("savepoint", "numb")
         path = re.fullmatch(r"Savepoint (.*) is complete.\n", taken.stdout)
         assert path is not None, taken.stderr
-        assert json.loads(tidemill("state", "get", path[1], "counts", "_reduce_state", "3", "--json").stdout)["entries"]
+        assert json.loads(tidemill("state", "get", path[1], *counted).stdout)["entries"]
         assert tidemill("savepoint", "--dispose", path[1]).exit_code == 0
         assert tidemill("savepoint", "--dispose", path[1]).exit_code == CommandExit.NOT_FOUND
 
@@ -112,7 +118,9 @@ def test_the_life_of_a_detached_job(tidemill: Tidemill, settings: tuple[str, ...
         assert (refused.exit_code, "a token is needed" in refused.stderr) == (1, True)
         told = tidemill("logs", "again", "-l", "9999", "--rest", second.rest.url, "--token", token)
         assert "the program begins" in told.stdout, told.stderr
-        assert "PATCH /jobs/again -> 401" in told.stdout, "who was refused is noted there"
+        eventually(
+            lambda: "PATCH /jobs/again -> 401" in tidemill("logs", "again", "-l", "9999").stdout
+        )  # is noted there
         by_url = tidemill("rescale", "again", "-p", "3", "--rest", second.rest.url, "--token", token)
         assert by_url.exit_code == 0, by_url.stderr
         cancelled = tidemill("cancel", "again")
@@ -152,6 +160,7 @@ def test_who_interrupts_the_start_leaves_no_process_behind(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(starting, "_await_job", interrupted)
+    monkeypatch.setattr(starting, "_END_SECONDS", 60.0)
     result = tidemill("run", "-d", *settings, tmp_path / "numbers.py")
     assert (result.exit_code, "had no job yet, and was ended" in result.stderr) == (CommandExit.INTERRUPTED, True)
     assert begun[0].returncode == -signal.SIGTERM

@@ -22,7 +22,7 @@ def job(tmp_path: Path) -> Iterator[tuple[str, ...]]:
     pairs = env.from_collection([("tea", 1), ("tea", 2), ("7", 3)], pair)
     pairs.key_by(0, Types.STRING()).as_queryable_state("last of all")
     client = env.execute_async("pairs")
-    client.get_job_execution_result().result(30)
+    client.get_job_execution_result().result(60)
     with client_of(client) as (asked, _):
         yield str(client.get_job_id()), "--rest", asked.server.url
 

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from tests.unit.ops.cli.conftest import Tidemill
+from tests.waiting import eventually
 from tidemill.common.exit_codes import ExitCode
 from tidemill.ops.drivers.records import (
     Driver,
@@ -56,7 +57,7 @@ class Session:
     def ask(self, method: str, path: str, data: bytes | None = None, kind: str = "application/json") -> Any:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": kind}
         request = urllib.request.Request(self.url + path, data, headers, method=method)  # noqa: S310
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - our own
+        with urllib.request.urlopen(request, timeout=150) as answer:  # noqa: S310 - our own
             return json.load(answer)
 
     def close(self) -> int:
@@ -69,6 +70,10 @@ class Session:
 
 def test_a_session_runs_programs_and_lists_their_jobs(tmp_path: Path) -> None:
     session = Session("-D", "execution.target=local", "-D", f"execution.checkpointing.dir={tmp_path}/checkpoints")
+
+    def running() -> list[dict[str, Any]]:
+        return [job for job in session.ask("GET", "/jobs/overview")["jobs"] if job["state"] == "RUNNING"]
+
     try:
         assert session.said.startswith("REST is at http://127.0.0.1:")
         assert session.token not in session.said, "a pipe gets no token"
@@ -81,19 +86,19 @@ def test_a_session_runs_programs_and_lists_their_jobs(tmp_path: Path) -> None:
         assert started == {"jobid": "numbers"}
         (driver,) = drivers()
         try:
-            time.sleep(2.1)  # for so long it may say what it has seen before
-            (job,) = session.ask("GET", "/jobs/overview")["jobs"]
-            assert (job["jid"], job["name"], job["state"]) == ("numbers", "numbers", "RUNNING")
+            (job,) = eventually(running)  # for a while it may say what it has seen before
+            assert (job["jid"], job["name"]) == ("numbers", "numbers")
             assert driver.rest is not None
             assert job["url"] == f"{driver.rest.url}/#/jobs/numbers"
             assert session.ask("GET", "/jobs") == {"jobs": [{"id": "numbers", "status": "RUNNING"}]}
             assert session.ask("GET", "/overview")["jobs-running"] == 1
-            assert (tmp_path / "checkpoints" / "numbers").is_dir(), "it began with the settings of the session"
+            eventually((tmp_path / "checkpoints" / "numbers").is_dir, what="the settings of the session")
             assert session.close() == 0
             assert drivers()[0].alive, "the job goes on"
         finally:
-            psutil.Process(driver.pid).kill()
-            psutil.Process(driver.pid).wait(60)
+            process = psutil.Process(driver.pid)
+            process.kill()
+            process.wait(60)
     finally:
         session.process.kill()
         session.process.wait()

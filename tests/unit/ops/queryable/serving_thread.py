@@ -8,7 +8,9 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Self
 
+from tests.waiting import eventually
 from tidemill.checkpoint.storage import Storage
+from tidemill.ops.queryable import QueryableStateClient
 from tidemill.ops.queryable.committed import CommittedStates
 from tidemill.ops.queryable.connections import Access, Listening, listen
 from tidemill.ops.queryable.proxy import StateProxy
@@ -16,6 +18,14 @@ from tidemill.ops.queryable.server import StateServer
 from tidemill.state_processor.job_directory import JobDirectory
 
 JOB = "job-harness"
+
+
+def give_up(client: QueryableStateClient, reason: str) -> None:
+    """Let the time of all who wait be over, as soon as they wait for this reason."""
+    waiting = client._connection._waiting
+    eventually(lambda: waiting and all(reason in one.reason for one in list(waiting.values())))
+    for one in list(waiting.values()):
+        one.deadline = 0.0
 
 
 class ServerThread:

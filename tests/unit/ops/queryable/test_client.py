@@ -15,7 +15,8 @@ import pytest
 
 from tests.unit.ops.queryable import trap
 from tests.unit.ops.queryable.programs import KINDS, Model, descriptors, expected, remember
-from tests.unit.ops.queryable.serving_thread import JOB, ServerThread
+from tests.unit.ops.queryable.serving_thread import JOB, ServerThread, give_up
+from tests.waiting import eventually
 from tidemill.common import Types
 from tidemill.common.time import Instant
 from tidemill.datastream import DataStream
@@ -77,7 +78,7 @@ def server(job: JobHarness) -> Iterator[ServerThread]:
 
 @pytest.fixture
 def client(server: ServerThread) -> Iterator[QueryableStateClient]:
-    with QueryableStateClient("127.0.0.1", server.port, timeout=5) as connected:
+    with QueryableStateClient("127.0.0.1", server.port, timeout=60) as connected:
         yield connected
 
 
@@ -146,7 +147,7 @@ def test_keys_and_values_of_all_types(most_in_dict: int, monkeypatch: pytest.Mon
 
     with JobHarness(build, inputs=["records"]) as job:
         job.epoch(records=keys)
-        with ServerThread(job.storage) as server, QueryableStateClient("127.0.0.1", server.port) as client:
+        with ServerThread(job.storage) as server, QueryableStateClient("127.0.0.1", server.port, timeout=60) as client:
             for key in keys:
                 found: Any = client.get_kv_state(JOB, "kept", key, None, ValueStateDescriptor("kept")).result(60)
                 assert repr(found.value()) == repr(key)
@@ -163,7 +164,7 @@ def test_keys_of_declared_types(most_in_dict: int, monkeypatch: pytest.MonkeyPat
 
     with JobHarness(build, inputs=["records"]) as job:
         job.epoch(records=keys)
-        with ServerThread(job.storage) as server, QueryableStateClient("127.0.0.1", server.port) as client:
+        with ServerThread(job.storage) as server, QueryableStateClient("127.0.0.1", server.port, timeout=60) as client:
             for key in keys:
                 found: Any = client.get_kv_state(JOB, "kept", key, key_type, ValueStateDescriptor("kept")).result(60)
                 assert found.value() == key
@@ -178,13 +179,13 @@ def test_a_client_unpickles_only_if_it_is_told_to() -> None:
         job.epoch(records=[("a", trap.Trap())])
         trap.SPRUNG.clear()
         with ServerThread(job.storage) as server:
-            with QueryableStateClient("127.0.0.1", server.port) as client:
+            with QueryableStateClient("127.0.0.1", server.port, timeout=60) as client:
                 with pytest.raises(SerializationError, match="pickle"):
                     client.get_kv_state(JOB, "trapped", "a", None, descriptor).result(60)
                 with pytest.raises(SerializationError, match="pickle"):
                     client.get_plain(JOB, "trapped", "a").result(60)
             assert not trap.SPRUNG
-            with QueryableStateClient("127.0.0.1", server.port, allow_pickle=True) as client:
+            with QueryableStateClient("127.0.0.1", server.port, allow_pickle=True, timeout=60) as client:
                 found: Any = client.get_kv_state(JOB, "trapped", "a", None, descriptor).result(60)
                 assert isinstance(found.value()[1], trap.Trap)
         assert trap.SPRUNG
@@ -198,7 +199,7 @@ def test_a_token_is_needed_where_there_is_one(job: JobHarness) -> None:
                 pytest.raises(QueryableStateError),
             ):
                 client.get_plain(JOB, "value", "a").result(60)
-        with QueryableStateClient("127.0.0.1", server.port, token="open sesame") as client:  # noqa: S106
+        with QueryableStateClient("127.0.0.1", server.port, token="open sesame", timeout=60) as client:  # noqa: S106
             assert client.get_plain(JOB, "value", "a").result(60) == (1, 5)
 
 
@@ -223,7 +224,7 @@ def test_bad_input_ends_its_connection_and_nothing_else(server: ServerThread, cl
         *(good + struct.pack("<I", 40) + bytes(dice.randrange(256) for _ in range(40)) for _ in range(20)),
     ]
     for message in messages:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as connection:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
             connection.sendall(message)
             connection.shutdown(socket.SHUT_WR)
             while connection.recv(4096):
@@ -258,7 +259,8 @@ def test_requests_of_the_wrong_form_are_answered_with_an_error(
 ) -> None:
     client._connection._timeout = 0.3
     with pytest.raises(QueryableStateError):
-        client._connection.ask(*request_body).result(5)
+        client._connection.ask(*request_body).result(60)
+    client._connection._timeout = 60
     assert client.get_plain(JOB, "value", "a").result(60) == (1, 5)
 
 
@@ -274,14 +276,14 @@ def test_a_fault_of_the_server_is_told_at_once_and_logged(
     monkeypatch.setattr(server.states[0], "lookup", broken)
     found = client.get_kv_state(JOB, "value", "a", Types.STRING(), descriptors()["value"])
     with pytest.raises(QueryableStateError, match="the server's log says why"):
-        found.result()
+        found.result(60)
     assert "out of cheese" in caplog.text
 
 
 def test_lookups_go_on_over_a_restart_of_the_server_and_fail_in_time_without_one(job: JobHarness) -> None:
     with ServerThread(job.storage) as server:
         port = server.port
-        client = QueryableStateClient("127.0.0.1", port, timeout=10)
+        client = QueryableStateClient("127.0.0.1", port, timeout=60)
         assert client.get_plain(JOB, "value", "a").result(60) == (1, 5)
     waiting = client.get_plain(JOB, "value", "b")  # nobody is there
     with ServerThread(job.storage, port=port):
@@ -292,15 +294,15 @@ def test_lookups_go_on_over_a_restart_of_the_server_and_fail_in_time_without_one
             lonely.get_plain(JOB, "value", "a").result(60)
         unanswered = lonely.get_plain(JOB, "value", "a")
     with pytest.raises(QueryableStateError):
-        unanswered.result(1)
-    lonely.shutdown_and_handle().result(5)
+        unanswered.result(60)
+    lonely.shutdown_and_handle().result(60)
     with pytest.raises(QueryableStateError, match="closed"):
-        lonely.get_plain(JOB, "value", "a").result(1)
+        lonely.get_plain(JOB, "value", "a").result(60)
 
 
 def test_an_answer_of_a_server_that_is_gone_is_asked_for_again(job: JobHarness) -> None:
     """A new server has not handed out the schema that the old one's answer names."""
-    with ServerThread(job.storage) as server, QueryableStateClient("127.0.0.1", server.port) as client:
+    with ServerThread(job.storage) as server, QueryableStateClient("127.0.0.1", server.port, timeout=60) as client:
         asked: list[str] = []
         ask = client._connection.ask_for
 
@@ -318,7 +320,7 @@ def test_an_answer_of_a_server_that_is_gone_is_asked_for_again(job: JobHarness) 
 def test_in_place_of_a_server_that_is_gone_another_one_answers(job: JobHarness) -> None:
     with (
         ServerThread(job.storage, servers=2) as servers,
-        QueryableStateClient("127.0.0.1", servers.port, timeout=1) as client,
+        QueryableStateClient("127.0.0.1", servers.port, timeout=60) as client,
     ):
 
         def look() -> list[Any]:
@@ -328,8 +330,10 @@ def test_in_place_of_a_server_that_is_gone_another_one_answers(job: JobHarness) 
         servers.lose(0)
         assert look() == [5, 2]
         servers.lose(1)
+        unanswered = client.get_plain(JOB, "value", "a")
+        give_up(client, "cannot be reached")
         with pytest.raises(StateUnavailableError, match="cannot be reached"):
-            look()
+            unanswered.result(60)
 
 
 def test_through_a_proxy_answers_are_of_committed_epochs_and_never_go_back() -> None:
@@ -348,7 +352,7 @@ def test_through_a_proxy_answers_are_of_committed_epochs_and_never_go_back() -> 
             job.epoch(records=records)
 
         def read(port: int) -> None:
-            with QueryableStateClient("127.0.0.1", port) as client:
+            with QueryableStateClient("127.0.0.1", port, timeout=60) as client:
                 while not done.is_set():
                     answers.extend((key, *client.get_plain(JOB, "list", key).result(60)) for key in keys)
 
@@ -361,8 +365,7 @@ def test_through_a_proxy_answers_are_of_committed_epochs_and_never_go_back() -> 
                 if epoch % 5 == 0:
                     job.restart(parallelism=1 + epoch % 3)
             job.close()
-            while not answers or answers[-1][1] < 19:  # the job has ended, and can still be asked
-                pass
+            eventually(lambda: answers and answers[-1][1] == 19)  # the job has ended, and can still be asked
             done.set()
             reader.join()
             asked = [len(states._blocks._blocks) for states in servers.states]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests.unit.ops.queryable import trap
 from tests.unit.ops.queryable.programs import KINDS, Model, expected, remember
+from tests.waiting import eventually
 from tidemill.checkpoint.storage import LocalStorage, MemoryStorage, Storage
 from tidemill.common import Time, Types, WatermarkStrategy
 from tidemill.common.watermark_strategy import TimestampAssigner
@@ -85,7 +87,10 @@ def test_answers_that_come_while_the_job_runs_are_of_the_epoch_they_say() -> Non
         while not done.is_set():
             for key in keys:
                 states.poll()
-                answer = Answer(states.lookup(kind, [hashed(key)]))
+                try:
+                    answer = Answer(states.lookup(kind, [hashed(key)]))
+                except StateUnavailableError:  # whenever it looked, the job was further, and had cleaned up
+                    continue
                 if answer.slot < slot or answer.plain() != history[answer.epoch][kind].get(key, NOTHING):
                     failures.append((kind, key, answer, slot))
                 slot = answer.slot
@@ -104,13 +109,14 @@ def test_answers_that_come_while_the_job_runs_are_of_the_epoch_they_say() -> Non
                     states.refresh()
                     readers.append(threading.Thread(target=read, args=(states, kind)))
                     readers[-1].start()
+            if epoch < 6:
+                eventually(partial(epochs.__contains__, epoch))
             if epoch % 6 == 0:
                 job.restart(parallelism=1 + epoch % 3)
         done.set()
         for reader in readers:
             reader.join()
     assert not failures
-    assert len(epochs) > 3
 
 
 def hashed(key: str) -> tuple[int, str]:

@@ -9,12 +9,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from tests.unit.ops.queryable import trap
-from tests.unit.ops.queryable.serving_thread import JOB, ServerThread
+from tests.unit.ops.queryable.serving_thread import JOB, ServerThread, give_up
 from tests.waiting import eventually
 from tidemill.common import CompletableFuture, Time, Types
 from tidemill.datastream import DataStream
@@ -70,12 +72,25 @@ def sent_by(client: QueryableStateClient) -> Counter[str]:
     return sent
 
 
-def test_many_lookups_are_few_requests(server: ServerThread) -> None:
-    with QueryableStateClient("127.0.0.1", server.port) as client:
+def hold(server: ServerThread, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """From now on keys are looked up when the event is set."""
+    lookup, go_on = server.states[0].lookup, threading.Event()
+
+    def held(*arguments: Any, **options: Any) -> Answers:
+        assert go_on.wait(60)
+        return lookup(*arguments, **options)
+
+    monkeypatch.setattr(server.states[0], "lookup", held)
+    return go_on
+
+
+def test_many_lookups_are_few_requests(server: ServerThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    with QueryableStateClient("127.0.0.1", server.port, timeout=60) as client:
         client.get_plain(JOB, "kept", 0).result(60)
-        sent = sent_by(client)
+        sent, go_on = sent_by(client), hold(server, monkeypatch)
         keys = [key * 7 % 1_200 for key in range(2_000)]
         futures = [client.get_kv_state(JOB, "kept", key, Types.LONG(), KEPT) for key in keys]
+        go_on.set()
         for key, future in zip(keys, futures, strict=True):
             if key < 1_000:
                 state: Any = future.result(60)
@@ -89,7 +104,7 @@ def test_many_lookups_are_few_requests(server: ServerThread) -> None:
 
 def test_threads_share_requests_and_each_gets_its_own_answers(server: ServerThread) -> None:
     wrong: list[Any] = []
-    with QueryableStateClient("127.0.0.1", server.port) as client:
+    with QueryableStateClient("127.0.0.1", server.port, timeout=60) as client:
 
         def read(first: int) -> None:
             for key in range(first, 1_000, 97):
@@ -110,7 +125,7 @@ def test_behind_a_proxy_lookups_go_out_by_server() -> None:
         job.epoch(records=[(key, key + 1) for key in range(300)])
         with (
             ServerThread(job.storage, servers=2) as servers,
-            QueryableStateClient("127.0.0.1", servers.port) as client,
+            QueryableStateClient("127.0.0.1", servers.port, timeout=60) as client,
         ):
             asked = [client.get_plain(JOB, "kept", key) for key in range(300)]
             assert [future.result(60) for future in asked] == [(1, (key, key + 1)) for key in range(300)]
@@ -121,7 +136,7 @@ def test_behind_a_proxy_lookups_go_out_by_server() -> None:
 
 def test_who_asks_for_more_than_can_be_under_way_waits(server: ServerThread, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_lookups, "_MOST_LOOKUPS", 10)
-    with QueryableStateClient("127.0.0.1", server.port) as client:
+    with QueryableStateClient("127.0.0.1", server.port, timeout=60) as client:
         most = 0
         done: list[Any] = []
         follow = threading.Event()
@@ -130,39 +145,52 @@ def test_who_asks_for_more_than_can_be_under_way_waits(server: ServerThread, mon
             done.append(client.get_plain(JOB, "kept", 3))
             follow.set()
 
+        go_on = hold(server, monkeypatch)
+
+        def go_on_when_full() -> None:
+            eventually(lambda: client._lookups._under_way == 10)
+            go_on.set()
+
+        opener = threading.Thread(target=go_on_when_full)
+        opener.start()
         for key in range(200):
             client.get_plain(JOB, "kept", key)
             most = max(most, client._lookups._under_way)
+        opener.join()
         future = client.get_plain(JOB, "kept", 199)
         future.add_done_callback(ask_from_the_clients_own_thread)
         assert future.result(60).value == (199, 199 * 199)
-        assert follow.wait(10)
+        assert follow.wait(60)
         assert done[0].result(60).value == (3, 9)
-        assert 5 <= most <= 10
-        assert client._lookups._under_way == 0
+        assert most == 10
+        eventually(lambda: client._lookups._under_way == 0)
 
 
-def test_what_is_wanted_of_keys_of_one_request_may_differ(server: ServerThread) -> None:
+def test_what_is_wanted_of_keys_of_one_request_may_differ(
+    server: ServerThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = ValueStateDescriptor("kept", Types.STRING())
-    with QueryableStateClient("127.0.0.1", server.port) as client:
+    with QueryableStateClient("127.0.0.1", server.port, timeout=60) as client:
+        go_on = hold(server, monkeypatch)
         plain = client.get_plain(JOB, "kept", 1)
         wrong = client.get_kv_state(JOB, "kept", 2, Types.LONG(), text)
         right: Any = client.get_kv_state(JOB, "kept", 3, Types.LONG(), KEPT)
         given_up = client.get_plain(JOB, "kept", 4)
         assert given_up.cancel()
+        go_on.set()
         assert plain.result(60).value == (1, 1)
         assert right.result(60).value() == (3, 9)
         with pytest.raises(StateMigrationError):
             wrong.result(60)
         assert client.get_plain(JOB, "kept", 4).result(60).value == (4, 16)
-        assert client._lookups._under_way == 0
+        eventually(lambda: client._lookups._under_way == 0)
 
 
 def test_a_value_that_may_not_be_read_spoils_no_other() -> None:
     with JobHarness(keep_anything, inputs=["records"], parallelism=1) as job:
         job.epoch(records=[(1, "one"), (2, trap.Trap()), (3, "three")])
         trap.SPRUNG.clear()
-        with ServerThread(job.storage) as server, QueryableStateClient("127.0.0.1", server.port) as client:
+        with ServerThread(job.storage) as server, QueryableStateClient("127.0.0.1", server.port, timeout=60) as client:
             client.get_plain(JOB, "kept", 1).result(60)
             found = [client.get_plain(JOB, "kept", key) for key in (1, 2, 3)]
             assert [found[at].result(60).value for at in (0, 2)] == [(1, "one"), (3, "three")]
@@ -175,7 +203,7 @@ def test_what_is_large_is_asked_for_alone() -> None:
     with JobHarness(keep_anything, inputs=["records"], parallelism=1) as job:
         sizes = {1: 10, 2: 3_000_000, 3: 20, 4: 3_000_000, 5: 6_000_000, 6: 30}
         job.epoch(records=[(key, "x" * size) for key, size in sizes.items()])
-        with ServerThread(job.storage) as server, QueryableStateClient("127.0.0.1", server.port) as client:
+        with ServerThread(job.storage) as server, QueryableStateClient("127.0.0.1", server.port, timeout=60) as client:
             client.get_plain(JOB, "kept", 1).result(60)
             sent = sent_by(client)
             found = {key: client.get_plain(JOB, "kept", key) for key in sizes}
@@ -193,26 +221,29 @@ def test_who_asks_while_nobody_answers_gets_all_of_his_time_and_is_answered_late
     with JobHarness(keep, inputs=["records"]) as job:
         job.epoch(records=[(1, 1)])
         with ServerThread(job.storage) as server:
-            client = QueryableStateClient("127.0.0.1", server.port, timeout=0.5)
+            client = QueryableStateClient("127.0.0.1", server.port, timeout=60)
             assert client.get_plain(JOB, "kept", 1).result(60).value == (1, 1)
         ended: list[tuple[float, Any]] = []
         with client:
+            client._connection._timeout = 0.5
             for number in range(3):  # the second comes when half of the time of the first is over
-                client.get_plain(JOB, "kept", number).add_done_callback(noting(ended))
+                note = noting(ended)
+                client.get_plain(JOB, "kept", number).add_done_callback(note)
                 time.sleep(0.25)
             eventually(lambda: len(ended) == 3)
             assert all(isinstance(error, StateUnavailableError) for _, error in ended)
             assert min(seconds for seconds, _ in ended) > 0.4
+            client._connection._timeout = 60
             with ServerThread(job.storage, port=server.port):
                 assert client.get_plain(JOB, "kept", 1).result(60).value == (1, 1)
-            assert client._lookups._under_way == 0
+            eventually(lambda: client._lookups._under_way == 0)
         for _ in range(2):
             with pytest.raises(QueryableStateError, match="closed"):
                 client.get_plain(JOB, "kept", 1).result(60)
 
 
 def test_a_key_that_is_too_large_is_refused_at_once(server: ServerThread) -> None:
-    with QueryableStateClient("127.0.0.1", server.port) as client:
+    with QueryableStateClient("127.0.0.1", server.port, timeout=60) as client:
         with pytest.raises(QueryableStateError, match="too large"):
             client.get_plain(JOB, "kept", "x" * LARGEST_REQUEST).result(0)
         assert client.get_plain(JOB, "kept", 2).result(60).value == (2, 4)
@@ -222,7 +253,7 @@ def test_large_keys_together_are_no_larger_than_a_request_may_be() -> None:
     keys = [letter * (LARGEST_REQUEST // 2) for letter in "ab"]
     with JobHarness(keep_anything, inputs=["records"]) as job:
         job.epoch(records=[(key, number) for number, key in enumerate(keys)])
-        with ServerThread(job.storage) as server, QueryableStateClient("127.0.0.1", server.port) as client:
+        with ServerThread(job.storage) as server, QueryableStateClient("127.0.0.1", server.port, timeout=60) as client:
             found = [client.get_plain(JOB, "kept", key) for key in keys]
             assert [one.result(60).value[1] for one in found] == [0, 1]
 
@@ -240,15 +271,22 @@ def test_a_server_that_makes_no_sense_is_given_up_in_time(answer: tuple[Any, ...
                     connections.append(time.monotonic())
                     connection.sendall(b"" if answer is None else frame(*answer))
 
-    connections: list[float] = []
+    def was_asked(times: int) -> bool:
+        return len(connections) >= times
+
+    connections: list[float] = []  # when each was asked something
     with socket.create_server(("127.0.0.1", 0)) as listening:
         threading.Thread(target=serve, daemon=True).start()
-        with QueryableStateClient("127.0.0.1", listening.getsockname()[1], timeout=0.3) as client:
+        with QueryableStateClient("127.0.0.1", listening.getsockname()[1], timeout=60) as client:
             for _ in range(2):  # also the second time somebody is there to say so
+                asked = client.get_plain(JOB, "kept", 1)
+                eventually(partial(was_asked, len(connections) + 3))
+                give_up(client, "the connection was lost")
                 with pytest.raises(StateUnavailableError, match="the connection was lost"):
-                    client.get_plain(JOB, "kept", 1).result(60)
+                    asked.result(60)
         listening.shutdown(socket.SHUT_RDWR)
-    assert len(connections) <= 12, "it is asked again after a pause"
+    pauses = [later - sooner for sooner, later in pairwise(connections)]
+    assert min(pauses) > 0.05, "it is asked again after a pause"
 
 
 def test_where_a_key_cannot_be_read_its_neighbours_are(server: ServerThread, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,9 +300,10 @@ def test_where_a_key_cannot_be_read_its_neighbours_are(server: ServerThread, mon
         return find(self, group, key, blocks)
 
     monkeypatch.setattr("tidemill.ops.queryable.view.QueryableState.find", damaged)
-    with QueryableStateClient("127.0.0.1", server.port, timeout=0.3) as client:
+    with QueryableStateClient("127.0.0.1", server.port, timeout=60) as client:
         found = [client.get_plain(JOB, "kept", key) for key in (12, 13, 14)]
         assert [found[at].result(60).value for at in (0, 2)] == [(12, 144), (14, 196)]
+        give_up(client, "it is damaged")
         with pytest.raises(StateUnavailableError, match="it is damaged"):
             found[1].result(60)
 
@@ -283,7 +322,7 @@ def test_answers_of_the_wrong_form_are_an_error(
 ) -> None:
     encoded = Answers.encoded
     monkeypatch.setattr(Answers, "encoded", lambda self: (*encoded(self)[:-1], places))
-    with QueryableStateClient("127.0.0.1", server.port) as client:
+    with QueryableStateClient("127.0.0.1", server.port, timeout=60) as client:
         with pytest.raises(QueryableStateError):
             client.get_plain(JOB, "kept", 1).result(60)
         monkeypatch.setattr(Answers, "encoded", encoded)

@@ -8,6 +8,18 @@ import pytest
 
 from tests.unit.ops.rest.serving import Client, options, serving
 from tidemill.common.job_client import JobClient
+from tidemill.ops.rest import comparisons, guard, listening, server, state_pages
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers wait for clients, and take their time, as a loaded machine may have to, unless a test says otherwise."""
+    monkeypatch.setattr(listening, "HANDSHAKE_SECONDS", 600.0)
+    monkeypatch.setattr(server, "IDLE_SECONDS", 600.0)
+    monkeypatch.setattr(guard, "BODY_SECONDS", 600.0)
+    monkeypatch.setattr(guard, "SEND_SECONDS", 600.0)
+    for pages in (comparisons, state_pages):
+        monkeypatch.setattr(pages, "_SECONDS", 600.0)
 
 
 @pytest.fixture(scope="module")

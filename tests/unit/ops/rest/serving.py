@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import itertools
 import json
@@ -15,6 +16,7 @@ from tidemill.common import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.ops.rest.server import RestServer, servers
+from tidemill.runtime.job import RunningJob
 
 _LIMITS = itertools.count(100_000)
 
@@ -50,7 +52,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         raw: bytes | None = None,
     ) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
         sent = {**self.headers, **(headers or {})}
         data = raw if body is None else json.dumps(body).encode()
         if data is not None:
@@ -76,10 +78,17 @@ class Client:
         return eventually(lambda: (found := self.read(path))["status"]["id"] == "COMPLETED" and found)["operation"]
 
 
+def loop_of(server: RestServer) -> asyncio.AbstractEventLoop:
+    """The loop of a server, once it runs: it listens before that."""
+    started: Any = eventually(lambda: getattr(server._server, "servers", None), what="the loop of the server")
+    loop: asyncio.AbstractEventLoop = started[0].get_loop()
+    return loop
+
+
 @contextmanager
 def events(client: Client, path: str) -> Iterator[http.client.HTTPResponse]:
     """The open stream of events of a job."""
-    connection = http.client.HTTPConnection("127.0.0.1", client.server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", client.server.port, timeout=60)
     try:
         connection.request("GET", f"{path}/events")
         response = connection.getresponse()
@@ -147,7 +156,8 @@ def serving(settings: Mapping[str, str]) -> Iterator[tuple[Client, JobClient]]:
     job = start_sums(settings)
     with client_of(job) as (client, _):
         try:
-            eventually(lambda: job.get_checkpoint_history().completed > 2)
+            assert isinstance(job, RunningJob)
+            eventually(lambda: len(job.epochs) > 2)  # which are noted when all else is
             yield client, job
         finally:
-            job.cancel().result(30)
+            job.cancel().result(60)

@@ -21,7 +21,7 @@ STATE = "state/sums/_reduce_state"
 
 
 def download(client: Client, path: str) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", client.server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", client.server.port, timeout=60)
     try:
         connection.request("GET", path)
         response = connection.getresponse()

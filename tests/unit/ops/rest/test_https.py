@@ -73,17 +73,14 @@ def test_with_a_certificate_it_is_https(tmp_path: Path) -> None:
     with serving(RestSettings(ports=(0,), certificate=chain, certificate_key=key)) as server:
         assert server.url == f"https://127.0.0.1:{server.port}"
         assert ask(server, Origin=f"https://localhost:{server.port}") == (200, {"jobs": []})
-        plain = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+        plain = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
         plain.request("GET", "/jobs")
         with pytest.raises((http.client.HTTPException, OSError)):
             plain.getresponse()
         plain.close()
 
 
-def test_who_connects_and_says_nothing_uses_up_no_files_and_keeps_nobody_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(listening, "HANDSHAKE_SECONDS", 600.0)
+def test_who_connects_and_says_nothing_uses_up_no_files_and_keeps_nobody_out(tmp_path: Path) -> None:
     chain, key = certificate(tmp_path)
     with serving(RestSettings(ports=(0,), certificate=chain, certificate_key=key)) as server, ExitStack() as silent:
         address = ("127.0.0.1", server.port)
@@ -99,10 +96,18 @@ def test_a_handshake_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     chain, key = certificate(tmp_path)
     with serving(RestSettings(ports=(0,), certificate=chain, certificate_key=key)) as server:
         trusting = ssl.create_default_context(cafile=chain)
+
+        def in_time() -> ssl.SSLSocket | None:
+            plain = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+            try:
+                return trusting.wrap_socket(plain, server_hostname="localhost")
+            except OSError:  # not on a loaded machine
+                plain.close()
+                return None
+
+        established: Any = eventually(in_time)
         with (
-            trusting.wrap_socket(
-                socket.create_connection(("127.0.0.1", server.port)), server_hostname="localhost"
-            ) as quick,
+            established as quick,
             socket.create_connection(("127.0.0.1", server.port), timeout=60) as silent,
         ):
             assert silent.recv(1) == b""
@@ -150,8 +155,9 @@ def test_a_certificate_lets_one_operate_and_is_named_in_the_audit(
     written(ours, tmp_path / "ours.pem")
     with serving(settings) as server:
         assert ask(server, signed(ours, "ann\nbob", tmp_path / "ann.pem"), "PATCH")[0] == 405, "let through"
-        eventually(lambda: caplog.messages)
-    assert caplog.messages == [r"operate, certified as commonName=ann\nbob, at 127.0.0.1: PATCH /jobs -> 405"]
+        eventually(lambda: "tidemill.audit" in [record.name for record in caplog.records])
+    noted = [record.getMessage() for record in caplog.records if record.name == "tidemill.audit"]
+    assert noted == [r"operate, certified as commonName=ann\nbob, at 127.0.0.1: PATCH /jobs -> 405"]
 
 
 def test_where_there_are_tokens_both_are_needed(tmp_path: Path, settings: RestSettings) -> None:

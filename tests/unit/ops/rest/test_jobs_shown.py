@@ -24,7 +24,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownJob]:
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[frozenset[str]]:
-    """Each look at the registry of a job, by the names it asks for."""
+    """Each look at the registry of a job, by the names it asks for; for a long time it is the same."""
+    monkeypatch.setattr(jobs_shown, "_FRESH", 600.0)
     found: list[frozenset[str]] = []
     asked = RunningJob.get_metrics_named
 
@@ -39,7 +40,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[frozenset[str]]:
 def test_many_streams_of_events_cost_one_look(shown: ShownJob, looks: list[frozenset[str]]) -> None:
     seen = ShownJob(shown.client, shown.outline)
     with ThreadPoolExecutor(8) as pool:
-        messages = [json.loads(text) for text in pool.map(lambda _: epochs._message(seen, None), range(16))]
+        messages = [json.loads(text) for text in pool.map(lambda _: epochs._message(seen, None, (None, 1)), range(16))]
     assert len(looks) == 1
     assert [one["vertices"] for one in messages] == [messages[0]["vertices"]] * 16
     assert messages[0]["vertices"] == seen.now().vertices
@@ -66,7 +67,7 @@ def test_of_a_job_that_is_over_the_last_metrics_are_seen(tmp_path: Path, looks: 
     try:
         (seen,) = server.jobs.all()
         seen.figures()  # whatever there is by now
-        job.get_job_execution_result().result(30)
+        job.get_job_execution_result().result(60)
         chain = seen.plan.chains[0]
         assert seen.figures().io_metrics(chain)["read-records"] == 200, "not those of two seconds ago"
         assert seen.now() is seen.now()

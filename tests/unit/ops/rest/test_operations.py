@@ -61,7 +61,7 @@ def test_a_job_is_stopped_with_a_savepoint_and_started_from_it(job: tuple[Client
     settings = options(tmp_path / "second") | {"execution.state-recovery.path": location}
     second = start_sums(settings)
     eventually(lambda: second.get_checkpoint_history().completed > 1)
-    second.cancel().result(30)
+    second.cancel().result(60)
     _, value = state_processor.read(f"{settings['execution.checkpointing.dir']}/{second.get_job_id()}").get(
         "sums", "_reduce_state", 3
     )
@@ -214,7 +214,7 @@ def test_a_program_ends_when_its_clients_know_what_became_of_what_they_asked_for
     told = threading.Event()
 
     def wait() -> None:
-        if known.await_told(10):
+        if known.await_told(120):
             told.set()
 
     waiting = threading.Thread(target=wait)

@@ -275,8 +275,12 @@ def test_no_more_are_started_at_a_time_than_can_be_borne(client: Client) -> None
     starts = client.server.app.state.programs._starts
     for _ in range(program_runs._MOST_STARTS):
         assert starts.acquire(blocking=False)
-    assert client.ask("POST", f"/jars/{program}/run").status == 503
-    assert client.get(f"/jars/{program}/plan").status == 503
+    try:
+        assert client.ask("POST", f"/jars/{program}/run").status == 503
+        assert client.get(f"/jars/{program}/plan").status == 503
+    finally:
+        for _ in range(program_runs._MOST_STARTS):
+            starts.release()
 
 
 def test_without_the_option_there_is_no_such_path(tmp_path: Path) -> None:

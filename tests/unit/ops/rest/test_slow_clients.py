@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from http.client import IncompleteRead
 from pathlib import Path
 
 import pytest
 
-from tests.unit.ops.rest.serving import Client, events, is_running, options, serving
+from tests.unit.ops.rest.serving import Client, events, is_running, loop_of, options, serving
 from tests.waiting import eventually
 from tidemill.common.job_client import JobClient
 from tidemill.ops.rest import epochs, guard, server
@@ -19,10 +19,7 @@ from tidemill.ops.rest.server import servers
 
 
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Client, JobClient]]:
-    monkeypatch.setattr(server, "IDLE_SECONDS", 1.0)
-    monkeypatch.setattr(guard, "BODY_SECONDS", 0.5)
-    monkeypatch.setattr(guard, "SEND_SECONDS", 0.5)
+def job(tmp_path: Path) -> Iterator[tuple[Client, JobClient]]:
     with serving(options(tmp_path)) as found:
         yield found
 
@@ -45,15 +42,24 @@ def is_cut_off(connection: socket.socket) -> bool:
         return True
 
 
-def test_who_says_nothing_is_cut_off_and_holds_up_nobody(job: tuple[Client, JobClient]) -> None:
+def test_who_says_nothing_holds_up_nobody(job: tuple[Client, JobClient]) -> None:
     client, running = job
     with ExitStack() as silent:
-        waiting = [silent.enter_context(connected(client)) for _ in range(server.MOST_CONNECTIONS)]
-        waiting[0].sendall(b"GET /jobs HTTP/1.1\r\nHost: local")
+        for _ in range(server.MOST_CONNECTIONS):
+            silent.enter_context(connected(client))
         assert client.get("/config").status == 200, "all places are taken, by nobody who asks for anything"
         goes_on(running)
-        assert is_cut_off(waiting[0])
-        assert is_cut_off(waiting[-1])
+
+
+def test_who_says_nothing_is_cut_off(job: tuple[Client, JobClient], monkeypatch: pytest.MonkeyPatch) -> None:
+    client, running = job
+    monkeypatch.setattr(server, "IDLE_SECONDS", 0.5)
+    with connected(client) as begun, connected(client) as silent:
+        with suppress(ConnectionError):  # if it was cut off before that
+            begun.sendall(b"GET /jobs HTTP/1.1\r\nHost: local")
+        assert is_cut_off(begun)
+        assert is_cut_off(silent)
+    goes_on(running)
 
 
 def test_where_all_are_being_answered_others_come_later(
@@ -75,15 +81,21 @@ def test_what_is_no_http_is_answered_all_the_same(job: tuple[Client, JobClient])
     for wrong in (b"\x16\x03\x01 hello\r\n\r\n", b"GET /" + b"x" * 70_000):
         with connected(client) as other:
             other.sendall(wrong)
-            answer = b"".join(iter(lambda: other.recv(4096), b""))
+            answer = b""
+            with suppress(ConnectionResetError):  # not all of what was sent was read
+                while part := other.recv(4096):
+                    answer += part
         assert answer.startswith(b"HTTP/1.1 400")
         assert b"x-content-type-options: nosniff" in answer
         assert answer.endswith(b'{"errors": ["Invalid HTTP request received."]}')
     goes_on(running)
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(job: tuple[Client, JobClient]) -> None:
+def test_a_body_that_does_not_come_is_not_waited_for(
+    job: tuple[Client, JobClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
     client, running = job
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.2)
     with connected(client) as half:
         half.sendall(
             f"POST /jobs/{running.get_job_id()}/stop HTTP/1.1\r\nHost: localhost\r\n"
@@ -97,12 +109,19 @@ def test_who_reads_nothing_is_cut_off(job: tuple[Client, JobClient], monkeypatch
     client, running = job
     monkeypatch.setattr(epochs, "_PAUSE", 0.0)
     monkeypatch.setattr(epochs, "_LOOK", 0.001)
-    monkeypatch.setattr(epochs, "_message", lambda job, told: "x" * 1_000_000)
+    monkeypatch.setattr(guard, "SEND_SECONDS", 0.5)
+    told = threading.Event()
+
+    def much(*arguments: object) -> str:
+        told.set()
+        return "x" * 1_000_000
+
+    monkeypatch.setattr(epochs, "_message", much)
     streams = client.server.app.state.streams.open
     with connected(client) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.sendall(f"GET /jobs/{running.get_job_id()}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        eventually(lambda: streams)
+        assert told.wait(60)
         goes_on(running)
         assert client.get("/config").status == 200, "others are answered meanwhile"
         eventually(lambda: not streams)
@@ -124,11 +143,10 @@ def test_so_many_streams_of_events_are_open_at_a_time(
 def test_a_job_goes_on_when_its_server_is_gone(job: tuple[Client, JobClient]) -> None:
     client, running = job
     with events(client, f"/jobs/{running.get_job_id()}") as open_stream:
-        began = time.monotonic()
         client.server.close()
-        assert time.monotonic() - began < 3
-        assert not client.server.is_alive
-        open_stream.read()
+        eventually(lambda: not client.server.is_alive)
+        with suppress(IncompleteRead, ConnectionError):  # one that does not end within a second is cut off
+            open_stream.read()
     with pytest.raises(ConnectionRefusedError):
         client.get("/jobs")
     assert client.server not in servers()
@@ -137,7 +155,7 @@ def test_a_job_goes_on_when_its_server_is_gone(job: tuple[Client, JobClient]) ->
 
 def test_a_job_goes_on_when_its_server_breaks(job: tuple[Client, JobClient]) -> None:
     client, running = job
-    (loop_thread,) = (thread for thread in threading.enumerate() if thread is client.server._thread)
-    client.server._server.servers[0].get_loop().call_soon_threadsafe(client.server._server.servers[0].get_loop().stop)
-    eventually(lambda: not loop_thread.is_alive())
+    loop = loop_of(client.server)
+    loop.call_soon_threadsafe(loop.stop)
+    eventually(lambda: not client.server.is_alive)
     goes_on(running)

@@ -36,7 +36,10 @@ steps = st.one_of(
 
 
 @settings(
-    max_examples=150, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(steps, max_size=40), st.integers(1, 3))
 def test_the_same_as_in_memory(store: Store, script: list[Any], read_ahead: int) -> None:

@@ -207,8 +207,9 @@ class KafkaTransactions(Destination):
             producer.commit_transaction()  # 4; for as long as the transaction may last
             reach("delivery.after")
         except KafkaException as error:
-            told = self._failed(delivery, error.args[0], seat.complaints.last)
-            raise _TryAgainError(told) if _is_passing(error.args[0]) else told from None
+            reason = _reason(producer, error.args[0])
+            told = self._failed(delivery, reason, seat.complaints.last)
+            raise _TryAgainError(told) if _is_passing(reason) else told from None
         seat.mark = delivery.mark
 
     def _send_marker(self, seat: _Seat, delivery: Delivery, topic: str) -> None:
@@ -332,6 +333,19 @@ class KafkaTransactions(Destination):
 
 def _nonempty(delivery: Delivery) -> Iterator[RecordColumns]:
     return (columns for columns in map(RecordColumns.from_bytes, delivery.batches()) if len(columns))
+
+
+def _reason(producer: Producer, error: KafkaError) -> KafkaError:
+    """What a producer has died of: a call that comes later is only told that it has, the next poll raises why."""
+    from confluent_kafka import KafkaException
+
+    if error.code() == error._FATAL:
+        try:
+            producer.poll(_AGAIN)
+        except KafkaException as fatal:
+            reason: KafkaError = fatal.args[0]
+            return reason
+    return error
 
 
 def _is_fencing(error: Any) -> bool:
