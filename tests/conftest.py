@@ -75,8 +75,8 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has n
         return group_of(nodeid)
 
 
-# An example, or what it takes to come by one, may take as long as it takes: a loaded machine is no failure. The same code
-# gets the same examples, and the same verdict; thorough runs draw new ones.
+# An example, or what it takes to come by one, may take as long as it takes: a loaded machine is no failure. The same
+# code gets the same examples, and so the same verdict; thorough runs draw new ones.
 hypothesis_settings.register_profile(
     "patient", deadline=None, derandomize=not THOROUGH, suppress_health_check=[HealthCheck.too_slow]
 )
