@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.shuffle.partitions": "2",
     "spark.python.daemon.module": "preloading_daemon",
+    "spark.executorEnv.PYTHONPATH": str(HERE / "programs"),  # where the daemon is
 }
 
 
@@ -49,9 +49,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             builder = builder.config(key, value)
         builder = builder.config("spark.local.dir", str(folder / "local"))
         builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        with pytest.MonkeyPatch.context() as start:
-            start.setenv("PYTHONPATH", str(HERE / "programs"), prepend=os.pathsep)  # where the daemon is
-            session = builder.getOrCreate()
+        session = builder.getOrCreate()
         yield session
         session.stop()
         stop_jvm()
