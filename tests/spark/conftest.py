@@ -12,6 +12,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from tests.object_store import Server, object_store
 from tests.shared_processes import outliving
 from tests.spark.recovery import WITHOUT_SPARK, Result, Run
 from tests.spark.standalone import standalone_cluster
@@ -76,6 +77,13 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 def children() -> set[int]:
     return {process.pid for process in psutil.Process().children()}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """An object store for the tests of one module."""
+    with object_store(tmp_path_factory.mktemp("s3") / "server.log") as running:
+        yield running
 
 
 def stop_jvm() -> None:

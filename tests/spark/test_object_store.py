@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.object_store import BUCKET, Server, object_store
+from tests.object_store import BUCKET, Server
 from tidemill.checkpoint.object_storage import ObjectStorage
 from tidemill.common import Configuration, Encoder, Types
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 from tidemill.errors import UserCodeError
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with object_store(tmp_path_factory.mktemp("s3") / "server.log") as running:
-        yield running
 
 
 def environment(place: str, options: dict[str, str], **more: str) -> StreamExecutionEnvironment:

@@ -16,7 +16,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.object_store import BUCKET, Proxy, Server, object_store
+from tests.object_store import BUCKET, Proxy, Server
 from tests.spark.test_dataframes import EVERYTHING, ROWS
 from tests.waiting import eventually
 from tidemill.checkpoint.names import INPUT, input_name
@@ -33,12 +33,6 @@ from tidemill.spark.parquet_input import ParquetSource, materialise
 
 SECONDS = 60
 ZONE = "spark.sql.session.timeZone"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with object_store(tmp_path_factory.mktemp("s3") / "server.log") as running:
-        yield running
 
 
 @pytest.fixture

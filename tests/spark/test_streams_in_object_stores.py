@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from tests.kafka_broker import KafkaBroker
-from tests.object_store import BUCKET, Proxy, Server, object_store
+from tests.object_store import BUCKET, Proxy, Server
 from tests.spark.jobs import add_file, environment
 from tests.spark.kafka_jobs import counting, reading, seen
 from tests.spark.processes import fault, run
@@ -28,12 +28,6 @@ from tidemill.errors import GraphError
 from tidemill.spark.stateless import check_stateless
 
 SECONDS = 60
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with object_store(tmp_path_factory.mktemp("s3") / "server.log") as running:
-        yield running
 
 
 @pytest.fixture
