@@ -15,12 +15,15 @@ ALL_SUITES  := $(FAST_SUITES) tests/browser tests/spark tests/integration tests/
 # Folders which hold Python files (mypy refuses one that holds none).
 TYPED := $(foreach d,src tests bench chaos examples tools,$(if $(wildcard $(d)/*.py $(d)/*/*.py),$(d)))
 
+# The web page: its scripts have types in their comments, which the TypeScript compiler in Deno checks.
+PAGE := src/tidemill/ops/web
+
 # Arguments passed on to pytest or to the benchmark: `make test ARGS="-k timers"`.
 ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lock lint format test test-fast thorough demo screenshots bench chaos clean check-java
+.PHONY: help setup lock lint format test test-fast thorough demo screenshots bench chaos dist clean check-java
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +34,7 @@ lint: $(STAMP) ## Check style, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(TYPED)
+	DENO_DIR=.cache/deno DENO_NO_UPDATE_CHECK=1 $(BIN)/deno check --quiet --config tools/page-check.json $(PAGE)/static
 
 format: $(STAMP) ## Reformat the code and fix what can be fixed mechanically
 	$(BIN)/ruff check --fix-only --exit-zero .
@@ -43,10 +47,13 @@ test-fast: $(STAMP) ## Run the suites that need no Spark (and no Java)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(wildcard $(FAST_SUITES)) $(ARGS)
 
 # What takes long on Spark: drivers, workers and executors killed at every point, brokers, databases; memory over 2 000 epochs.
+# And without Spark: hundreds of random sequences of kills, rescales, restarts and savepoints, and random programs beside a
+# model of them, for TIDEMILL_FUZZ_SECONDS (600).
 LONG := tests/spark/test_driver_kills.py tests/spark/test_high_availability.py tests/spark/test_worker_kills.py \
     tests/spark/test_worker_lifecycle.py tests/spark/test_semantics.py tests/spark/test_kubernetes.py \
     tests/integration/test_chaos_files.py tests/integration/test_chaos_kafka.py tests/integration/test_chaos_postgres.py \
-    tests/integration/test_kafka_cluster.py
+    tests/integration/test_kafka_cluster.py tests/spark/test_power_failure.py tests/unit/spark/test_logs_power_failure.py \
+    tests/simulation/test_sequences.py tests/simulation/test_fuzz.py
 
 thorough: check-java $(STAMP) ## Run the tests that kill processes at every point on Spark, and watch memory, whole
 	TIDEMILL_THOROUGH=1 $(BIN)/python -m pytest $(LONG) $(ARGS)
@@ -73,8 +80,11 @@ lock: $(STAMP) ## Resolve the dependencies again and rewrite requirements.lock
 	    --generate-hashes --no-emit-index-url --no-emit-find-links \
 	    --custom-compile-command "make lock" --quiet --output-file requirements.lock
 
+dist: $(STAMP) ## Build the wheel and the source distribution into dist/
+	$(BIN)/python -m build --no-isolation
+
 clean: ## Remove caches and everything generated, but not .venv
-	rm -rf .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log
+	rm -rf .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info spark-warehouse metastore_db derby.log
 	find src tests bench chaos examples tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A usable .venv is kept and brought up to date; a missing or broken one, or one of an old Python, is made anew.

@@ -32,10 +32,10 @@ from bench.state_access import measure_large_entries, measure_state_access
 from bench.state_size import measure_state_size
 from bench.transform_with_state import measure_transform_with_state
 from bench.windows import WINDOW_JOBS
-from tidemill.checkpoint.storage import LocalStorage
+from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.common import Configuration, Types
-from tidemill.spark.parquet_input import ParquetSource
-from tidemill.spark.session_lease import SessionLease
+from tidemill.spark.bounded.parquet_input import ParquetSource
+from tidemill.spark.session.session_lease import SessionLease
 
 _TYPE = Types.TUPLE([Types.LONG(), Types.LONG()])
 #: (label, job, keys)

@@ -16,8 +16,8 @@ from bench.jobs import DiscardingSink, keyed_count
 from bench.measure import Measurement
 from tidemill.common import Configuration, Types
 from tidemill.common.watermark_strategy import WatermarkStrategy
+from tidemill.connectors.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.datastream import StreamExecutionEnvironment
-from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 
 EPOCHS = 60
 _TYPE = Types.TUPLE([Types.LONG(), Types.LONG()])

@@ -30,7 +30,7 @@ from tidemill.datastream.connectors.kafka import (
     KafkaSink,
     KafkaSource,
 )
-from tidemill.spark.kafka_jars import provide_connector
+from tidemill.spark.kafka.jars import provide_connector
 
 CASE: Final = "kafka to kafka, stateless"
 _INPUT: Final = "input"
@@ -119,6 +119,7 @@ def _tidemill(
     """The ends of the epochs of a job that reads all there is."""
     configuration = Configuration()
     configuration.set_string("execution.checkpointing.dir", str(folder))
+    configuration.set_string("execution.epoch.max-duration", "0 ms")  # epochs of equal size are compared
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     source = (
         KafkaSource.builder()

@@ -21,9 +21,9 @@ from bench.jobs import DiscardingSink
 from bench.memory import PeakMemory
 from tidemill.common import Configuration, Types
 from tidemill.common.watermark_strategy import WatermarkStrategy
+from tidemill.connectors.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.functions import KeyedProcessFunction
-from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.datastream.state import ValueState, ValueStateDescriptor
 
 _PER_EPOCH = 1_000_000

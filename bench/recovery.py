@@ -24,9 +24,9 @@ import psutil
 from bench.jobs import DiscardingSink
 from tidemill.common import Configuration, Types
 from tidemill.common.watermark_strategy import WatermarkStrategy
+from tidemill.connectors.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.functions import KeyedProcessFunction
-from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.datastream.state import ValueState, ValueStateDescriptor
 
 _VALUE_BYTES = 1_000

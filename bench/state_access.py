@@ -12,9 +12,9 @@ from typing import Any
 from bench.measure import Measurement
 from tidemill.common import Configuration, Types
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from tidemill.state.backend import BackendPlace, KeyedStateBackend
 from tidemill.state.backends import choose_backend
-from tidemill.state.key_groups import KeyGroupRange
+from tidemill.state.keyed.backend import BackendPlace, KeyedStateBackend
+from tidemill.state.keys.key_groups import KeyGroup, KeyGroupRange
 
 _BACKENDS = ("hashmap", "rocksdb")
 _KEYS = 10_000
@@ -28,7 +28,7 @@ def backend_named(name: str) -> Iterator[KeyedStateBackend]:
     """A backend with string keys, as one subtask of one."""
     configuration = Configuration()
     configuration.set_string("state.backend.type", name)
-    groups = KeyGroupRange(0, 127)
+    groups = KeyGroupRange(KeyGroup(0), KeyGroup(127))
     place = BackendPlace("bench", "the benchmark", groups, 128, key_type=Types.STRING())
     with closing(choose_backend(configuration).create(place)) as backend:
         backend.begin_epoch()

@@ -9,8 +9,8 @@ from bench.jobs import DiscardingSink, keyed_count
 from bench.measure import Measurement
 from tidemill.common import Configuration
 from tidemill.common.watermark_strategy import WatermarkStrategy
+from tidemill.connectors.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.datastream import StreamExecutionEnvironment
-from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 
 #: Keys touched by every epoch after the first.
 TOUCHED = 1_000

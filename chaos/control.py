@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from tidemill.checkpoint.local_storage import LocalStorage
+from tidemill.checkpoint.storage.local import LocalStorage
 
 #: Names the folder, in the environment of drivers and workers.
 VARIABLE: Final = "TIDEMILL_CHAOS"

@@ -13,7 +13,7 @@ from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.names import SNAPSHOTS, STATE, parse_delta, parse_snapshot, parse_snapshot_id
 from tidemill.checkpoint.retention import kept_slots, names_referenced
 from tidemill.checkpoint.snapshot_index import read_snapshot_index
-from tidemill.checkpoint.storage import LocalStorage
+from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.errors import CheckpointError
 
 _MEGABYTES: Final = 96

@@ -10,9 +10,9 @@ from chaos.control import Control, make_storage_slow_on_demand
 from chaos.truth import PARTITIONS, WINDOW, Record, partition_of, record
 from tidemill.common import Types
 from tidemill.common.watermark_strategy import TimestampAssigner
+from tidemill.connectors.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.datastream import CheckpointedFunction
 from tidemill.datastream.functions import FlatMapFunction, KeyedProcessFunction, ProcessWindowFunction, RuntimeContext
-from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 
 make_storage_slow_on_demand()

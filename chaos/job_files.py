@@ -21,7 +21,7 @@ from chaos.truth import DISORDER, Truth
 from chaos.variant import Variant
 from chaos.verdict import compare
 from tidemill.checkpoint.log import ManifestLog
-from tidemill.checkpoint.storage import LocalStorage
+from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.common import Duration, Encoder, Types, WatermarkStrategy, run_main
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, OutputFileConfig, RollingPolicy

@@ -17,7 +17,7 @@ from chaos.drivers import Driver
 from chaos.job import JOB_ID
 from chaos.variant import StateVariant, Variant
 from tidemill.checkpoint.log import ManifestLog
-from tidemill.checkpoint.storage import LocalStorage
+from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.common import ExitCode
 from tidemill.errors import CheckpointError
 
@@ -73,6 +73,8 @@ class Run:
         self._control = Control(plan.folder / "control")
         self._started = time.monotonic()
         self._drivers: list[Driver] = []
+        #: The lineage that the job had when its last driver was started.
+        self._found: str | None = None
         self._faults: Counter[str] = Counter()
         self._problems: list[str] = []
         self._wishes = 0
@@ -141,11 +143,18 @@ class Run:
         self._start()
         return f"killed driver {killed.number}"
 
-    def _stop_driver(self) -> str:
-        """It stands still while another one takes the job over; then it goes on, and must find out and end."""
+    def _stop_driver(self) -> str | None:
+        """Pause the driver while another one takes the job over; when it resumes, it must find out and end.
+
+        A driver that has not claimed the job yet would claim it when it resumes, and be right.
+        """
+        if not self._wait_for_claim():
+            return None
         zombie = self._driver
         zombie.stop()
         self._start()
+        if not self._wait_for_claim():
+            self._problems.append(f"driver {self._driver.number} did not claim the job: {self._driver.tail()}")
         self._wait_for_epoch(_LAST_WAIT)
         zombie.resume()
         deadline = time.monotonic() + _LAST_WAIT
@@ -187,6 +196,7 @@ class Run:
 
     def _start(self) -> None:
         number = len(self._drivers) + 1
+        self._found = self._lineage()
         self._drivers.append(Driver(self._variant.module, self._plan.folder, self._control, number))
 
     def _pass_time(self, seconds: float) -> None:
@@ -215,6 +225,20 @@ class Run:
         before, deadline = self._committed(), time.monotonic() + seconds
         while self._committed() == before and time.monotonic() < deadline:
             self._pass_time(0.2)
+
+    def _wait_for_claim(self) -> bool:
+        """Until the driver has claimed the job; whether it has."""
+        deadline = time.monotonic() + _LAST_WAIT
+        while self._lineage() == self._found and time.monotonic() < deadline:
+            self._pass_time(0.2)
+        return self._lineage() != self._found
+
+    def _lineage(self) -> str | None:
+        """Whose the job is; what the last driver found, if that cannot be read now."""
+        with contextlib.suppress(CheckpointError):
+            head = self._log.read_head()
+            return None if head is None else head.lineage
+        return self._found
 
     def _committed(self) -> int:
         with contextlib.suppress(CheckpointError):

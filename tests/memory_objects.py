@@ -11,7 +11,7 @@ import pytest
 from obstore.exceptions import GenericError
 from obstore.store import MemoryStore
 
-from tidemill.common.object_store import ObjectStore
+from tidemill.connectors.object_store import ObjectStore
 
 URI: Final = "s3://bucket/out"
 

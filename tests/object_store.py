@@ -16,6 +16,7 @@ from typing import Any, Self
 CREDENTIALS = {"access-key": "tidemill", "secret-key": "a secret of the tests"}
 BUCKET = "checkpoints"
 _HOST = "127.0.0.1"
+_ROOT = Path(__file__).parent.parent
 
 
 class Server:
@@ -50,8 +51,8 @@ def request(port: int, method: str, path: str) -> int:
 def object_store(log: Path) -> Iterator[Server]:
     """A server process with one bucket, stopped at the end."""
     with log.open("w") as out:
-        command = [sys.executable, "-m", "moto.server", "-H", _HOST, "-p", "0"]
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+        command = [sys.executable, "-m", "tests.s3_server"]
+        process = subprocess.Popen(command, cwd=_ROOT, stdout=out, stderr=subprocess.STDOUT)
     try:
         server = Server(_port_of(process, log))
         server.make_bucket(BUCKET)

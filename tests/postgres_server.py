@@ -18,8 +18,8 @@ import psutil
 import psycopg
 
 from tests.ports import own_ports
+from tidemill.connectors.jdbc.postgres import PostgresSession
 from tidemill.datastream.connectors.jdbc import JdbcConnectionOptions
-from tidemill.datastream.connectors.jdbc.postgres import PostgresSession
 
 _HOST = "127.0.0.1"
 USER = "tidemill"

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.common import Configuration, Types
+from tidemill.connectors.idempotent_sink import IdempotentSink, KeyedStore
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.functions import RuntimeContext
-from tidemill.datastream.idempotent_sink import IdempotentSink, KeyedStore
 
 WORDS = ["the", "sea", "the", "sky", "the", "sand", "a", "boat", "a", "bird", "the", "sea"]
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.common import Configuration, Types
+from tidemill.connectors.sources import RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.datastream import StreamExecutionEnvironment
-from tidemill.datastream.sources import RecordBatch, Split, SplitEnumerator, SplitSource
 
 
 class ReadingsSource(SplitSource):

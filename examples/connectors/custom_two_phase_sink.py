@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.common import Configuration
+from tidemill.connectors.sinks import Committed, Committer, SinkWriter, WriterContext
+from tidemill.connectors.two_phase_commit import TwoPhaseCommittingSink
 from tidemill.datastream import StreamExecutionEnvironment
-from tidemill.datastream.sinks import Committed, Committer, SinkWriter, WriterContext
-from tidemill.datastream.two_phase_commit import TwoPhaseCommittingSink
 
 
 class ReportsSink(TwoPhaseCommittingSink):

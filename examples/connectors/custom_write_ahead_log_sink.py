@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.common import Configuration
+from tidemill.connectors.write_ahead_log import Delivery, Destination, Mark, WriteAheadLogSink
 from tidemill.datastream import StreamExecutionEnvironment
-from tidemill.datastream.write_ahead_log import Delivery, Destination, Mark, WriteAheadLogSink
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS orders (id INTEGER, amount INTEGER);

@@ -23,8 +23,8 @@ from examples.support.view import Progress, View, open_view
 from examples.support.workers import Worker, kill_when_busy, workers_of_this_process
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.errors import TidemillError
-from tidemill.runtime.epoch_stats import EpochStats
-from tidemill.runtime.job import RunningJob
+from tidemill.runtime.driver.job import RunningJob
+from tidemill.runtime.observe.epoch_stats import EpochStats
 
 #: With a stream of 30 seconds the demo promises to take less than 90; what takes longer has failed.
 _SECONDS_BESIDES_STREAM: Final = 55

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
+from tidemill.connectors.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 
 PARTITIONS: Final = 4
 CARDS: Final = 20_000

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from tidemill.spark.exchange import SLOT_VARIABLE
+from tidemill.spark.jobs.stages import SLOT_VARIABLE
 
 
 @dataclass(frozen=True)

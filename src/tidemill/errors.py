@@ -87,8 +87,16 @@ class CorruptFileError(CheckpointError):
     """A durable file does not match its checksum or its format; the message names file and offset."""
 
 
+class NewerFormatError(CheckpointError):
+    """A durable file was written by a newer version of Tidemill, in a format that this one does not read."""
+
+
 class NoSavepointError(CheckpointError):
     """What a job was to start from is not there, or not any more: a savepoint, or a checkpoint of another job."""
+
+
+class JobFinishedError(CheckpointError):
+    """What a job was to start from has come to its end: there is nothing to go on with."""
 
 
 class UntrustedStateError(CheckpointError):
@@ -130,7 +138,9 @@ LASTING: Final = (
     StateMigrationError,
     CheckpointOwnershipError,
     CorruptFileError,
+    NewerFormatError,
     NoSavepointError,
+    JobFinishedError,
     UntrustedStateError,
     LostInputError,
 )

@@ -51,6 +51,11 @@ SAVEPOINT_POINTS: Final[dict[str, str]] = {
     "restore.copied": "a new job has the files of the savepoint it starts from, and no lineage",
 }
 
+#: Those of sources that have state of their own, as watched files have.
+SOURCE_POINTS: Final[dict[str, str]] = {
+    "files.begun": "what the epoch adds to the state of its sources is durable, nothing has run yet",
+}
+
 #: Those of an external system's own transaction, in sinks that deliver results after the manifest.
 DELIVERY_POINTS: Final[dict[str, str]] = {
     "delivery.before": "an epoch's results are not delivered yet, and their transaction is about to begin",
@@ -61,6 +66,10 @@ DELIVERY_POINTS: Final[dict[str, str]] = {
 
 class InjectedFaultError(RuntimeError):
     """Raised at a point by a plan with the action ``raise``."""
+
+
+class ProcessDeath(BaseException):
+    """Raised by a test in the place of a process's death: nothing may catch it or report it as somebody's error."""
 
 
 @dataclass
@@ -76,7 +85,7 @@ class Fault:
     hits: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        points = (*POINTS, *SAVEPOINT_POINTS, *DELIVERY_POINTS)
+        points = (*POINTS, *SAVEPOINT_POINTS, *SOURCE_POINTS, *DELIVERY_POINTS)
         if self.point not in points:
             known = ", ".join(points)
             raise ValueError(f"no fault point is called {self.point!r}; known points: {known}")

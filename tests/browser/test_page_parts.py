@@ -55,7 +55,7 @@ def test_whole_numbers_of_state_are_not_rounded(tab: Page) -> None:
     text = '{"id": 9007199254740993, "all": [1, -9223372036854775808, 0.5, "x"], "none": null}'
     shown = tab.evaluate(
         """async text => {
-            const { exact, json } = await import("/web/tree.js");
+            const { exact, json } = await import("/web/widgets/tree.js");
             return json(JSON.parse(text, exact));
         }""",
         text,
@@ -81,7 +81,7 @@ def test_whole_numbers_of_state_are_not_rounded(tab: Page) -> None:
 def test_a_short_value_stands_in_a_line(tab: Page, value: object, shown: str) -> None:
     found = tab.evaluate(
         """async value => {
-            const { tree } = await import("/web/tree.js");
+            const { tree } = await import("/web/widgets/tree.js");
             const made = tree(value);
             return [made.textContent, made.querySelectorAll("b, details").length];
         }""",
@@ -93,7 +93,7 @@ def test_a_short_value_stands_in_a_line(tab: Page, value: object, shown: str) ->
 def test_a_large_value_is_made_as_far_as_it_is_opened(tab: Page) -> None:
     summary, closed, opened, more = tab.evaluate(
         """async () => {
-            const { tree } = await import("/web/tree.js");
+            const { tree } = await import("/web/widgets/tree.js");
             const made = tree(Array.from({ length: 1000 }, (_, at) => ({ at, text: "x".repeat(100) })));
             document.body.append(made);
             const count = () => made.querySelectorAll(".tree > li").length;
@@ -113,7 +113,7 @@ def test_a_large_value_is_made_as_far_as_it_is_opened(tab: Page) -> None:
 def test_an_operation_is_asked_after_less_and_less_often_until_it_is_over(tab: Page) -> None:
     found, waits = tab.evaluate(
         """async () => {
-            const { outcome } = await import("/web/operations.js");
+            const { outcome } = await import("/web/actions/operations.js");
             const running = async () => ({ status: { id: "IN_PROGRESS" } });
             const done = async () => ({ status: { id: "COMPLETED" }, operation: { location: "/savepoints/1" } });
             const answers = [running, silence, silence, running, done];
@@ -127,7 +127,7 @@ def test_an_operation_is_asked_after_less_and_less_often_until_it_is_over(tab: P
 def test_an_operation_that_fails_does_so_in_the_drivers_words(tab: Page) -> None:
     told, _ = tab.evaluate(
         """async () => {
-            const { outcome } = await import("/web/operations.js");
+            const { outcome } = await import("/web/actions/operations.js");
             const failure = { class: "CheckpointError", "stack-trace": "no space left" };
             const failed = async () => ({ status: { id: "COMPLETED" }, operation: { "failure-cause": failure } });
             return hurried(() => outcome(failed).catch((error) => error.message));
@@ -139,7 +139,7 @@ def test_an_operation_that_fails_does_so_in_the_drivers_words(tab: Page) -> None
 def test_a_driver_that_never_answers_again_is_gone(tab: Page) -> None:
     is_gone, waits = tab.evaluate(
         """async () => {
-            const { DriverGone, outcome } = await import("/web/operations.js");
+            const { DriverGone, outcome } = await import("/web/actions/operations.js");
             return hurried(() => outcome(silence).catch((error) => error instanceof DriverGone));
         }"""
     )
@@ -151,7 +151,7 @@ def test_a_driver_that_never_answers_again_is_gone(tab: Page) -> None:
 def test_a_request_is_sent_again_only_if_it_may_be_answered_then(tab: Page, status: int, times: int) -> None:
     sent, _ = tab.evaluate(
         """async status => {
-            const { insisting } = await import("/web/operations.js");
+            const { insisting } = await import("/web/actions/operations.js");
             let sent = 0;
             const request = async () => {
                 sent += 1;
@@ -168,7 +168,7 @@ def test_what_is_asked_for_while_it_loads_is_one_more_load(tab: Page) -> None:
     """Never two at a time; and what is stopped loads nothing more."""
     loads, most, after = tab.evaluate(
         """async () => {
-            const { loader } = await import("/web/parts.js");
+            const { loader } = await import("/web/core/loader.js");
             let [loads, now, most] = [0, 0, 0];
             const tick = () => new Promise((done) => setTimeout(done, 5));
             const loading = loader(async () => {

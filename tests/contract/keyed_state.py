@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import os
-import shutil
 import tempfile
 from collections.abc import Iterable
 from typing import Any, Protocol, Self
 
 from tidemill.common.configuration import Configuration
 from tidemill.common.typeinfo import TypeInformation, Types
-from tidemill.datastream.basic_functions import AggregateFunction
+from tidemill.datastream.functions.basic import AggregateFunction
 from tidemill.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -24,12 +22,13 @@ from tidemill.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from tidemill.state.backend import BackendPlace, KeyedStateBackend
 from tidemill.state.backends import choose_backend
-from tidemill.state.canonical_key import canonical_key
-from tidemill.state.key_groups import KeyGroupRange, key_group_of, subtask_for_group
+from tidemill.state.files.state_file import Section, decode_sections, encode_sections
+from tidemill.state.keyed.backend import BackendPlace, KeyedStateBackend
+from tidemill.state.keys.canonical_key import canonical_key
+from tidemill.state.keys.key_groups import KeyGroupRange, Subtask, key_group_of, subtask_for_group
 from tidemill.state.merging import merge_sections
-from tidemill.state.state_file import Section, decode_sections, encode_sections
+from tidemill.testing.simulation.disks import fast_directory
 
 MAX_PARALLELISM = 16
 OPERATOR = "op"
@@ -69,12 +68,6 @@ CONFIGURATIONS: dict[str, dict[str, str]] = {
 }
 
 
-def fast_directory() -> str | None:
-    """A directory in memory, if there is one with some room: opening a RocksDB on a disk takes ten times as long."""
-    memory = "/dev/shm"
-    return memory if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 30 else None
-
-
 class Backends:
     """The backends of one test, of one configuration, with a directory for their local files."""
 
@@ -101,7 +94,7 @@ class Backends:
         job_id: str | None = None,
     ) -> KeyedStateBackend:
         """``job_id`` is for backends that are to find what others left on the local disk; else none finds anything."""
-        groups = KeyGroupRange.for_subtask(max_parallelism, parallelism, subtask)
+        groups = KeyGroupRange.for_subtask(max_parallelism, parallelism, Subtask(subtask))
         place = BackendPlace(
             OPERATOR,
             f"operator {OPERATOR!r}",

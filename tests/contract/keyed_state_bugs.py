@@ -9,16 +9,16 @@ import pyarrow.compute as pc
 import pytest
 
 from tests.contract import keyed_state
-from tidemill.state.hashmap import HashMapBackend
-from tidemill.state.keyed_states import HeapListState, HeapMapState, HeapValueState
+from tidemill.state.files.rows import CLEAR, DELETE
+from tidemill.state.files.state_file import Section
+from tidemill.state.keyed.hashmap import HashMapBackend
+from tidemill.state.keyed.keyed_states import KeyedListState, KeyedMapState, KeyedValueState
+from tidemill.state.keyed.tables import DELETED, ListTable, MapTable, Table, ValueTable
+from tidemill.state.keyed.timers import TimerQueue
 from tidemill.state.merging import merge_sections
 from tidemill.state.rocksdb import RocksDBBackend, list_table, map_table, value_table
 from tidemill.state.rocksdb.cache import ValueCache
 from tidemill.state.rocksdb.store import Store
-from tidemill.state.rows import CLEAR, DELETE
-from tidemill.state.state_file import Section
-from tidemill.state.tables import DELETED, ListTable, MapTable, Table, ValueTable
-from tidemill.state.timers import TimerQueue
 
 Patch = pytest.MonkeyPatch
 Bug = Callable[[Patch], None]
@@ -86,26 +86,26 @@ def forget_fired_timers_in_deltas(patch: Patch) -> None:
 
 
 def write_whole_lists_when_they_grow(patch: Patch) -> None:
-    patch.setattr(HeapListState, "add", lambda self, value: self.update([*self.get(), value]))
+    patch.setattr(KeyedListState, "add", lambda self, value: self.update([*self.get(), value]))
 
 
 def write_whole_maps_when_an_entry_changes(patch: Patch) -> None:
-    def put(self: HeapMapState, key: Any, value: Any) -> None:
+    def put(self: KeyedMapState, key: Any, value: Any) -> None:
         self.put_all({**dict(self.items()), key: value})
 
-    patch.setattr(HeapMapState, "put", put)
+    patch.setattr(KeyedMapState, "put", put)
 
 
 def write_what_was_only_read(patch: Patch) -> None:
-    value = HeapValueState.value
+    value = KeyedValueState.value
 
-    def read(self: HeapValueState) -> Any:
+    def read(self: KeyedValueState) -> Any:
         found = value(self)
         if found is not None:
             self.update(found)
         return found
 
-    patch.setattr(HeapValueState, "value", read)
+    patch.setattr(KeyedValueState, "value", read)
 
 
 # --- fold and discard
@@ -231,7 +231,7 @@ def fire_timers_in_the_order_of_registration(patch: Patch) -> None:
 
 
 def merge_namespaces_and_keep_the_sources(patch: Patch) -> None:
-    def merge(self: HeapListState, target: Any, sources: Iterable[Any]) -> None:
+    def merge(self: KeyedListState, target: Any, sources: Iterable[Any]) -> None:
         moved: list[Any] = []
         for source in sources:
             self.set_current_namespace(source)
@@ -239,7 +239,7 @@ def merge_namespaces_and_keep_the_sources(patch: Patch) -> None:
         self.set_current_namespace(target)
         self.add_all(moved)
 
-    patch.setattr(HeapListState, "merge_namespaces", merge)
+    patch.setattr(KeyedListState, "merge_namespaces", merge)
 
 
 # --- local stores

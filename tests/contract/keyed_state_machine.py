@@ -29,7 +29,7 @@ from tests.contract.keyed_state import (
     merged,
 )
 from tests.contract.keyed_state_model import TIMER_STATES, Cell, Model, Timer
-from tidemill.state.key_groups import key_group_of
+from tidemill.state.keys.key_groups import key_group_of
 
 #: Examples per machine; ``TIDEMILL_EXAMPLES`` asks for more of them, as a nightly run does.
 EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "60"))

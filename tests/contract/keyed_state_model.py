@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tests.contract.keyed_state import KINDS, NOTHING
-from tidemill.state.rows import APPEND, CLEAR
-from tidemill.state.sections import read_rows
-from tidemill.state.stable_hash import stable_hash
-from tidemill.state.state_file import Section
+from tidemill.state.files.rows import APPEND, CLEAR
+from tidemill.state.files.sections import read_rows
+from tidemill.state.files.state_file import Section
+from tidemill.state.keys.stable_hash import stable_hash
 
 Cell = tuple[Any, Any]  # key, namespace
 Timer = tuple[int, Any, Any]  # time, key, namespace

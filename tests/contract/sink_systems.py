@@ -6,10 +6,10 @@ import itertools
 import pickle
 from typing import Any, Final
 
-from tidemill.datastream.basic_functions import SinkFunction
-from tidemill.datastream.idempotent_sink import IdempotentSink, KeyedStore
-from tidemill.datastream.two_phase_commit import TwoPhaseCommitSinkFunction
-from tidemill.datastream.write_ahead_log import Delivery, Destination, Mark, WriteAheadLogSink
+from tidemill.connectors.idempotent_sink import IdempotentSink, KeyedStore
+from tidemill.connectors.two_phase_commit import TwoPhaseCommitSinkFunction
+from tidemill.connectors.write_ahead_log import Delivery, Destination, Mark, WriteAheadLogSink
+from tidemill.datastream.functions.basic import SinkFunction
 
 _SYSTEMS: Final[dict[str, System]] = {}
 

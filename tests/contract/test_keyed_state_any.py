@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contract.keyed_state import CONFIGURATIONS, KINDS, Backends, Operator, merged
-from tidemill.state.canonical_key import canonical_key
+from tidemill.state.keys.canonical_key import canonical_key
 from tidemill.testing.strategies import keys, values
 
 SETTINGS = settings(max_examples=25, derandomize=True, deadline=None, database=None)

@@ -23,8 +23,8 @@ from tests.contract.keyed_state import (
 from tidemill.common import Types
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import SerializationError
-from tidemill.state.rows import APPEND
-from tidemill.state.sections import read_rows
+from tidemill.state.files.rows import APPEND
+from tidemill.state.files.sections import read_rows
 
 WINDOW = (0, 10)
 

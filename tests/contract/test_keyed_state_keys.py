@@ -25,8 +25,8 @@ from tests.contract.keyed_state import (
 )
 from tidemill.common import Row, Types
 from tidemill.common.typeinfo import TypeInformation
-from tidemill.state.canonical_key import canonical_key
-from tidemill.state.key_groups import KeyGroupRange, key_group_of
+from tidemill.state.keys.canonical_key import canonical_key
+from tidemill.state.keys.key_groups import KeyGroupRange, Subtask, key_group_of
 
 
 class Named(NamedTuple):
@@ -154,7 +154,7 @@ def test_a_key_has_one_group_for_ever(new_backend: NewBackend) -> None:
 def test_subtasks_share_all_groups(new_backend: NewBackend, parallelism: int) -> None:
     groups = [new_backend(parallelism, subtask).groups for subtask in range(parallelism)]
     assert [group for part in groups for group in part] == list(range(MAX_PARALLELISM))
-    assert groups[0] == KeyGroupRange.for_subtask(MAX_PARALLELISM, parallelism, 0)
+    assert groups[0] == KeyGroupRange.for_subtask(MAX_PARALLELISM, parallelism, Subtask(0))
 
 
 def work(operator: Operator, keys: range, number: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -465,3 +466,51 @@ def test_values_that_cannot_be_compared(operator: Operator, new_backend: NewBack
     seen = Operator(new_backend, files=operator.files).at("a").seen()
     assert seen["value"].tolist() == seen["list"][0].tolist() == seen["map"]["k"].tolist() == [0, 1, 2]
     assert seen["reducing"].tolist() == [0, 2, 4]
+
+
+# --- what was read can be read again
+
+
+def test_elements_and_entries_can_be_looped_over_again(operator: Operator, settle: Callable[[], object]) -> None:
+    states = operator.at("a")
+    states.list.add_all([1, 2])
+    states.map.put_all({"x": 1, "y": 2})
+    settle()
+    states = operator.at("a")
+    states.list.add(3)
+    read = (states.list.get(), states.map.items(), states.map.keys(), states.map.values())
+    expected: tuple[list[Any], ...] = ([1, 2, 3], [("x", 1), ("y", 2)], ["x", "y"], [1, 2])
+    for one, wanted in zip(read, expected, strict=True):
+        assert [list(one), list(one)] == [wanted, wanted]
+        assert len(one) == len(wanted)
+    for one, wanted in zip(read[1:], expected[1:], strict=True):
+        assert [next(one), next(one), next(one, "the end")] == [*wanted, "the end"]
+
+
+def test_what_was_read_is_not_the_state(operator: Operator, settle: Callable[[], object]) -> None:
+    states = operator.at("a")
+    states.list.add_all([1, 2])
+    states.map.put("x", 1)
+    settle()
+    states = operator.at("a")
+    before = states.list.get(), states.map.items()
+    states.list.add(3)
+    states.map.put("y", 2)
+    assert (list(before[0]), list(before[1])) == ([1, 2], [("x", 1)])
+    for read in (*before, states.list.get(), states.map.keys()):
+        read.clear()
+    assert list(states.list.get()) == [1, 2, 3]
+    assert dict(states.map.items()) == {"x": 1, "y": 2}
+
+
+def test_what_was_read_is_stored_and_sent_as_a_list(operator: Operator) -> None:
+    states = operator.at("a")
+    states.list.add_all([1, 2])
+    states.map.put_all({"x": 1, "y": 2})
+    for read in (states.list.get(), states.map.values()):
+        states.value.update(read)
+        operator.commit()
+        value = operator.at("a").value.value()
+        assert (type(value), value) == (list, [1, 2])
+        for copied in (copy.deepcopy(read), pickle.loads(pickle.dumps(read))):
+            assert (type(copied), copied) == (list, [1, 2])

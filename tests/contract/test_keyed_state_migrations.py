@@ -14,7 +14,8 @@ import pytest
 from tests.contract.keyed_state import MAX_PARALLELISM, OPERATOR, Backends, abort, commit, load, merged, to_file
 from tidemill.common import Types
 from tidemill.common.time import Time
-from tidemill.datastream.basic_functions import AggregateFunction
+from tidemill.datastream.functions.basic import AggregateFunction
+from tidemill.datastream.functions.state_ttl import StateTtlConfig
 from tidemill.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -23,11 +24,10 @@ from tidemill.datastream.state import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from tidemill.datastream.state_ttl import StateTtlConfig
 from tidemill.errors import StateError, StateMigrationError
-from tidemill.state.backend import KeyedStateBackend
+from tidemill.state.files.state_file import decode_sections
+from tidemill.state.keyed.backend import KeyedStateBackend, StateVersion
 from tidemill.state.merging import merge_sections
-from tidemill.state.state_file import decode_sections
 
 TEXT, NUMBER = Types.STRING(), Types.LONG()
 KEYS = tuple(range(6))
@@ -317,6 +317,46 @@ def test_each_type_that_may_be_stored_has_its_own_migration(new_backend: Backend
     descriptor.migrate_from(TEXT, lambda text: float(text) / 10)
     state = Program(load(new_backend(key_type=NUMBER), files), "value", descriptor)
     assert state.seen([3, 4]) == {3: 3.0, 4: 4.0}
+
+
+def test_a_worker_that_left_in_the_middle_of_a_migration_loads_all_again(
+    new_backend: Backends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemill.state.rocksdb.tables.REWRITTEN_AT_ONCE", 1)
+    files = written_as_text(new_backend, "value")
+    program = start_migrating(new_backend, "value", files, job_id="here")
+    program.backend.begin_epoch()
+    files.append(to_file(program.backend.export_delta()))
+    program.backend.fold(StateVersion("lineage", 3, 3))
+    program.backend.close(forget=False)
+    back = new_backend(key_type=NUMBER, job_id="here")
+    # Which key groups are still stored as text nobody would know: they would stay so, and nothing would be merged.
+    assert back.version() is None or new_backend.configuration == "hashmap"
+    assert start_migrating(new_backend, "value", files, job_id="there").seen() == as_numbers("value")
+
+
+@EACH_KIND
+def test_what_a_later_epoch_replaced_is_gone_from_the_local_disk_too(new_backend: Backends, kind: str) -> None:
+    text = written_as_text(new_backend, kind)
+    program = start_migrating(new_backend, kind, text, job_id="here")
+    program.backend.begin_epoch()
+    migrated = to_file(program.backend.export_delta())
+    program.backend.fold(StateVersion("lineage", 3, 3))
+    program.backend.close(forget=False)
+    # Elsewhere an entry is deleted. Then others, who saw not all of it migrated, write the state whole once more.
+    other = start(new_backend, kind, NUMBER, [migrated])
+    other.backend.begin_epoch()
+    other.backend.context.key = 1
+    other.state.clear()
+    deleted = to_file(commit(other.backend))
+    whole = start_migrating(new_backend, kind, [*text, deleted])
+    whole.backend.begin_epoch()
+    replaced = to_file(commit(whole.backend))
+    backend = new_backend(key_type=NUMBER, job_id="here")
+    later = [deleted, replaced] if backend.version() is not None else [*text, migrated, deleted, replaced]
+    back = Program(load(backend, later), kind, KINDS[kind][0](NUMBER))
+    assert back.seen() == whole.seen()
+    assert back.seen([1]) == start(new_backend, kind, NUMBER).seen([1])
 
 
 def test_a_migration_that_fails_names_the_state_and_the_value(new_backend: Backends) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.contract.keyed_state import NewBackend, Operator, merged, rows_of
-from tidemill.state.backend import KeyedStateBackend
-from tidemill.state.stable_hash import stable_hash
+from tidemill.state.keyed.backend import KeyedStateBackend
+from tidemill.state.keys.stable_hash import stable_hash
 
 WINDOW, LATER = (0, 10), (10, 20)
 Timer = tuple[int, Any, Any]

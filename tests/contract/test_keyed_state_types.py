@@ -4,14 +4,36 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import enum
+from array import array
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
-from tests.contract.keyed_state import NOTHING, Colour, Declared, NewBackend, Operator, Point, merged
-from tidemill.common import Instant, Row, Types
+from tests.contract.keyed_state import (
+    NOTHING,
+    Colour,
+    Declared,
+    NewBackend,
+    Operator,
+    Point,
+    commit,
+    load,
+    merged,
+    to_file,
+)
+from tidemill.common import Duration, Instant, Row, Types
 from tidemill.common.typeinfo import TypeInformation
+from tidemill.datastream.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from tidemill.errors import SerializationError
 
 
 class Named(NamedTuple):
@@ -104,3 +126,148 @@ def test_a_list_that_grew_over_many_epochs(new_backend: NewBackend) -> None:
         found.commit()
         assert found.at("a").seen() == NOTHING
         assert len(list(found.at("a", (0, 5)).list.get())) == 1100
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class Code(str):
+    """A text with methods of its own."""
+
+    __slots__ = ()
+
+
+@dataclasses.dataclass
+class Measured:
+    value: float
+    parts: list[float]
+
+
+class Reading(NamedTuple):
+    value: float
+    unit: str
+
+
+NUMBER_AND_TEXT = [Types.DOUBLE(), Types.STRING()]
+#: Values that a type takes, but that storage brings back in another form: what was put, and what is found.
+OTHER_FORMS: dict[str, tuple[TypeInformation, list[tuple[Any, Any]]]] = {
+    "double": (Types.DOUBLE(), [(1, 1.0), (True, 1.0), (np.float64(1.5), 1.5), (2**53, float(2**53))]),
+    "float": (Types.FLOAT(), [(1, 1.0), (0.1, 0.1), (np.float32(0.5), 0.5)]),
+    "long": (Types.LONG(), [(True, 1), (Level.HIGH, 3), (np.int64(4), 4)]),
+    "int": (Types.INT(), [(True, 1), (Level.HIGH, 3)]),
+    "short": (Types.SHORT(), [(False, 0)]),
+    "byte": (Types.BYTE(), [(True, 1)]),
+    "boolean": (Types.BOOLEAN(), [(np.bool_(True), True)]),
+    "string": (Types.STRING(), [(Code("a"), "a"), (np.str_("b"), "b")]),
+    "big int": (Types.BIG_INT(), [(True, 1), (Level.HIGH, 3)]),
+    "big decimal": (Types.BIG_DEC(), [(Decimal("1.10"), Decimal("1.10")), (Decimal("1E+3"), Decimal("1E+3"))]),
+    "timestamp": (Types.SQL_TIMESTAMP(), [(NOON.replace(tzinfo=dt.UTC), NOON.replace(tzinfo=dt.UTC))]),
+    "tuple": (
+        Types.TUPLE(NUMBER_AND_TEXT),
+        [((1, "a"), (1.0, "a")), ([1.0, "a"], (1.0, "a")), (Row(1, "a"), (1.0, "a")), (Reading(1, "a"), (1.0, "a"))],
+    ),
+    "list": (Types.LIST(Types.DOUBLE()), [([1, 2], [1.0, 2.0]), ((1.0,), [1.0])]),
+    "list of tuples": (Types.LIST(Types.TUPLE([Types.DOUBLE()])), [([(1,)], [(1.0,)]), ([[1.0]], [(1.0,)])]),
+    "array": (Types.PRIMITIVE_ARRAY(Types.DOUBLE()), [([1], [1.0]), (array("d", [1.0]), [1.0])]),
+    "bytes": (Types.PRIMITIVE_ARRAY(Types.BYTE()), [(bytearray(b"a"), b"a"), ([1, 2], b"\x01\x02")]),
+    "map": (Types.MAP(Types.DOUBLE(), Types.DOUBLE()), [({1: 2}, {1.0: 2.0})]),
+    "row": (Types.ROW(NUMBER_AND_TEXT), [(Row(1, "a"), Row(1.0, "a")), ((1.0, "a"), Row(1.0, "a"))]),
+    "named row": (
+        Types.ROW_NAMED(["x", "y"], NUMBER_AND_TEXT),
+        [({"x": 1, "y": "a"}, Row(x=1.0, y="a")), (Row(y="a", x=1.0), Row(x=1.0, y="a"))],
+    ),
+    "dataclass": (Types.DATACLASS(Measured), [(Measured(1, [1]), Measured(1.0, [1.0]))]),
+    "list of dataclasses": (Types.LIST(Types.DATACLASS(Measured)), [([Measured(1, [])], [Measured(1.0, [])])]),
+    "named tuple": (Types.NAMED_TUPLE(Reading), [(Reading(1, "a"), Reading(1.0, "a"))]),
+}
+#: Converted when they are put: a function finds in the epoch what it finds later.
+AT_ONCE = ("double", "float", "long", "int", "short", "byte", "boolean", "string", "big int")
+
+
+def shown(value: Any) -> Any:
+    """A value with the types of all its parts."""
+    if isinstance(value, dict):
+        return dict, [(shown(key), shown(item)) for key, item in value.items()]
+    if isinstance(value, (list, tuple, Row)):
+        names = value.get_field_names() if isinstance(value, Row) else None
+        return type(value), names, [shown(part) for part in value]
+    if isinstance(value, Measured):
+        return Measured, shown(value.value), shown(value.parts)
+    return type(value), value
+
+
+@pytest.mark.parametrize("ttl", [False, True], ids=["for ever", "with a time to live"])
+@pytest.mark.parametrize("case", OTHER_FORMS)
+def test_memory_has_the_form_of_storage(new_backend: NewBackend, case: str, ttl: bool) -> None:
+    type_info, values = OTHER_FORMS[case]
+
+    class Typed:
+        def __init__(self, files: list[bytes]) -> None:
+            self.backend = load(new_backend(), files)
+            descriptors: list[Any] = [
+                ValueStateDescriptor("value", type_info),
+                ListStateDescriptor("list", type_info),
+                MapStateDescriptor("map", Types.LONG(), type_info),
+                ReducingStateDescriptor("reducing", lambda one, two: two, type_info),
+            ]
+            if ttl:
+                for descriptor in descriptors:
+                    descriptor.enable_time_to_live(StateTtlConfig.new_builder(Duration.of_days(1)).build())
+            self.value = self.backend.value_state(descriptors[0])
+            self.list = self.backend.list_state(descriptors[1])
+            self.map = self.backend.map_state(descriptors[2])
+            self.reducing = self.backend.reducing_state(descriptors[3])
+            self.backend.begin_epoch()
+
+        def at(self, number: int) -> Typed:
+            self.backend.context.key = number
+            return self
+
+        def found(self, number: int) -> list[Any]:
+            self.at(number)
+            every = [self.value.value(), *self.list.get(), self.map.get(0), *self.map.values(), self.reducing.get()]
+            return list(map(shown, every))
+
+    warm = Typed([])
+    for number, (put, _) in enumerate(values):
+        states = warm.at(number)
+        states.value.update(put)
+        states.list.add(put)
+        states.list.add_all([put])
+        states.map.put(0, put)
+        states.map.put_all({1: put})
+        states.reducing.add(put)
+        states.reducing.add(put)
+    every = [[shown(expected)] * 7 for _, expected in values]
+    if case in AT_ONCE:
+        assert [warm.found(number) for number in range(len(values))] == every, "in the epoch"
+    files = [to_file(commit(warm.backend))]
+    assert [warm.found(number) for number in range(len(values))] == every, "in memory"
+    cold = Typed(files)
+    assert [cold.found(number) for number in range(len(values))] == every, "from storage"
+
+
+@pytest.mark.parametrize(("key", "expected"), [(1, 1.0), (True, 1.0), (float("nan"), float("nan"))])
+def test_keys_of_maps_have_the_form_of_storage(new_backend: NewBackend, key: Any, expected: Any) -> None:
+    declared = Declared(value=Types.LONG(), user_key=Types.DOUBLE())
+    operator = Operator(new_backend, declared=declared)
+    operator.at("a").map.put(key, 1)
+    operator.at("a").map.put_all({key: 2})
+    for settle in (lambda: None, operator.commit):
+        settle()
+        states = operator.at("a")
+        assert [repr(found) for found in states.map] == [repr(expected)]
+        assert (states.map.get(key), states.map.contains(key)) == (2, True)
+    cold = Operator(new_backend, 2, operator.files, declared=declared).at("a")
+    assert [repr(found) for found in cold.map] == [repr(expected)]
+    assert cold.map.get(key) == 2
+
+
+def test_what_a_type_does_not_take_is_refused_with_the_epoch(new_backend: NewBackend) -> None:
+    for type_info, value in ((Types.DOUBLE(), 2**60 + 1), (Types.LONG(), 1.5), (Types.STRING(), 7)):
+        operator = Operator(new_backend, declared=Declared(value=type_info))
+        operator.at("a").value.update(value)
+        assert operator.at("a").value.value() == value
+        with pytest.raises(SerializationError, match="'value'"):
+            operator.commit()

@@ -23,9 +23,9 @@ from tidemill.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from tidemill.state import keyed_states, undo
-from tidemill.state.backend import KeyedStateBackend
-from tidemill.state.undo import UndoLog
+from tidemill.state.keyed import keyed_states, undo
+from tidemill.state.keyed.backend import KeyedStateBackend
+from tidemill.state.keyed.undo import UndoLog
 
 KEYS = ("a", "b", 3)
 NAMESPACES = (None, 1, 2)
@@ -235,7 +235,7 @@ def test_a_timer_that_fired_stays_gone(new_backend: Backends) -> None:
 
 
 #: Methods that change nothing and hand nothing out, or do so through others.
-HARMLESS = {"set_current_namespace", "begin_epoch", "keep_unshared", "merge_namespaces", "is_empty"}
+HARMLESS = {"set_current_namespace", "begin_epoch", "keep_unshared", "merge_namespaces", "is_empty", "peek", "replace"}
 
 
 @pytest.mark.parametrize("kind", ["Value", "Reducing", "Aggregating", "List", "Map"])
@@ -248,7 +248,7 @@ def test_no_method_of_a_state_goes_unwatched(kind: str) -> None:
         "List": set(),
         "Map": {"get", "contains", "items", "keys", "values"},  # through _entry() and _items()
     }[kind]
-    plain, watched = getattr(keyed_states, f"Heap{kind}State"), getattr(undo, f"Watched{kind}State")
+    plain, watched = getattr(keyed_states, f"Keyed{kind}State"), getattr(undo, f"Watched{kind}State")
     for name, method in inspect.getmembers(plain, inspect.isfunction):
         if not name.startswith("_") and name not in HARMLESS | through:
             assert getattr(watched, name) is not method, f"{plain.__name__}.{name} is not watched"

@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contract.keyed_state import CONFIGURATIONS, KINDS, Backends, States, load, to_file
-from tidemill.state.backend import StateVersion
+from tests.contract.keyed_state import CONFIGURATIONS, KINDS, OPERATOR, Backends, States, load, to_file
+from tidemill.state.files.state_file import decode_sections
+from tidemill.state.keyed.backend import StateVersion
+from tidemill.state.merging import merge_sections
+from tidemill.state.rocksdb import RocksDBBackend
 
 LINEAGE = "first"
 KEYS = ("a", 1, ("t", 2))
@@ -43,9 +46,9 @@ class Job:
             else:
                 backend.reset()
         self.loaded = [number for number, file in enumerate(self.files) if number >= first and file is not None]
-        states = States(load(backend, [file for file in self.files[first:] if file is not None]))
+        load(backend, [file for file in self.files[first:] if file is not None])
         backend.loaded(self.version)
-        return states
+        return States(backend)  # as in a task: functions register their states when all is loaded
 
     def commit(self, states: States) -> None:
         """The epoch counts; then the next one begins."""
@@ -88,6 +91,16 @@ def begun(job: Job, epochs: int) -> States:
         write(states, number)
         job.commit(states)
     return states
+
+
+def killed(states: States) -> None:
+    """The worker is gone: what it had on disk stays as it is there."""
+    if isinstance(states.backend, RocksDBBackend):
+        store = states.backend._store
+        store._open_db().flush()
+        store._close_db()
+        store._directory.close(remove=False)
+        states.backend.close(forget=True)  # of what is gone already, it removes nothing
 
 
 def truth(job: Job) -> list[Any]:
@@ -155,6 +168,37 @@ def test_a_fold_that_names_no_manifest_leaves_no_version(new_backend: Backends) 
     assert new_backend(job_id="here").version() is None
 
 
+def test_a_worker_that_was_killed_before_its_first_fold_leaves_nothing_that_counts(new_backend: Backends) -> None:
+    job = Job(new_backend)
+    elsewhere = job.worker("there")
+    elsewhere.at("a").fill(1)
+    elsewhere.backend.event_timers.register(5, "a")
+    job.commit(elsewhere)
+    killed(job.worker("here"))
+    elsewhere.at("a").clear()
+    elsewhere.backend.event_timers.delete(5, "a")
+    elsewhere.at("b").fill(2)
+    job.commit(elsewhere)
+    # As a merge with nothing below it does: of what was deleted, nothing is left.
+    rows = merge_sections([s for file in job.files if file for s in decode_sections(file, "f")], {OPERATOR: 16}, False)
+    job.files = [to_file(rows), None]
+    assert everything(job.worker("here")) == truth(job) == everything(elsewhere)
+
+
+def test_a_worker_that_was_killed_while_it_caught_up_leaves_nothing_that_counts(new_backend: Backends) -> None:
+    job = Job(new_backend)
+    states = begun(job, 5)
+    states.backend.close(forget=False)
+    elsewhere = job.worker("there")
+    for number in range(5, 9):
+        write(elsewhere, number)
+        job.commit(elsewhere)
+    files, job.files = job.files, job.files[:7]
+    killed(job.worker("here"))
+    job.files = files
+    assert everything(job.worker("here")) == truth(job)
+
+
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 @settings(max_examples=40, derandomize=True, deadline=None, database=None)
 @given(
@@ -162,7 +206,7 @@ def test_a_fold_that_names_no_manifest_leaves_no_version(new_backend: Backends) 
         st.one_of(
             st.tuples(st.just("write"), st.integers(0, 40)),
             st.sampled_from([("commit", 0), ("commit", 0), ("fail", 0), ("restore", 0)]),
-            st.tuples(st.sampled_from(["move", "lose"]), st.integers(0, 1)),
+            st.tuples(st.sampled_from(["move", "lose", "kill"]), st.integers(0, 1)),
         ),
         min_size=5,
         max_size=25,
@@ -183,6 +227,8 @@ def test_workers_that_come_and_go(configuration: str, steps: list[tuple[str, int
             else:
                 if what == "restore":
                     job.lineage, job.files = f"{job.lineage}+", job.files[: len(job.files) // 2]
+                if what == "kill":
+                    killed(states)
                 states.backend.close(forget=what == "lose")
                 states = job.worker(f"host-{number}")
                 assert everything(states) == truth(job)

@@ -9,8 +9,8 @@ import pytest
 
 from tests.contract.keyed_state import NOTHING, NewBackend, Operator
 from tidemill.datastream.window import CountWindow, GlobalWindow, TimeWindow, Window
-from tidemill.state.tagged import TaggedWriter
-from tidemill.state.tagged_reader import TaggedReader
+from tidemill.state.codecs.tagged_reader import TaggedReader
+from tidemill.state.codecs.tagged_writer import TaggedWriter
 
 WINDOWS: list[Window] = [TimeWindow(-10, 0), TimeWindow(0, 10), TimeWindow(0, 2**62), CountWindow(3), GlobalWindow()]
 

@@ -16,8 +16,8 @@ import pytest
 
 from examples.connectors.custom_two_phase_sink import HiddenFiles, Renames, ReportsSink, reports
 from tests.contract.sink_systems import System, Table, TableSink, system
-from tidemill.datastream.sinks import Committed, Committer, Sink, SinkWriter, WriterContext
-from tidemill.datastream.write_ahead_log import Delivery, Destination, Mark
+from tidemill.connectors.sinks import Committed, Committer, Sink, SinkWriter, WriterContext
+from tidemill.connectors.write_ahead_log import Delivery, Destination, Mark
 from tidemill.testing.sink_contract import SINK_CASES, SinkCase, check_sink
 
 NAME = "broken"

@@ -8,8 +8,8 @@ import pytest
 
 from tests.contract.sink_systems import Appending, KeyedSink, System, TableSink, Transactions
 from tidemill.common.serialization import Encoder
+from tidemill.connectors.function_sink import FunctionSink
 from tidemill.datastream.connectors.file_system import FileSink
-from tidemill.datastream.connectors.function_sink import FunctionSink
 from tidemill.testing.sink_contract import SINK_CASES, WRITER_CASES, SinkCase, check_sink
 
 #: An epoch of the write-ahead log with these has files, and is committed on workers.

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from tidemill.common.typeinfo import Types
-from tidemill.datastream.connectors.collection import CollectionSource
+from tidemill.connectors.collection import CollectionSource
+from tidemill.connectors.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from tidemill.datastream.connectors.number_seq import NumberSequenceSource
-from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.testing.source_contract import SOURCE_CASES, SourceCase, check_source
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.object_store import BUCKET, Server, object_store
-from tidemill.checkpoint.storage import (
+from tidemill.checkpoint.storage.storages import (
     AlreadyExistsError,
     LocalStorage,
     MemoryStorage,

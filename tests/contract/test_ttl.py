@@ -8,11 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.contract.keyed_state import Backends
+from tests.contract.keyed_state import Backends, to_file
 from tests.unit.state.test_ttl_model import CLEANUPS, STEPS, check_against_model
 from tests.unit.state.ttl_states import HELD, KINDS, NOTHING, TTL, Expiring, config
 from tidemill.common.typeinfo import Types
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
+from tidemill.state.keyed.backend import StateVersion
 
 
 @settings(
@@ -67,6 +68,27 @@ def test_turned_on_off_and_changed(new_backend: Backends) -> None:
     off = Expiring(None, on.files, now=10**9, new_backend=new_backend)
     assert off.seen() == HELD
     assert off.key("new").seen() == HELD
+
+
+def test_entries_without_a_time_count_from_the_same_time_on_a_worker_that_comes_back(new_backend: Backends) -> None:
+    ttl = config().set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.EventTime).build()
+    states = Expiring(ttl, new_backend=lambda: new_backend(job_id="here")).write_all()  # before the first watermark
+    states.commit()
+    states.clock.current_watermark = 1000
+    states.key("other").write_all()
+    states.files.append(to_file(states.backend.export_delta()))
+    states.backend.fold(StateVersion("lineage", 2, 2))
+    states.backend.close(forget=False)
+
+    def back(watermark: int) -> Expiring:
+        found = new_backend(job_id="here")
+        files = [] if found.version() is not None else states.files
+        return Expiring(ttl, files, watermark=watermark, new_backend=lambda: found)
+
+    again = back(1000 + TTL - 1)
+    assert again.key("key").seen() == HELD
+    again.clock.current_watermark = 1000 + TTL
+    assert again.key("key").seen() == NOTHING
 
 
 def test_typed_values_keep_their_types(new_backend: Backends) -> None:

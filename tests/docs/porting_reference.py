@@ -19,52 +19,53 @@ from typing import Any, Final
 PAGE = Path(__file__).parents[2] / "docs" / "porting.md"
 HEADING = "\n## Every name\n"
 INTRODUCTION = """\
-PyFlink 2.3, module by module. A name in the second column is at the same place here, with the same arguments; one in
-*italics* is accepted, and has no effect: what it is for does not exist here. The third column has what there is not.
+PyFlink 2.3, module by module. A name in the second column is available in the same module with the same arguments. A
+name in *italics* is accepted but has no effect, because what it controls does not exist in Tidemill. The third column
+lists what is not supported.
 """
 NAMES: Final[dict[str, dict[str, dict[str, str]]]] = json.loads(
     (Path(__file__).parent / "pyflink_names.json").read_text(encoding="utf-8")
 )
 
-_SERIALIZER = "windows have a form of their own in storage: nobody calls it"
-_ARRAYS = "Spark's CSV files know no arrays: read text, and split it"
-_AVRO = "files of Avro are read and written by [Spark](connectors/spark.md)"
-_NO_SINK = "no connector; write a [sink](connectors/custom-sinks.md), or use [Spark's](connectors/spark.md)"
-_NO_SOURCE = "no connector; write a [source](connectors/custom-sources.md), or use [Spark's](connectors/spark.md)"
-_OLD = "superseded in Flink too: use"
+_SERIALIZER = "windows have their own storage format; serializers are never called"
+_ARRAYS = "Spark's CSV format has no arrays: read text and split it"
+_AVRO = "read and write Avro files with [Spark](connectors/spark.md)"
+_NO_SINK = "no connector; write a [sink](connectors/custom-sinks.md) or use [Spark's](connectors/spark.md)"
+_NO_SOURCE = "no connector; write a [source](connectors/custom-sources.md) or use [Spark's](connectors/spark.md)"
+_OLD = "deprecated in Flink too: use"
 #: What is not here: a module, `Class`, or `Class.method`, and what to do instead.
 MISSING: Final = {
-    "common.io": "a Java class: the formats of files are those of `FileSource`",
+    "common.io": "a Java class; use the formats of `FileSource`",
     "datastream.connectors.cassandra": _NO_SINK,
-    "datastream.connectors.dynamic_kafka": "clusters and topics are those that the program names",
+    "datastream.connectors.dynamic_kafka": "clusters and topics are fixed in the program",
     "datastream.connectors.elasticsearch": _NO_SINK,
-    "datastream.connectors.hybrid_source": "run over the first source, take a savepoint, go on from it with the second",
+    "datastream.connectors.hybrid_source": "run with the first source, take a savepoint, resume with the second",
     "datastream.connectors.kinesis": _NO_SOURCE,
     "datastream.connectors.pulsar": _NO_SOURCE,
     "datastream.connectors.rabbitmq": _NO_SOURCE,
     "FlinkKafkaConsumer": f"{_OLD} `KafkaSource`",
     "FlinkKafkaProducer": f"{_OLD} `KafkaSink`",
     "Semantic": f"{_OLD} `DeliveryGuarantee`",
-    "DataStream.cache": "a sink and a second program",
-    "KeyedStream.cache": "a sink and a second program",
+    "DataStream.cache": "use a sink and a second program",
+    "KeyedStream.cache": "use a sink and a second program",
     "AvroBulkWriters": _AVRO,
     "AvroInputFormat": _AVRO,
     "AvroSchema": "schemas are JSON text",
     "GenericRecordAvroTypeInfo": "records are `Row`s",
-    "AvroParquetReaders": "`ParquetColumnarRowInputFormat`",
-    "AvroParquetWriters": "`ParquetBulkWriters`",
+    "AvroParquetReaders": "use `ParquetColumnarRowInputFormat`",
+    "AvroParquetWriters": "use `ParquetBulkWriters`",
     "CsvSchemaBuilder.disable_array_element_separator": _ARRAYS,
     "CsvSchemaBuilder.remove_array_element_separator": _ARRAYS,
     "CsvSchemaBuilder.set_array_element_separator": _ARRAYS,
     "CsvSchemaBuilder.set_any_property_name": "name the columns",
-    "SourceFunction": f"{_OLD} a [source](connectors/custom-sources.md) of your own",
+    "SourceFunction": f"{_OLD} a [custom source](connectors/custom-sources.md)",
     "AsyncFunctionDescriptor": "internal to PyFlink",
-    "StreamExecutionEnvironment.add_classpaths": "there is no Java of yours; jars of Spark's connectors: `spark.jars`",
-    "StreamExecutionEnvironment.add_python_archive": "Spark's: `spark.archives`",
-    "StreamExecutionEnvironment.create_input": "`from_source` with a `FileSource`",
-    "StreamExecutionEnvironment.register_cached_file": "Spark's: `spark.files`",
-    "StreamExecutionEnvironment.set_python_executable": "Spark's: `spark.pyspark.python`",
-    "StreamExecutionEnvironment.set_python_requirements": "Spark's: `spark.archives`, with a packed environment",
+    "StreamExecutionEnvironment.add_classpaths": "programs have no Java code; jars of Spark connectors: `spark.jars`",
+    "StreamExecutionEnvironment.add_python_archive": "set Spark's `spark.archives`",
+    "StreamExecutionEnvironment.create_input": "use `from_source` with a `FileSource`",
+    "StreamExecutionEnvironment.register_cached_file": "set Spark's `spark.files`",
+    "StreamExecutionEnvironment.set_python_executable": "set Spark's `spark.pyspark.python`",
+    "StreamExecutionEnvironment.set_python_requirements": "set Spark's `spark.archives` to a packed environment",
     "CountWindowSerializer.deserialize": _SERIALIZER,
     "CountWindowSerializer.serialize": _SERIALIZER,
     "GlobalWindowSerializer.deserialize": _SERIALIZER,
@@ -83,10 +84,10 @@ def reference() -> str:
         if ours is None:
             absent.append((module, classes))
             continue
-        lines += [f"### {module}\n", "| class | here | not here |", "|---|---|---|"]
+        lines += [f"### {module}\n", "| class | supported | not supported |", "|---|---|---|"]
         lines += [_row(ours, name, members) for name, members in classes.items()]
         lines.append("")
-    lines += ["### Modules that are not here\n", "| module | classes | what to do |", "|---|---|---|"]
+    lines += ["### Unsupported modules\n", "| module | classes | what to do |", "|---|---|---|"]
     lines += [f"| `{module}` | {_listed(classes)} | {MISSING[module]} |" for module, classes in absent]
     return "\n".join(lines)
 

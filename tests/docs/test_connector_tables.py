@@ -8,9 +8,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tidemill.datastream import connectors, idempotent_sink, sources, two_phase_commit, write_ahead_log
-from tidemill.datastream.sinks import Sink
-from tidemill.datastream.sources import Source
+from tidemill import connectors
+from tidemill.connectors import sources
+from tidemill.connectors.sinks import Sink
+from tidemill.connectors.sources import Source
 
 PAGE = Path(__file__).parents[2] / "docs" / "connectors" / "README.md"
 GUARANTEES = ("exactly-once", "effectively-once", "at-least-once", "none")
@@ -23,7 +24,7 @@ def public(kind: type) -> dict[str, Any]:
         for module in pkgutil.iter_modules(connectors.__path__)
     ]
     found = {}
-    for module in [*modules, idempotent_sink, two_phase_commit, write_ahead_log]:
+    for module in modules:
         for name in getattr(module, "__all__", ()):
             value = getattr(module, name)
             if isinstance(value, type) and issubclass(value, kind) and value not in (Sink, Source):

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.docs.test_pages import tables_of, text_of
-from tidemill.common.metric_value import MetricScope
+from tidemill.common.reports.metric_value import MetricScope
 from tidemill.config import LoggingOptions
 from tidemill.metrics.catalog import CATALOG, PER_SECOND
-from tidemill.runtime.metrics import MOST_METRICS
+from tidemill.runtime.observe.metrics import MOST_METRICS
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 HEADINGS = {

@@ -7,9 +7,10 @@ from pathlib import Path
 from tests.docs.test_pages import tables_of, text_of
 from tidemill.config import RestOptions
 from tidemill.config.option import ConfigOption
-from tidemill.ops.rest import epochs, exports, guard, program_store, server
+from tidemill.ops.rest import guard, program_store, server
 from tidemill.ops.rest.app import create_app
 from tidemill.ops.rest.jobs_shown import ShownJobs
+from tidemill.ops.rest.resources import epochs, exports
 from tidemill.ops.rest.settings import RestSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "rest.md"

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from tests.docs.markdown_blocks import blocks_of
-from tidemill.checkpoint.storage import LocalStorage
+from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.common import Types
 from tidemill.datastream import DataStream, KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from tidemill.state.codec_base import ColumnCodec
-from tidemill.state.tagged_reader import _READERS
+from tidemill.state.codecs.base import ColumnCodec
+from tidemill.state.codecs.tagged_reader import _READERS
 from tidemill.testing import JobHarness
 
 PAGE = (Path(__file__).parents[2] / "docs" / "state-file-format.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.object_store import BUCKET, Proxy, Server, object_store
 from tests.postgres_server import PostgresServer, Sessions, postgres_server
-from tidemill.datastream.connectors.jdbc.postgres import PostgresDatabase, PostgresSession
+from tidemill.connectors.jdbc.postgres import PostgresDatabase, PostgresSession
 
 
 @pytest.fixture(scope="module")

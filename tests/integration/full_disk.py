@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tidemill.checkpoint.storage import MemoryStorage, storage_for
+from tidemill.checkpoint.storage.storages import MemoryStorage, storage_for
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.errors import TidemillError
 from tidemill.testing import JobHarness

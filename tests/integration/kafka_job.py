@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from tidemill import faults
 from tidemill.common import Configuration, Types, WatermarkStrategy, run_main
 from tidemill.common.serialization import SimpleStringSchema
 from tidemill.datastream import StreamExecutionEnvironment
@@ -40,7 +39,6 @@ def expected(records: int) -> list[str]:
 
 def main() -> None:
     checkpoints, address, topic, records = sys.argv[1:]
-    faults.install_from_environment()
     configuration = Configuration()
     for key, value in {
         "execution.target": "local",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.object_store import Proxy, Server, options_for
 from tests.unit.datastream.sink_epochs import context, run_epoch
-from tidemill.checkpoint.object_storage import ObjectStorage
+from tidemill.checkpoint.storage.objects import ObjectStorage
 from tidemill.common import Configuration, Encoder
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy

@@ -12,6 +12,7 @@ import pytest
 from tests.postgres_server import DATABASE, PASSWORD, USER, PostgresServer, Sessions, postgres_server
 from tests.waiting import eventually
 from tidemill.common import Types
+from tidemill.connectors.sinks import Committed, Committer, CommitterContext, Sink, SinkWriter, WriterContext
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.datastream.connectors.jdbc import (
     JdbcConnectionOptions,
@@ -19,7 +20,6 @@ from tidemill.datastream.connectors.jdbc import (
     JdbcExecutionOptions,
     JdbcSink,
 )
-from tidemill.datastream.sinks import Committed, Committer, CommitterContext, Sink, SinkWriter, WriterContext
 from tidemill.errors import CheckpointError, ConfigurationError, ConnectorError
 from tidemill.faults import Fault, InjectedFaultError, injected
 from tidemill.testing import JobHarness
@@ -334,7 +334,7 @@ def test_a_deadlock_costs_a_batch_and_not_the_epoch(postgres: PostgresServer, mo
             pauses.append(attempt)
             crossed.result()
 
-        monkeypatch.setattr("tidemill.datastream.connectors.jdbc.exactly_once.pause", pause)
+        monkeypatch.setattr("tidemill.connectors.jdbc.exactly_once.pause", pause)
         actor.commit(1, actor.prepare(1, [1, 2, 3]))
     assert pauses == [0]
     assert postgres.run("SELECT * FROM totals ORDER BY word") == [("w1", 1), ("w2", 2), ("w3", 3)]

@@ -18,10 +18,10 @@ from tests.ports import refusing_port
 from tests.postgres_server import PASSWORD, USER, PostgresServer, postgres_server
 from tests.waiting import eventually
 from tidemill.common import Instant, Row, Types
+from tidemill.connectors.sinks import CommitterContext, Sink
+from tidemill.connectors.sources import Split
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink, JdbcSource
-from tidemill.datastream.sinks import CommitterContext, Sink
-from tidemill.datastream.sources import Split
 from tidemill.errors import ConfigurationError, ConnectorError, TidemillError
 from tidemill.faults import Fault
 from tidemill.testing import JobHarness, run_local

@@ -83,7 +83,7 @@ def test_certificates_that_one_side_does_not_trust_are_told_by_which_one(
 def test_one_broker_of_several_that_does_not_let_us_in_is_not_the_end(
     kafka: KafkaBroker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidemill.datastream.connectors.kafka.client._OTHERS_SECONDS", 60.0)  # for a slow machine
+    monkeypatch.setattr("tidemill.connectors.kafka.client._OTHERS_SECONDS", 60.0)  # for a slow machine
     way = way_into(kafka, "SASL_SSL SCRAM-SHA-512", tmp_path)
     several = WayIn(f"{kafka.tls_address},{way.address}", way.properties)  # the first wants a certificate
     with job_with(lambda: sink(kafka, topic, several)) as job:

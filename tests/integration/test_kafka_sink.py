@@ -21,6 +21,10 @@ from tests.ports import refusing_port
 from tests.spark import processes
 from tests.waiting import eventually
 from tidemill.common.serialization import SimpleStringSchema
+from tidemill.connectors.kafka.client import KafkaClients
+from tidemill.connectors.kafka.producer_records import ProducerColumns
+from tidemill.connectors.kafka.transactions import KafkaTransactions
+from tidemill.connectors.write_ahead_log import Delivery, DestinationContext, Mark
 from tidemill.datastream.connectors.base import DeliveryGuarantee
 from tidemill.datastream.connectors.kafka import (
     ExpiredMarker,
@@ -29,12 +33,8 @@ from tidemill.datastream.connectors.kafka import (
     KafkaSink,
     KafkaSinkBuilder,
 )
-from tidemill.datastream.connectors.kafka.client import KafkaClients
-from tidemill.datastream.connectors.kafka.producer_records import RecordColumns
-from tidemill.datastream.connectors.kafka.transactions import KafkaTransactions
 from tidemill.datastream.data_stream import DataStream
 from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
-from tidemill.datastream.write_ahead_log import Delivery, DestinationContext, Mark
 from tidemill.errors import ConfigurationError, ConnectorError, TidemillError
 from tidemill.faults import Fault, injected
 from tidemill.testing.job_harness import JobHarness
@@ -263,7 +263,7 @@ def test_a_broker_that_dies_between_the_records_and_their_commit(kafka: KafkaBro
 
 
 def columns(topic: str, *values: str) -> Callable[[], bytes]:
-    data = RecordColumns(topic, [value.encode() for value in values]).to_bytes()
+    data = ProducerColumns(topic, [value.encode() for value in values]).to_bytes()
     return lambda: len(data).to_bytes(4, "big") + data
 
 

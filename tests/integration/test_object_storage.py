@@ -13,8 +13,8 @@ import pytest
 
 from tests.object_store import Proxy, Server, options_for
 from tidemill.checkpoint.log import ManifestLog
-from tidemill.checkpoint.object_storage import ObjectStorage
-from tidemill.checkpoint.storage_api import AlreadyExistsError
+from tidemill.checkpoint.storage.api import AlreadyExistsError
+from tidemill.checkpoint.storage.objects import ObjectStorage
 from tidemill.common import Configuration, Types
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.errors import CheckpointError, ConfigurationError
@@ -123,8 +123,8 @@ def test_it_travels_and_tells_no_secret(server: Server, place: str) -> None:
 _RACER = """
 import sys, time
 from tests.object_store import options_for
-from tidemill.checkpoint.object_storage import ObjectStorage
-from tidemill.checkpoint.storage_api import AlreadyExistsError
+from tidemill.checkpoint.storage.objects import ObjectStorage
+from tidemill.checkpoint.storage.api import AlreadyExistsError
 me, port, place, start = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
 storage = ObjectStorage(place, options_for(port))
 storage.exists("warm-up")

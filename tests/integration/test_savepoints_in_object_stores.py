@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.object_store import BUCKET, Proxy, Server
-from tidemill.checkpoint.object_storage import ObjectStorage
 from tidemill.checkpoint.savepoint import METADATA, dispose_savepoint
-from tidemill.checkpoint.storage import LocalStorage
+from tidemill.checkpoint.storage.objects import ObjectStorage
+from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.errors import CheckpointError
 from tidemill.testing import JobHarness

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.soak import Report, Sample, Settings, soak
-from tidemill.runtime import job
+from tidemill.runtime.driver import job
 
 #: In a few seconds what happens once counts for more: 1 % of a core is the aim for minutes.
 MOST_SHARE = 0.05

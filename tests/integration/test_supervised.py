@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,28 @@ def test_a_killed_driver_is_started_again_until_its_job_has_ended(tmp_path: Path
     assert code == ExitCode.FINISHED, said[-3000:]
     assert said.count("ended with 137 and is started again") == 2
     assert job.result() == expected
+
+
+def damaged(job: Run) -> None:
+    head = max((job.directory / "manifests").iterdir())
+    head.write_bytes(head.read_bytes()[:-1])
+
+
+def without_manifests(job: Run) -> None:
+    shutil.rmtree(job.directory / "manifests")
+
+
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("damage", [damaged, without_manifests])
+def test_a_job_whose_directory_is_damaged_is_left_alone(tmp_path: Path, damage: Callable[[Run], None]) -> None:
+    """A head that cannot be read, and one that is not there though it must have been."""
+    job = Run(tmp_path / "job", options={**WITHOUT_SPARK, "state.inline-delta-size": "1 bytes"})
+    assert job.start(fault("manifest.after", skip=4)).code < 0
+    damage(job)
+    code, said = supervise(str(PROGRAMS / "keyed_job.py"), job.arguments)
+    assert code == ExitCode.UNFIT, said[-3000:]
+    assert "CorruptFileError" in said
+    assert "started again" not in said
 
 
 @pytest.mark.parametrize("code", [ExitCode.FENCED, ExitCode.UNFIT])

@@ -5,12 +5,18 @@ They run in one process each, without Spark, so that also the points of workers 
 
 from __future__ import annotations
 
+import json
+import signal
 from pathlib import Path
 
 import pytest
 
+from tests.spark.processes import start
 from tests.spark.recovery import WITHOUT_SPARK, Run, visible
-from tests.spark.zombies import zombies
+from tests.spark.zombies import Zombie, zombies
+from tests.waiting import eventually
+from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.storage.storages import storage_for
 from tidemill.common import ExitCode
 
 #: Where drivers stand still, one after the other, after so many passes.
@@ -42,3 +48,23 @@ def test_drivers_that_come_back_after_a_takeover_commit_nothing_and_say_who_has_
         assert sorted(job.directory.glob("manifests/*")) == manifests
         assert visible(job.folder / "output") == visible(tmp_path / "expected" / "output")
     assert job.finish_here() == finished, "the next start finds nothing changed, and removes what they have left"
+
+
+@pytest.mark.timeout(200)
+def test_a_driver_without_work_that_comes_back_after_a_takeover_ends_with_all_it_started(tmp_path: Path) -> None:
+    log = tmp_path / "zombie.log"
+    child = start("idle_job.py", json.dumps({"checkpoints": str(tmp_path), "job_id": "idle"}), log=log)
+    zombie = Zombie("being idle", child, log)
+    try:
+        eventually(lambda: "IDLE" in log.read_text(), what="an idle job", shown=log.read_text)
+        child.send_signal(signal.SIGSTOP)
+        zombie.wait_until_stopped()
+        successor = ManifestLog(storage_for(str(tmp_path / "idle")), "idle")
+        successor.open_lineage()
+        zombie.resume()
+        ended = zombie.ended()
+        assert ended.code == ExitCode.FENCED, ended.text[-3000:]
+        assert "was taken over by lineage" in ended.text
+        successor.check_owner()
+    finally:
+        zombie.kill()

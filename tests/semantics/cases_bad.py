@@ -151,7 +151,11 @@ CASES = [
         spark=True,
     ),
     BadCase(
-        "unserialisable-function", unserialisable, SerializationError, ("'holder'", "HoldsALock", "lock"), spark=True
+        "unserialisable-function",
+        unserialisable,
+        SerializationError,
+        ("'Map'", "cases_bad.py", "HoldsALock", "lock"),
+        spark=True,
     ),
     BadCase(
         "key-function-raises",

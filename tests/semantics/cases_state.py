@@ -8,6 +8,7 @@ from typing import Any
 from tests.semantics.case import Case
 from tests.semantics.cases_basic import PAIRS, first
 from tidemill.common import Duration, TimestampAssigner, Types, WatermarkStrategy
+from tidemill.connectors.collection import CollectionSource
 from tidemill.datastream import (
     AggregateFunction,
     AggregatingStateDescriptor,
@@ -25,7 +26,6 @@ from tidemill.datastream import (
     TimeDomain,
     ValueStateDescriptor,
 )
-from tidemill.datastream.connectors.collection import CollectionSource
 
 Env = StreamExecutionEnvironment
 LATE = OutputTag("late", Types.LONG())

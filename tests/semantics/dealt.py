@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.common import Types
-from tidemill.datastream.sources import ClockOf, Position, Split, SplitEnumerator, SplitSource
+from tidemill.connectors.sources import ClockOf, Position, Split, SplitEnumerator, SplitSource
 from tidemill.errors import GraphError
-from tidemill.runtime.columns import FILE_COLUMN
+from tidemill.runtime.batch.columns import FILE_COLUMN
 from tidemill.testing import JobHarness
 
 #: (name, event time, partition)

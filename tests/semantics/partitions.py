@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tidemill.common import Watermark, WatermarkGenerator, WatermarkOutput
+from tidemill.connectors.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.datastream import KeyedProcessFunction, ProcessFunction
-from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.errors import GraphError
 
 MIN_TIME = -(2**63)

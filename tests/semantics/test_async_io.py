@@ -26,7 +26,7 @@ from tidemill.datastream import (
 )
 from tidemill.errors import StateError, UserCodeError
 from tidemill.faults import Fault
-from tidemill.runtime.records import MAX_TIME, Batch
+from tidemill.runtime.batch.records import MAX_TIME, Batch
 from tidemill.testing import JobHarness, KeyedHarness, OperatorHarness, run_local
 from tidemill.testing.job_harness import moving
 

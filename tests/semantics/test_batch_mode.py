@@ -18,7 +18,7 @@ from tidemill.datastream import (
     ValueStateDescriptor,
 )
 from tidemill.faults import Fault
-from tidemill.runtime.records import MAX_TIME, MIN_TIME
+from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME
 from tidemill.testing import JobHarness, run_local
 
 Env = StreamExecutionEnvironment

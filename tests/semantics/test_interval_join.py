@@ -26,7 +26,7 @@ from tidemill.datastream import (
     StreamExecutionEnvironment,
     ValueStateDescriptor,
 )
-from tidemill.datastream.interval_join import IntervalJoined
+from tidemill.datastream.streams.interval_join import IntervalJoined
 from tidemill.errors import GraphError, UserCodeError
 from tidemill.faults import Fault
 from tidemill.runtime.operators import join_buffer

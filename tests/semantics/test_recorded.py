@@ -41,7 +41,7 @@ from tidemill.datastream.window import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from tidemill.runtime.records import MAX_TIME
+from tidemill.runtime.batch.records import MAX_TIME
 from tidemill.testing import KeyedHarness
 
 LATE, LATE_RIGHT = OutputTag("late"), OutputTag("late2")

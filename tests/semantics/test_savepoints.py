@@ -14,7 +14,7 @@ import pytest
 
 from tests.fixtures.savepoints.program import EPOCHS, SAVED_AFTER, build
 from tests.semantics.case import shown
-from tidemill.checkpoint.storage import LocalStorage
+from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.datastream import TimeDomain
 from tidemill.testing import JobHarness
 from tidemill.testing.job_harness import moving

@@ -29,7 +29,8 @@ from tidemill.datastream import (
     TumblingEventTimeWindows,
 )
 from tidemill.faults import Fault
-from tidemill.runtime import exchange, strands
+from tidemill.runtime.exchange import sender as exchange
+from tidemill.runtime.time import strands
 from tidemill.testing import JobHarness
 
 Env = StreamExecutionEnvironment

@@ -19,7 +19,7 @@ from tidemill.common import (
     WatermarkStrategy,
 )
 from tidemill.datastream import CoProcessFunction, DataStream, StreamExecutionEnvironment, TimeCharacteristic
-from tidemill.datastream.ingestion_time import ingestion_time_strategy
+from tidemill.datastream.program.ingestion_time import ingestion_time_strategy
 from tidemill.errors import TidemillError
 from tidemill.testing import JobHarness, OperatorHarness
 

@@ -31,6 +31,7 @@ from tidemill.datastream import (
     RuntimeContext,
     StateTtlConfig,
     StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
     ValueStateDescriptor,
 )
 from tidemill.faults import Fault
@@ -452,3 +453,61 @@ def test_an_idle_source_wakes_a_job_without_input() -> None:
         records = [next(results) for _ in range(5)]
     assert sorted(records[:3]) == [("a", 10, "min"), ("a", 20, "min"), ("b", 1, "min")]
     assert [record[:2] for record in records[3:]] == [("alarm", 1), ("alarm", 10)]
+
+
+# --- idleness that a program gets later
+
+
+@pytest.mark.parametrize("before", [None, 1_000_000], ids=["none before", "a longer one before"])
+@pytest.mark.parametrize("where", ["source", "behind it"])
+def test_idleness_added_to_a_restored_job_needs_no_input(where: str, before: int | None) -> None:
+    """No record comes after the restart: partitions are idle after the timeout, counted from then."""
+    log = Log("p", "q")
+
+    def program(timeout: int | None) -> Any:
+        strategy = monotonous() if timeout is None else monotonous().with_idleness(timeout)
+
+        def build(env: Env) -> DataStream:
+            of_source = strategy if where == "source" else None
+            stream = env.from_source(LogSource(log), of_source, "log").uid("log")
+            if where == "behind it":
+                stream = stream.assign_timestamps_and_watermarks(strategy)
+            windows = stream.key_by(lambda record: record[0]).window(TumblingEventTimeWindows.of(10))
+            return windows.reduce(lambda one, two: one).uid("windows")
+
+        return build
+
+    def due(job: JobHarness) -> bool:
+        return job.due
+
+    with JobHarness(program(before), parallelism=1) as job:
+        log.add(p=[("a", 4)], q=[("b", 3)])
+        job.epoch()
+        assert not due(job)
+        job.set_processing_time(1000)
+        job.restart(build=program(100))
+        assert due(job)
+        job.epoch()
+        assert not due(job)
+        job.set_processing_time(1100)
+        assert not due(job)
+        job.set_processing_time(1101)
+        assert due(job)
+        job.epoch()
+        assert not due(job), "all are idle, and nothing more is to be waited for"
+        log.add(p=[("a", 20)])
+        job.epoch()
+        assert sorted(job.output()) == [("a", 4), ("b", 3)], "q is idle, and p alone has moved time on"
+
+
+def test_without_idleness_a_restored_job_waits_for_input() -> None:
+    log = Log("p")
+
+    def build(env: Env) -> DataStream:
+        return env.from_source(LogSource(log), monotonous(), "log").uid("log").map(lambda record: record)
+
+    with JobHarness(build, parallelism=1) as job:
+        log.add(p=[("a", 4)])
+        job.epoch()
+        job.restart()
+        assert not job.due

@@ -23,7 +23,7 @@ from tidemill.datastream import (
     RuntimeContext,
     StreamExecutionEnvironment,
 )
-from tidemill.datastream.joined_streams import CoGroupedStreams, JoinedStreams
+from tidemill.datastream.streams.joined_streams import CoGroupedStreams, JoinedStreams
 from tidemill.datastream.window import (
     CountEvictor,
     CountTrigger,
@@ -125,6 +125,24 @@ def test_pairs_of_a_window_come_by_the_order_of_the_first_stream() -> None:
     left, right = [("a", 5), ("a", 2)], [("a", 7), ("a", 6), ("a", 8)]
     found = outcome(lambda one, two: joined(TENS, one, two).apply(Both()), left, right, parallelism=1)
     assert [(one[1], two[1]) for one, two in found] == [(5, 7), (5, 6), (5, 8), (2, 7), (2, 6), (2, 8)]
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_the_records_of_a_stream_stay_in_order_whatever_the_parallelism(parallelism: int) -> None:
+    """The streams have one subtask each, the join has more: nothing spreads records before they are keyed."""
+
+    class Sides(CoGroupFunction):
+        def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any]:
+            yield [value[2] for value in first], [value[2] for value in second]
+
+    def build(env: Env, left: DataStream, right: DataStream) -> DataStream:
+        one, two = (stamped(stream, 10).set_parallelism(1) for stream in (left, right))
+        return one.co_group(two).where(0).equal_to(0).window(TENS).apply(Sides())
+
+    with JobHarness(build, inputs=["left", "right"], parallelism=parallelism) as job:
+        job.epoch(left=[("a", 1, n) for n in range(5)], right=[("a", 9 - n, n) for n in range(5)])
+        job.end()
+        assert job.output() == [([0, 1, 2, 3, 4], [0, 1, 2, 3, 4])]
 
 
 def test_in_sliding_windows_a_pair_meets_as_often_as_it_shares_a_window() -> None:

@@ -26,7 +26,7 @@ from tidemill.datastream import (
     WindowAssigner,
 )
 from tidemill.errors import GraphError, UserCodeError
-from tidemill.runtime.records import MAX_TIME
+from tidemill.runtime.batch.records import MAX_TIME
 from tidemill.testing import KeyedHarness
 
 tumbling = TumblingEventTimeWindows.of

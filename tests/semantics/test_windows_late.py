@@ -20,7 +20,7 @@ from tidemill.datastream import (
     TumblingProcessingTimeWindows,
 )
 from tidemill.datastream.window import CountTrigger, EventTimeTrigger
-from tidemill.runtime.records import MAX_TIME
+from tidemill.runtime.batch.records import MAX_TIME
 from tidemill.testing import KeyedHarness
 
 LATE = OutputTag("late")

@@ -22,7 +22,7 @@ from tidemill.datastream import (
     WindowFunction,
 )
 from tidemill.faults import Fault
-from tidemill.runtime.records import MAX_TIME, MIN_TIME
+from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME
 from tidemill.testing import JobHarness
 from tidemill.testing.job_harness import moving
 

@@ -23,11 +23,11 @@ from tidemill.datastream import (
 )
 from tidemill.datastream.window import EventTimeTrigger
 from tidemill.errors import UserCodeError
-from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
-from tidemill.runtime.windowing.aligned import AlignedWindowOperator
-from tidemill.runtime.windowing.merging import MergingWindowOperator
-from tidemill.runtime.windowing.operator import WindowOperator
-from tidemill.runtime.windowing.sessions import SessionWindowOperator
+from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
+from tidemill.runtime.operators.windowing.aligned import AlignedWindowOperator
+from tidemill.runtime.operators.windowing.merging import MergingWindowOperator
+from tidemill.runtime.operators.windowing.operator import WindowOperator
+from tidemill.runtime.operators.windowing.sessions import SessionWindowOperator
 from tidemill.testing import Snapshot
 
 LATE = OutputTag("late")

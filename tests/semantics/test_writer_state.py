@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tidemill.common import TypeInformation, Types
+from tidemill.connectors.sinks import Committed, Committer, Sink, SinkWriter, StatefulSinkWriter, SupportsWriterState
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
-from tidemill.datastream.sinks import Committed, Committer, Sink, SinkWriter, StatefulSinkWriter, SupportsWriterState
 from tidemill.errors import UserCodeError
 from tidemill.faults import Fault
 from tidemill.testing.job_harness import JobHarness, moving

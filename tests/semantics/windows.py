@@ -15,7 +15,7 @@ from tidemill.datastream import (
     WindowedStream,
     WindowFunction,
 )
-from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
+from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.testing import KeyedHarness
 
 Step = list[tuple[str, int, int]] | int  # records as (key, number, timestamp), or a watermark

@@ -11,20 +11,22 @@ import pytest
 from tidemill.checkpoint import restore
 from tidemill.checkpoint.model import Manifest
 from tidemill.checkpoint.protocol import Publish, build_manifest
-from tidemill.datastream.sinks import Committed
-from tidemill.datastream.write_ahead_log import LogCommitter, Mark, take_apart
-from tidemill.runtime import coordinator, parcels, snapshots, warm
-from tidemill.runtime.chain import Chain
-from tidemill.runtime.records import MIN_TIME
-from tidemill.runtime.sink_log import StoredSinkLog
-from tidemill.runtime.snapshots import Snapshots
-from tidemill.runtime.task import EpochTask
-from tidemill.runtime.warm import WarmChains
+from tidemill.connectors.sinks import Committed
+from tidemill.connectors.write_ahead_log import LogCommitter, Mark, take_apart
+from tidemill.runtime.batch.records import MIN_TIME
+from tidemill.runtime.driver import coordinator, snapshots
+from tidemill.runtime.driver.snapshots import Snapshots
+from tidemill.runtime.exchange import parcels
+from tidemill.runtime.task import warm
+from tidemill.runtime.task.chain import Chain
+from tidemill.runtime.task.sink_log import StoredSinkLog
+from tidemill.runtime.task.task import EpochTask
+from tidemill.runtime.task.warm import WarmChains
+from tidemill.state.files.rows import PUT, Rows
+from tidemill.state.keyed.tables import MapTable
+from tidemill.state.keyed.timers import TimerQueue, timer_rows, timers_of
 from tidemill.state.merging import merge_sections
-from tidemill.state.rows import PUT, Rows
-from tidemill.state.tables import MapTable
-from tidemill.state.timers import TimerQueue, timer_rows, timers_of
-from tidemill.testing.simulated_output import OutputSystem
+from tidemill.testing.simulation.output import OutputSystem
 
 Patch = pytest.MonkeyPatch
 Bug = Callable[[Patch], None]

@@ -12,13 +12,13 @@ from tests.simulation.protocol_world import Process, World
 from tidemill.checkpoint.model import Manifest, Piece
 from tidemill.checkpoint.names import snapshot_file_name
 from tidemill.checkpoint.protocol import should_skip
-from tidemill.datastream.sinks import Committed, Committer
+from tidemill.connectors.sinks import Committed, Committer
 from tidemill.errors import CheckpointOwnershipError, CorruptFileError, FencedError, TidemillError
-from tidemill.runtime.coordinator import Coordinator
-from tidemill.runtime.engine import EpochInput
-from tidemill.runtime.job_bundle import JobBundle
-from tidemill.runtime.rescaling import JobParallelism
-from tidemill.runtime.snapshots import Slice, Snapshots
+from tidemill.runtime.driver.coordinator import Coordinator
+from tidemill.runtime.driver.engine import EpochInput
+from tidemill.runtime.driver.rescaling import JobParallelism
+from tidemill.runtime.driver.snapshots import Slice, Snapshots
+from tidemill.runtime.task.job_bundle import JobBundle
 
 _MOST_RESTARTS = 3
 

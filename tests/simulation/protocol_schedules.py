@@ -21,7 +21,7 @@ from tidemill.checkpoint.names import lineage_slot, manifest_name, parse_snapsho
 from tidemill.checkpoint.protocol import Publish, build_manifest
 from tidemill.checkpoint.retention import waypoints
 from tidemill.faults import traced
-from tidemill.runtime import coordinator, snapshots
+from tidemill.runtime.driver import coordinator, snapshots
 
 #: A schedule has some dozens of slots: looking for the head need not go through more bits than these.
 _SLOT_BITS = 6

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from tests.simulation.protocol_world import World
-from tidemill.checkpoint.storage_api import Names, NotFoundError, Storage
+from tidemill.checkpoint.storage.api import Names, NotFoundError, Storage
 
 
 class SharedStorage(Storage):

@@ -22,10 +22,11 @@ from tidemill.checkpoint.versions import runs_after
 from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
 from tidemill.errors import JobExecutionError
 from tidemill.graph.plan import JobPlan
-from tidemill.runtime.engine import EpochInput
+from tidemill.runtime.driver.engine import EpochInput
+from tidemill.runtime.driver.launch import prepare
 from tidemill.runtime.epoch import EpochContext
-from tidemill.runtime.launch import prepare
-from tidemill.state.backend import StateVersion
+from tidemill.state.keyed.backend import StateVersion
+from tidemill.state.keys.key_groups import KeyGroup, Subtask
 from tidemill.testing.recording_sink import RecordingSink
 
 JOB = "protocol"
@@ -104,7 +105,7 @@ class Tasks:
         return Attempt(f"t{self._world.token(2)}")
 
     def _ack(self, context: EpochContext, chain: str, subtask: int, attempt: Attempt, **more: Any) -> Ack:
-        return Ack(SubtaskId(chain, subtask), attempt, Epoch(context.epoch), context.run, **more)
+        return Ack(SubtaskId(chain, Subtask(subtask)), attempt, Epoch(context.epoch), context.run, **more)
 
     def _keyed(self, context: EpochContext, inputs: EpochInput, subtask: int, senders: list[list[Attempt]]) -> Ack:
         dice, attempt = self._world.dice, self._attempt()
@@ -125,7 +126,7 @@ class Tasks:
             KEYED,
             subtask,
             attempt,
-            consumed={SubtaskId(SOURCE, number): sender for number, sender in enumerate(read)},
+            consumed={SubtaskId(SOURCE, Subtask(number)): sender for number, sender in enumerate(read)},
             pieces=(piece,),
             committables={KEYED: (staged.encode(),)},
         )
@@ -151,6 +152,6 @@ class Tasks:
 
 
 def piece_of(number: int, chain: str, data: bytes, file: str | None, first: int, last: int) -> Piece:
-    section = SectionInfo(KEYED, "lines", first, last, 1)
+    section = SectionInfo(KEYED, "lines", KeyGroup(first), KeyGroup(last), 1)
     digest = hashlib.sha256(data).hexdigest()
     return Piece(number, chain, len(data), digest, (section,), file, data if file is None else None)

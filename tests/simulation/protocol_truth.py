@@ -22,7 +22,7 @@ from tidemill.checkpoint.model import Manifest, Piece, RunRef
 from tidemill.checkpoint.names import manifest_name, parse_manifest, snapshot_index_name
 from tidemill.checkpoint.retention import kept_slots
 from tidemill.checkpoint.snapshot_index import decode_snapshot_index
-from tidemill.checkpoint.storage_api import AlreadyExistsError
+from tidemill.checkpoint.storage.api import AlreadyExistsError
 from tidemill.errors import CheckpointError
 
 

@@ -17,7 +17,8 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 from tests.simulation.protocol_truth import Disk
 from tidemill.errors import CheckpointError
-from tidemill.testing.simulated_output import OutputSystem
+from tidemill.faults import ProcessDeath
+from tidemill.testing.simulation.output import OutputSystem
 
 #: What can go wrong at a call that changes something. *late*: the caller gives up, and the change happens later;
 #: *twice*: it happens now, and its duplicate later.
@@ -45,7 +46,7 @@ _WEIGHT: Final = 12
 _MOST_STARTS: Final = 4
 
 
-class KilledError(BaseException):
+class KilledError(ProcessDeath):
     """The process is gone."""
 
 

@@ -14,11 +14,11 @@ from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.model import Ack, Manifest, RunRef, Slot
 from tidemill.checkpoint.names import manifest_name, parse_delta
 from tidemill.checkpoint.protocol import Publish
-from tidemill.checkpoint.storage_api import AlreadyExistsError
+from tidemill.checkpoint.storage.api import AlreadyExistsError
 from tidemill.checkpoint.versions import runs_after
 from tidemill.errors import CheckpointError
-from tidemill.runtime import coordinator, snapshots
-from tidemill.runtime.coordinator import Coordinator
+from tidemill.runtime.driver import coordinator, snapshots
+from tidemill.runtime.driver.coordinator import Coordinator
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]
@@ -90,8 +90,8 @@ def takeover_records_stay(patch: Patch) -> None:
 def a_takeover_carries_over_what_is_to_be_committed(patch: Patch) -> None:
     takeover = ManifestLog._takeover
 
-    def without(self: ManifestLog, basis: Manifest | None, slot: Any, lineage: Any) -> Manifest:
-        return dataclasses.replace(takeover(self, basis, slot, lineage), committables={})
+    def without(self: ManifestLog, basis: Manifest | None, slot: Any, lineage: Any, begins: Any) -> Manifest:
+        return dataclasses.replace(takeover(self, basis, slot, lineage, begins), committables={})
 
     patch.setattr(ManifestLog, "_takeover", without)
 

@@ -1,7 +1,7 @@
 """Seeded faults: whatever is killed, paused, lost or repeated, output and state are those of a run without faults.
 
 ``TIDEMILL_SEEDS`` says how many seeds are run; a failing one is told with its smallest plan and a story. For one seed:
-``python -c "from tidemill.testing.simulation import check_seed; check_seed(17)"``.
+``python -c "from tidemill.testing.simulation.simulation import check_seed; check_seed(17)"``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections import Counter
 import pytest
 
 from tidemill.faults import POINTS
-from tidemill.testing.simulated_jobs import SHAPES
-from tidemill.testing.simulation import Result, draw, report, shrink, simulate
-from tidemill.testing.trouble import PLACES, WORKER_POINTS
+from tidemill.testing.simulation.programs import SHAPES
+from tidemill.testing.simulation.simulation import Result, draw, report, shrink, simulate
+from tidemill.testing.simulation.trouble import PLACES, WORKER_POINTS
 
 SEEDS = int(os.environ.get("TIDEMILL_SEEDS", "150"))
 #: Enough seeds for every kind of fault at every place ...
@@ -74,7 +74,7 @@ def test_a_seed_tells_the_same_story_every_time(seed: int) -> None:
 
 def test_a_seed_tells_the_same_story_in_every_process() -> None:
     code = (
-        "import hashlib; from tidemill.testing.simulation import *;"
+        "import hashlib; from tidemill.testing.simulation.simulation import *;"
         "print(hashlib.sha256(repr([simulate(draw(seed)).story for seed in range(8)]).encode()).hexdigest())"
     )
     told = {

@@ -8,11 +8,11 @@ from typing import Any
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.model import Manifest
 from tidemill.checkpoint.restore import committed_pieces, pieces_for
-from tidemill.checkpoint.storage import storage_for
+from tidemill.checkpoint.storage.storages import storage_for
+from tidemill.state.files.rows import Rows
+from tidemill.state.files.sections import read_rows
+from tidemill.state.files.state_file import Section, decode_sections
 from tidemill.state.merging import merge_sections
-from tidemill.state.rows import Rows
-from tidemill.state.sections import read_rows
-from tidemill.state.state_file import Section, decode_sections
 
 State = dict[tuple[str, str], dict[Any, Any]]
 

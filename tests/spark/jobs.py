@@ -10,9 +10,13 @@ from tidemill.datastream import DataStream, StreamExecutionEnvironment
 
 
 def environment(options: dict[str, str] | None = None) -> StreamExecutionEnvironment:
-    """An environment for the active Spark session, with short epochs unless ``options`` say otherwise."""
+    """An environment for the active Spark session.
+
+    Epochs have as many records as they may have, on a slow machine too, unless ``options`` say otherwise.
+    """
     configuration = Configuration()
-    for key, value in {"parallelism.default": "2", **(options or {})}.items():
+    defaults = {"parallelism.default": "2", "execution.epoch.max-duration": "2 min"}
+    for key, value in {**defaults, **(options or {})}.items():
         configuration.set_string(key, value)
     return StreamExecutionEnvironment.get_execution_environment(configuration)
 

@@ -16,9 +16,9 @@ from pyspark.cloudpickle import dumps
 from pyspark.errors import PySparkException
 
 from tidemill.errors import ConfigurationError, JobExecutionError
-from tidemill.spark import cluster
-from tidemill.spark.cluster import check_workers, cores_of, look_for
-from tidemill.spark.session import warn_of_long_waits
+from tidemill.spark.session import cluster
+from tidemill.spark.session.cluster import check_workers, cores_of, look_for
+from tidemill.spark.session.session import warn_of_long_waits
 
 
 class Known:

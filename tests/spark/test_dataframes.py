@@ -17,8 +17,8 @@ from tests.spark.jobs import add_file, collected, durable, environment
 from tests.unit.datastream.connectors.test_spark_types import atoms, schemas
 from tests.waiting import eventually
 from tidemill.common import Row, Types
-from tidemill.datastream.connectors.spark.schema_types import StructOf
-from tidemill.datastream.connectors.spark.type_mapping import schema_of
+from tidemill.connectors.spark.schema_types import StructOf
+from tidemill.connectors.spark.type_mapping import schema_of
 from tidemill.errors import GraphError, TypeMismatchError
 
 pytestmark = pytest.mark.usefixtures("spark")

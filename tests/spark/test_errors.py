@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -16,9 +17,9 @@ from pyspark.sql import SparkSession
 from tests.spark.committed import committed_head, committed_state
 from tests.spark.jobs import collected, durable, environment
 from tidemill.common import Types
-from tidemill.datastream.connectors.function_sink import FunctionSink
+from tidemill.connectors.function_sink import FunctionSink
+from tidemill.connectors.sinks import Committed, Committer, CommitterContext
 from tidemill.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext, SinkFunction
-from tidemill.datastream.sinks import Committed, Committer, CommitterContext
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import (
     CheckpointError,
@@ -28,7 +29,7 @@ from tidemill.errors import (
     TidemillError,
     UserCodeError,
 )
-from tidemill.spark.engine import SparkEngine
+from tidemill.spark.jobs.engine import SparkEngine
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -68,6 +69,35 @@ def run(checkpoints: Path, function: KeyedProcessFunction, **more: str) -> None:
 
 def quiet(error: BaseException) -> bool:
     return not any(word in str(error) for word in NOISE)
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("ending", "named"),
+    [
+        (lambda: next(iter(())), "StopIteration"),
+        (lambda: sys.exit(0), "SystemExit: 0"),
+        (_interrupt, "KeyboardInterrupt"),
+    ],
+    ids=["StopIteration", "sys.exit", "KeyboardInterrupt"],
+)
+def test_whatever_a_function_raises_fails_the_job_at_its_record(ending: Callable[[], Any], named: str) -> None:
+    def fail(n: int) -> int:
+        if n == 7:
+            ending()
+        return n
+
+    env = environment()
+    env.from_sequence(1, 20).map(fail).add_sink(Nowhere())
+    with pytest.raises(UserCodeError) as caught:
+        env.execute("fails")
+    assert named in str(caught.value)
+    assert "record 7" in str(caught.value)
+    assert "in fail" in str(caught.value)
+    assert quiet(caught.value)
 
 
 def test_a_failing_function_shows_its_own_traceback_first() -> None:

@@ -13,9 +13,9 @@ import pytest
 from tests.spark.jobs import add_file, collected, durable, environment
 from tests.waiting import eventually
 from tidemill.common import Duration, Encoder, Row, WatermarkStrategy
+from tidemill.connectors.file_system.json_lines import json_lines_encoder
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, StreamFormat
-from tidemill.datastream.connectors.file_system.json_lines import json_lines_encoder
 from tidemill.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
 from tidemill.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
 from tidemill.errors import TidemillError, TypeMismatchError

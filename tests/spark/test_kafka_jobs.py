@@ -20,6 +20,7 @@ from tidemill.datastream import TumblingEventTimeWindows
 from tidemill.datastream.connectors.file_system import FileSink
 from tidemill.datastream.connectors.kafka import KafkaOffsetsInitializer
 from tidemill.errors import LostInputError
+from tidemill.runtime.driver.job import RunningJob
 
 SECONDS = 60
 
@@ -58,6 +59,42 @@ def test_each_record_counts_once_over_restarts_and_a_savepoint(
     cancel(third)
     every = [*(f"a:{count}" for count in range(1, 7)), *(f"b:{count}" for count in range(1, 5)), "c:1", "c:2"]
     assert seen(tmp_path) == Counter(every)
+
+
+def test_the_records_of_an_epoch_follow_what_they_take_while_the_query_runs(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    cost, duration = 0.02, 2.0
+    topic = kafka.create_topic("slow")
+    kafka.produce(topic, ["fast"] * 5_000)
+    env = environment({"execution.epoch.max-duration": f"{int(duration * 1000)} ms"})
+
+    def sleepy(word: str) -> str:
+        if word == "slow":
+            time.sleep(cost)
+        return word
+
+    source = reading(kafka, topic).build()
+    words = env.from_source(source, WatermarkStrategy.no_watermarks(), "words").map(sleepy, Types.STRING())
+    words.uid("words").filter(lambda word: False).print()
+    client = env.execute_async("slow")
+    assert isinstance(client, RunningJob)
+
+    def counts() -> list[int]:
+        return [epoch.records_in for epoch in client.epochs if epoch.records_in]
+
+    try:
+        eventually(lambda: sum(counts()) == 5_000)
+        assert counts()[0] == 100, "nothing was known of them"
+        assert max(counts()) > 1_000, "they are fast"
+        kafka.produce(topic, ["slow"] * 300)
+        eventually(lambda: sum(counts()) == 5_300)
+        before = len(counts())
+        kafka.produce(topic, ["slow"] * 150)
+        eventually(lambda: sum(counts()) == 5_450)
+        assert max(counts()[before:]) <= 1.1 * duration / 2 / cost
+    finally:
+        cancel(client)
 
 
 def test_new_partitions_are_read_from_their_beginning_and_a_broker_may_go_and_come_back(

@@ -23,7 +23,7 @@ from tidemill.common.serialization import SimpleStringSchema
 from tidemill.datastream.connectors.base import DeliveryGuarantee
 from tidemill.datastream.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink, KafkaSource
 from tidemill.errors import ConnectorError
-from tidemill.spark.kafka import check_source, kafka_frame
+from tidemill.spark.kafka.kafka_reader import KafkaReader
 
 SECONDS = 60
 #: So large that workers deliver an epoch's results, not the driver.
@@ -43,8 +43,8 @@ def test_a_source_gets_in_by_every_way_without_a_word_in_the_log(
     topic = f"behind-{name.replace(' ', '-')}"
     kafka.produce(kafka.create_topic(topic), ["a", "b"])
     way = way_into(kafka, name, tmp_path)
-    check_source(spark, source(way, topic))
-    kafka_frame(spark, source(way, topic), 10, resuming=True)
+    KafkaReader(source(way, topic)).check(spark)
+    KafkaReader(source(way, topic)).frame(spark, 10, resuming=True)
     assert "Command to send" in caplog.text
     assert not [secret for secret in (PASSWORD, "PRIVATE KEY") if secret in caplog.text]
     if name == "SSL files":
@@ -53,7 +53,7 @@ def test_a_source_gets_in_by_every_way_without_a_word_in_the_log(
 
 def test_no_plan_that_spark_prints_shows_a_key_or_a_login(spark: SparkSession) -> None:
     secrets = {"ssl.keystore.key": "sesame", "sasl.jaas.config": "a.b.Login required option=sesame;"}
-    frame = kafka_frame(spark, source(WayIn("127.0.0.1:1", secrets), "any"), 10, resuming=True)
+    frame = KafkaReader(source(WayIn("127.0.0.1:1", secrets), "any")).frame(spark, 10, resuming=True)
     plan = frame._jdf.queryExecution().logical().toString()
     assert "kafka.ssl.keystore.key=*" in plan
     assert "sesame" not in plan
@@ -67,7 +67,7 @@ def test_a_wrong_password_is_told_with_address_and_mechanism_and_never_printed(
     told = f"Kafka at {way.address}, {name.replace(' ', ' with ')}, cannot be asked about topics any: .*Authentication"
     started = time.monotonic()
     with pytest.raises(ConnectorError, match=told) as caught:
-        check_source(spark, source(way, "any"))
+        KafkaReader(source(way, "any")).check(spark)
     assert time.monotonic() - started < 60, "long before the client gives up on a broker that does not answer"
     assert WRONG not in f"{caught.value!r} {source(way, 'any')!r} {caplog.text}"
 
@@ -78,13 +78,13 @@ def test_certificates_that_one_side_does_not_trust_are_told_by_which_one(
     way = way_into(kafka, "SSL texts", tmp_path)
     stranger = WayIn(way.address, {**way.properties, **trusting(Authority("somebody else"))})
     with pytest.raises(ConnectorError, match=rf"Kafka at {way.address}, SSL,.*the broker's certificate is not trusted"):
-        check_source(spark, source(stranger, "any"))
+        KafkaReader(source(stranger, "any")).check(spark)
     nobody = WayIn(way.address, {"security.protocol": "SSL", **trusting(kafka.authority)})
     with pytest.raises(ConnectorError, match=r"bad_certificate.*the broker does not take our certificate"):
-        check_source(spark, source(nobody, "any"))
+        KafkaReader(source(nobody, "any")).check(spark)
     quiet = reading_at(kafka.login_address, "any").set_property("default.api.timeout.ms", "1500").build()
     with pytest.raises(ConnectorError, match=r"TimeoutException.*if it wants TLS or a login, set security\.protocol"):
-        check_source(spark, quiet)
+        KafkaReader(quiet).check(spark)
 
 
 # ------------------------------------------------------------------------------------------------ from topic to topic

@@ -26,8 +26,8 @@ from tidemill.datastream.connectors.kafka import (
     KafkaTopicPartition,
 )
 from tidemill.errors import ConfigurationError, ConnectorError, LostInputError, SerializationError
-from tidemill.spark import kafka_jars
-from tidemill.spark.kafka import bounds, check_source
+from tidemill.spark.kafka import jars as kafka_jars
+from tidemill.spark.kafka.kafka_reader import KafkaReader, bounds
 
 EARLIEST = KafkaOffsetResetStrategy.EARLIEST
 
@@ -169,10 +169,10 @@ def test_a_topic_that_is_not_there_is_told_with_those_of_nearly_its_name(
 ) -> None:
     kafka.create_topic("measurements")
     with pytest.raises(ConfigurationError, match=r"topic 'mesurements' is not known to .*mean 'measurements'\?"):
-        check_source(spark, reading(kafka, "mesurements").build())
+        KafkaReader(reading(kafka, "mesurements").build()).check(spark)
     gone = reading(kafka).set_partitions({KafkaTopicPartition("measurements", 3)})
     with pytest.raises(ConfigurationError, match=r"'measurements' at .* has no partition 3, only 0"):
-        check_source(spark, gone.build())
+        KafkaReader(gone.build()).check(spark)
 
 
 def test_a_record_that_cannot_be_read_is_shown_with_its_place(spark: SparkSession, kafka: KafkaBroker) -> None:

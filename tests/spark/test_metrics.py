@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from tests.ports import own_ports
 from tests.spark.jobs import durable, environment
 from tests.waiting import eventually
-from tidemill.common.metric_value import HistogramValue
+from tidemill.common.reports.metric_value import HistogramValue
 from tidemill.datastream import MapFunction
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.object_store import BUCKET, Server
-from tidemill.checkpoint.object_storage import ObjectStorage
+from tidemill.checkpoint.storage.objects import ObjectStorage
 from tidemill.common import Configuration, Encoder, Types
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy

@@ -20,16 +20,16 @@ from tests.object_store import BUCKET, Proxy, Server
 from tests.spark.test_dataframes import EVERYTHING, ROWS
 from tests.waiting import eventually
 from tidemill.checkpoint.names import INPUT, input_name
-from tidemill.checkpoint.storage import LocalStorage, ObjectStorage, Storage
+from tidemill.checkpoint.storage.storages import LocalStorage, ObjectStorage, Storage
 from tidemill.common import Configuration, Encoder, JobClient, Types
+from tidemill.connectors.sources import DataFrameSource, Split
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.file_system import FileSink
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
-from tidemill.datastream.sources import DataFrameSource, Split
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import CheckpointError, GraphError, JobExecutionError, TypeMismatchError, UserCodeError
-from tidemill.spark.frames import frame_of
-from tidemill.spark.parquet_input import ParquetSource, materialise
+from tidemill.spark.bounded.parquet_input import ParquetSource, materialise
+from tidemill.spark.frames.source_reader import DataFrameSourceReader
 
 SECONDS = 60
 ZONE = "spark.sql.session.timeZone"
@@ -79,7 +79,7 @@ def test_rows_have_the_types_and_values_that_they_have_in_a_directory(
         # Not only the plan follows the session's settings, but also what tasks look up.
         seen = spark.createDataFrame(spark.sparkContext.parallelize([0], 1).map(zone_at_task), "zone STRING")
         for name, frame in (("everything", everything), ("odd", odd), ("moments", moments), ("seen", seen)):
-            dataframe = partial(frame_of, spark, DataFrameSource(frame), 0)
+            dataframe = partial(DataFrameSourceReader(DataFrameSource(frame)).frame, spark)
             theirs = rows_of(local, materialise(dataframe, local, name))
             for large in ("false", "true"):
                 with settings(spark, {"spark.sql.execution.arrow.useLargeVarTypes": large}):

@@ -76,7 +76,7 @@ def test_a_killed_driver_takes_everything_with_it_and_the_next_one_sweeps_up(
         driver.kill()
         driver.wait()
     family.wait_until_gone(log)
-    assert len(temporary(tmp_path / "tmp")) == 1
+    assert len(temporary(tmp_path / "tmp")) == 2  # of the job, and Spark's own
     ended = run("endless_job.py", "loop", log=tmp_path / "log2")
     assert ended.code == 0, ended.text[-3000:]
     assert "CANCELLED" in ended.text

@@ -21,6 +21,7 @@ def test_a_job_on_spark_is_steered_over_rest(tmp_path: Path) -> None:
             "rest.port": "0",
             "execution.checkpointing.savepoint-dir": str(tmp_path / "savepoints"),
             "execution.epoch.max-records": "100",
+            "execution.epoch.max-duration": "0 ms",  # so that it is 100, on a slow machine too
         }
     )
     numbers = env.from_sequence(1, 100_000_000).uid("numbers").map(lambda n: (n % 10, n)).uid("pairs")

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.jobs import durable, environment
@@ -18,8 +19,9 @@ from tidemill.datastream import DataStream
 from tidemill.datastream.connectors.file_system import FileSink
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
 from tidemill.datastream.state import ValueStateDescriptor
-from tidemill.spark.frames import combine
-from tidemill.spark.locations import source_layout
+from tidemill.errors import JobFinishedError
+from tidemill.spark.frames.frames import combine
+from tidemill.spark.locations.locations import source_layout
 
 SECONDS = 60
 
@@ -114,6 +116,29 @@ def test_positions_find_their_sources_by_uid_in_another_job_in_another_order(
     assert set(lines.values()) == {1}
 
 
+@pytest.mark.slow
+def test_a_job_is_taken_back_to_its_savepoint_once(spark: SparkSession, tmp_path: Path) -> None:
+    give(tmp_path / "in", "1", "a")
+    job = start(spark, tmp_path, "job", "words")
+    eventually(lambda: seen(tmp_path) == Counter(["a:1"]))
+    saved = job.trigger_savepoint(str(tmp_path / "saved")).result(SECONDS)
+    give(tmp_path / "in", "2", "a", "b")
+    eventually(lambda: seen(tmp_path) == Counter(["a:1", "a:2", "b:1"]))
+    job.cancel().result(SECONDS)
+
+    options = {"execution.state-recovery.path": saved, "execution.state-recovery.allow-pickle": "true"}
+    job = start(spark, tmp_path, "job", "words", **options)
+    again = Counter(["a:1", "a:2", "b:1", "a:2", "b:1"])  # read and written again
+    eventually(lambda: seen(tmp_path) == again)
+    job.cancel().result(SECONDS)
+
+    give(tmp_path / "in", "3", "a")
+    job = start(spark, tmp_path, "job", "words", **options)  # as a process manager would
+    eventually(lambda: "a:3" in seen(tmp_path))
+    job.cancel().result(SECONDS)
+    assert seen(tmp_path) == again + Counter(["a:3"])
+
+
 class Last(KeyedProcessFunction):
     """Tells of a key when time is over."""
 
@@ -139,8 +164,8 @@ def test_a_drained_job_fires_its_timers_and_is_over(spark: SparkSession, tmp_pat
     path = first.stop_with_savepoint(True, str(tmp_path / "saved")).result(SECONDS)
     assert first.get_job_status().result() == JobStatus.FINISHED
     give(tmp_path / "in", "2", "c")
-    second = run("second", **{"execution.state-recovery.path": path})
-    second.get_job_execution_result().result(SECONDS)
+    with pytest.raises(JobFinishedError, match="which is FINISHED"):
+        run("second", **{"execution.state-recovery.path": path})
     assert seen(tmp_path) == Counter(["a at the end", "b at the end"])
 
 

@@ -16,7 +16,7 @@ from tidemill.datastream import DataStream, OutputTag
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
 from tidemill.datastream.functions import CoMapFunction, KeyedCoProcessFunction, ProcessFunction, RuntimeContext
 from tidemill.datastream.state import ValueStateDescriptor
-from tidemill.spark.exchange import Recent, StageBuilder
+from tidemill.spark.jobs.stages import Recent, StageBuilder
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -128,8 +128,8 @@ def test_every_partitioning_delivers_each_record_once_and_broadcast_to_all() -> 
 
 def test_a_level_wider_than_single_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     # Four slots with several subtasks each, as a job of some hundred subtasks would have.
-    monkeypatch.setattr("tidemill.spark.engine._SLOTS_PER_CORE", 2)
-    monkeypatch.setattr("tidemill.spark.exchange._SINGLE", 4)
+    monkeypatch.setattr("tidemill.spark.jobs.engine._SLOTS_PER_CORE", 2)
+    monkeypatch.setattr("tidemill.spark.jobs.stages._SINGLE", 4)
     env = environment()
     counts = env.from_sequence(1, 500).key_by(lambda n: n % 200).map(lambda n: (n % 200, 1)).set_parallelism(11)
     totals = counts.key_by(lambda pair: pair[0]).sum(1).set_parallelism(9)
@@ -144,8 +144,8 @@ def echo(split: int, items: Iterable[bytes]) -> Iterable[bytes]:
 
 
 def test_wide_levels_of_ever_new_widths_do_not_pile_up(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.spark.exchange._KEPT_JOBS", 1)
-    monkeypatch.setattr("tidemill.spark.exchange._SINGLE", 2)
+    monkeypatch.setattr("tidemill.spark.jobs.stages._KEPT_JOBS", 1)
+    monkeypatch.setattr("tidemill.spark.jobs.stages._SINGLE", 2)
     stages = StageBuilder(spark.sparkContext, 2)
     kept = []
     for width in range(3, 7):

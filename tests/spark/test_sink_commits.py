@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.spark.jobs import durable, environment
-from tidemill.datastream.write_ahead_log import Delivery, Destination, WriteAheadLogSink
+from tidemill.connectors.write_ahead_log import Delivery, Destination, WriteAheadLogSink
 from tidemill.errors import JobExecutionError
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -54,7 +54,12 @@ def written(directory: Path) -> dict[tuple[int, int], tuple[int, list[str]]]:
 
 
 def run(directory: Path, tmp_path: Path, *, width: int, **options: Any) -> None:
-    env = environment(durable(tmp_path / "job", **{"execution.epoch.max-records": "400", **options}))
+    env = environment(
+        durable(
+            tmp_path / "job",
+            **{"execution.epoch.max-records": "400", "execution.epoch.max-duration": "0 ms", **options},
+        )
+    )
     numbers = env.from_sequence(1, 1200).map(lambda n: str(n).zfill(width)).rebalance()
     numbers.sink_to(FilesSink(directory, hang_in=1 if "sink.committer.timeout" in options else None)).uid("out")
     env.execute("commits")

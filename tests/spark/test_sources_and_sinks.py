@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Iterable
@@ -15,13 +16,15 @@ from pyspark.sql import SparkSession
 
 from tests.spark.jobs import add_file, collected, durable, environment
 from tests.waiting import eventually
-from tidemill.checkpoint.storage import storage_for
+from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.storage.storages import storage_for
 from tidemill.common import Encoder, JobStatus, Row, Types
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext, SinkFunction
 from tidemill.datastream.state import ValueStateDescriptor
-from tidemill.errors import JobCancelledError, UserCodeError
-from tidemill.spark.parquet_input import materialise
+from tidemill.errors import FencedError, JobCancelledError, UserCodeError
+from tidemill.runtime.driver.job import RunningJob
+from tidemill.spark.bounded.parquet_input import materialise
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -183,7 +186,7 @@ def test_timers_of_a_stream_fire_without_input_and_input_goes_on_after_them(
 
     def start() -> Any:
         env = environment(durable(tmp_path / "checkpoints"))
-        stream = env.read_json(str(source), "k STRING", watch=True)
+        stream = env.from_dataframe(spark.readStream.schema("k STRING").json(str(source))).uid("words")
         stream.key_by(lambda row: row.k).process(Reminder()).uid("remind").sink_to(files(tmp_path / "out"))
         return env.execute_async("reminders")
 
@@ -198,6 +201,43 @@ def test_timers_of_a_stream_fire_without_input_and_input_goes_on_after_them(
     add_file(source / "3.json", '{"k": "c"}\n')
     eventually(lambda: written(tmp_path / "out") == ["remember a", "remember b", "remember c"])
     client.cancel().result(60)
+
+
+def test_slow_records_of_a_dataframe_are_committed_steadily(spark: SparkSession) -> None:
+    """All rows are in one row group, which is read in slices."""
+    cost, duration = 0.02, 2.0
+    env = environment({"execution.epoch.max-duration": f"{int(duration * 1000)} ms"})
+
+    def slow(row: Row) -> int:
+        time.sleep(cost)
+        return int(row.id)
+
+    env.from_dataframe(spark.range(400).coalesce(1)).map(slow, Types.LONG()).uid("slow").print()
+    client = env.execute_async("slow rows")
+    client.get_job_execution_result().result(60)
+    assert isinstance(client, RunningJob)
+    first, *others = [epoch.records_in for epoch in client.epochs if epoch.records_in]
+    assert first == 100
+    assert sum(others) == 300
+    assert max(others) <= 2 * duration / 2 / cost, "of two subtasks, which share each slice"
+    assert client.get_accumulators().result()["slow.numRecordsOut"] == 400
+
+
+def test_a_stream_without_input_ends_when_another_driver_has_its_job(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "tidemill")
+    (tmp_path / "in").mkdir()
+    env = environment(durable(tmp_path / "checkpoints", **{"execution.owner-check-interval": "200 ms"}))
+    env.read_format("text", str(tmp_path / "in"), watch=True).print()
+    client = env.execute_async("idle")
+    successor = ManifestLog(storage_for(str(tmp_path / "checkpoints" / "job")), "job")
+    eventually(lambda: "job job is run by lineage" in caplog.text)
+    successor.open_lineage()
+    with pytest.raises(FencedError, match="was taken over by lineage"):
+        client.get_job_execution_result().result(60)
+    assert client.get_job_status().result() is JobStatus.SUSPENDED
+    successor.check_owner()
 
 
 def test_rate_source_as_tuples(spark: SparkSession) -> None:
@@ -371,7 +411,7 @@ def test_a_batch_that_waits_while_an_epoch_fails_is_not_taken_as_done(spark: Spa
     source = tmp_path / "in"
     source.mkdir()
     env = environment(durable(tmp_path / "checkpoints"))
-    stream = env.read_json(str(source), "k STRING", {"cleanSource": "delete"}, watch=True)
+    stream = env.from_dataframe(spark.readStream.schema("k STRING").option("cleanSource", "delete").json(str(source)))
     fires, awaited = tmp_path / "fires", tmp_path / "awaited"
     stream.key_by(lambda row: row.k).process(Unlucky(fires, awaited)).sink_to(files(tmp_path / "out"))
     (source / "0.json").write_text('{"k": "first"}\n')

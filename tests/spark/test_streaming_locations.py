@@ -10,30 +10,44 @@ import pytest
 from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Slot
 from tidemill.checkpoint.names import lineage_id, spark_location
 from tidemill.errors import CorruptFileError, GraphError
-from tidemill.spark.locations import (
-    Layout,
+from tidemill.spark.locations.build_location import Layout, Origin, build_location
+from tidemill.spark.locations.locations import (
     arranged,
     earlier_locations,
     forget_locations,
     former_location,
-    inherit_location,
     layout_of,
     take_over,
 )
+from tidemill.spark.locations.spark_checksums import checksum_of, checksum_path
 
 FIRST, SECOND, THIRD, FOURTH = (lineage_id(slot, "abc") for slot in (1, 5, 9, 12))
 
 
+ONE: Layout = {"files": [[0, 0, "FileSource"]]}
+
+
+def entry(path: Path, text: str) -> None:
+    """An entry of a log, as Spark writes it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    checksum_path(path).write_bytes(checksum_of(text.encode()))
+
+
 def location(directory: Path, lineage: str, offsets: tuple[int, ...] = (), commits: tuple[int, ...] = ()) -> Path:
     made = directory / spark_location(lineage)
-    for log, batches in (("offsets", offsets), ("commits", commits)):
-        (made / log).mkdir(parents=True)
-        for batch in batches:
-            (made / log / str(batch)).write_text(f"{log} of {batch} by {lineage}")
-    (made / "sources" / "0").mkdir(parents=True)
-    (made / "sources" / "0" / "0").write_text(f"where {lineage} began")
-    (made / "metadata").write_text('{"id": "query"}')
+    for batch in offsets:
+        entry(made / "offsets" / str(batch), f'v1\n{{"by":"{lineage}"}}\n{{"logOffset":0}}')
+    for batch in commits:
+        entry(made / "commits" / str(batch), f'v1\n{{"by":"{lineage}"}}')
+    entry(made / "sources" / "0" / "0", f"where {lineage} began")
+    entry(made / "metadata", '{"id": "query"}')
     return made
+
+
+def texts(folder: Path) -> dict[str, str]:
+    """What the entries of a log say; without checksums."""
+    return {path.name: path.read_text() for path in sorted(folder.glob("[0-9]*"))}
 
 
 def head(spark: dict[str, object] | None) -> Manifest:
@@ -62,11 +76,11 @@ def test_a_location_that_was_not_completed_does_not_count(tmp_path: Path, monkey
 
     location(tmp_path, FIRST, offsets=(0,))
     with monkeypatch.context() as patch:
-        patch.setattr("shutil.copytree", killed)
+        patch.setattr("tidemill.spark.locations.build_location._Builder._metadata", killed)
         with pytest.raises(KeyboardInterrupt):
-            take_over(tmp_path, SECOND, None, STORED, allow_non_restored=False)
+            take_over(tmp_path, SECOND, None, ONE, allow_non_restored=False)
     assert (tmp_path / spark_location(SECOND) / "offsets" / "0").exists()
-    take_over(tmp_path, THIRD, None, STORED, allow_non_restored=False)
+    take_over(tmp_path, THIRD, None, ONE, allow_non_restored=False)
     assert (tmp_path / spark_location(THIRD) / "sources" / "0" / "0").read_text() == f"where {FIRST} began"
     assert earlier_locations(tmp_path, THIRD) == [tmp_path / spark_location(FIRST)]
 
@@ -74,19 +88,27 @@ def test_a_location_that_was_not_completed_does_not_count(tmp_path: Path, monkey
 def test_the_first_batch_is_cut_as_it_was_and_sources_begin_where_they_began(tmp_path: Path) -> None:
     old = location(tmp_path, FIRST, offsets=(0,))
     new = tmp_path / spark_location(SECOND)
-    inherit_location(old, new, None)
-    assert (new / "offsets" / "0").read_text() == f"offsets of 0 by {FIRST}"
-    assert list((new / "commits").iterdir()) == []
+    build_location(Origin(old), new, None, ONE)
+    assert texts(new / "offsets") == texts(old / "offsets")
+    assert not (new / "commits").exists()
     assert (new / "sources" / "0" / "0").read_text() == f"where {FIRST} began"
+    assert (new / "metadata").read_text() == (old / "metadata").read_text()
+    # Also if it is so again and again.
+    again = tmp_path / spark_location(THIRD)
+    build_location(Origin(new), again, None, ONE)
+    assert texts(again / "offsets") == texts(old / "offsets")
 
 
 def test_what_the_manifest_says_of_the_last_batch_counts(tmp_path: Path) -> None:
-    old = location(tmp_path, FIRST, offsets=(3, 4, 5, 6), commits=(3, 4))
+    old = location(tmp_path, FIRST, offsets=(3, 4, 5, 6), commits=(3, 4, 5))
     new = tmp_path / spark_location(SECOND)
-    inherit_location(old, new, {"batch_id": 4, "offsets": "of the manifest", "lineage": FIRST})
-    assert sorted(entry.name for entry in (new / "offsets").iterdir()) == ["3", "4", "5"]
-    assert (new / "offsets" / "4").read_text() == "of the manifest"
-    assert sorted(entry.name for entry in (new / "commits").iterdir()) == ["3", "4"]
+    build_location(Origin(old), new, {"batch_id": 4, "offsets": "of the manifest", "lineage": FIRST}, ONE)
+    assert texts(new / "offsets") == {
+        "3": "of the manifest",
+        "4": "of the manifest",
+        "5": (old / "offsets" / "5").read_text(),
+    }
+    assert texts(new / "commits") == {"4": (old / "commits" / "4").read_text()}
 
 
 def test_a_driver_deletes_no_location_of_a_later_lineage(tmp_path: Path) -> None:
@@ -125,6 +147,15 @@ def test_sources_in_another_order_with_a_new_one_among_them() -> None:
     assert head == '{"batchWatermarkMs":0}'
     assert lines == ['{"topic":{"0":5,"1":6}}', "-", '{"logOffset":3}', "77"]
     assert moves == {0: 2, 2: 0, 3: 1}
+
+
+def test_a_source_that_has_its_position_elsewhere_now_is_no_part_of_the_query() -> None:
+    layout: Layout = {"ticks": [[0, 0, RATE]], "topic": [[1, 1, KAFKA]]}
+    offsets, moves = arranged(stored(), layout, allow_non_restored=False, elsewhere={"files"})
+    assert offsets.split("\n")[2:] == ["77", '{"topic":{"0":5,"1":6}}']
+    assert moves == {0: 1, 1: 2}
+    with pytest.raises(GraphError, match="uid 'files', which is not part of the program"):
+        arranged(stored(), layout, allow_non_restored=False, elsewhere={"others"})
 
 
 def test_one_operator_may_read_several_streams_and_two_the_same() -> None:
@@ -168,15 +199,14 @@ def test_what_cannot_be_mapped_is_refused() -> None:
 
 def test_a_rearranged_location_has_each_log_at_its_new_number(tmp_path: Path) -> None:
     old = location(tmp_path, FIRST, offsets=(3, 4, 5), commits=(3, 4))
-    (old / "sources" / "2").mkdir()
-    (old / "sources" / "2" / "0").write_text("where the topic began")
+    entry(old / "sources" / "2" / "0", "where the topic began")
     layout: Layout = {"topic": [[0, 0, KAFKA]], "files": [[1, 1, FILES]], "ticks": [[2, 2, RATE]]}
     positions = take_over(tmp_path, THIRD, head(stored()), layout, allow_non_restored=False)
     new = tmp_path / spark_location(THIRD)
     assert positions is not None
     assert (positions["lineage"], positions["batch_id"], positions["sources"]) == (THIRD, 4, layout)
     # The committed batch twice: Spark replays it as one of nothing. How the next one was cut is forgotten.
-    assert {entry.name: entry.read_text() for entry in (new / "offsets").iterdir()} == {
+    assert texts(new / "offsets") == {
         "3": positions["offsets"],
         "4": positions["offsets"],
     }
@@ -205,9 +235,7 @@ def test_positions_of_a_savepoint_begin_a_new_query(tmp_path: Path) -> None:
 
 def test_a_source_that_would_read_its_files_again_is_refused(tmp_path: Path) -> None:
     (location(tmp_path, FIRST) / "sources" / "0").rename(tmp_path / "lost")
-    with pytest.raises(
-        CorruptFileError, match=r"sources/0 of .* is missing: .* which files the source with uid 'files' has"
-    ):
+    with pytest.raises(CorruptFileError, match=r"sources/0 is missing: .* which files the source with uid 'files' has"):
         take_over(tmp_path, THIRD, head(stored()), STORED, allow_non_restored=False)
     # One that has read none has no log yet.
     unread = stored(offsets=OFFSETS.replace('{"logOffset":3}', "-"))

@@ -14,8 +14,8 @@ from tests.spark.jobs import durable, environment
 from tests.spark.test_savepoints import give, seen
 from tests.waiting import eventually
 from tidemill.common import Encoder, JobClient, Types
+from tidemill.common.reports.upgrade_report import Outcome
 from tidemill.common.typeinfo import DataclassTypeInfo, TypeInformation
-from tidemill.common.upgrade_report import Outcome
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.file_system import FileSink
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext

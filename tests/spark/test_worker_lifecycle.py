@@ -23,7 +23,7 @@ from tests.waiting import eventually
 from tidemill.common import Types
 from tidemill.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext, SinkFunction
 from tidemill.datastream.state import MapStateDescriptor, ValueStateDescriptor
-from tidemill.runtime.job import RunningJob
+from tidemill.runtime.driver.job import RunningJob
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -112,7 +112,7 @@ class Opened(MapFunction):
 
 
 def test_subtasks_that_narrower_batches_do_not_need_are_closed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tidemill.spark.engine._IDLE_SECONDS", 0.2)
+    monkeypatch.setattr("tidemill.spark.jobs.engine._IDLE_SECONDS", 0.2)
     source, opened = tmp_path / "in", tmp_path / "opened"
     source.mkdir()
     opened.mkdir()

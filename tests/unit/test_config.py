@@ -21,7 +21,18 @@ from tidemill.config import (
     StateOptions,
     option,
 )
-from tidemill.config.values import Bool, Duration, Float, Int, ListOf, MapOf, MemorySize, OneOf, Text, ValueType
+from tidemill.config.values import (
+    Bool,
+    DurationValue,
+    Float,
+    Int,
+    ListValue,
+    MapValue,
+    MemorySizeValue,
+    OneOf,
+    Text,
+    ValueType,
+)
 from tidemill.errors import ConfigurationError
 
 
@@ -43,21 +54,21 @@ class Mode(Enum):
         (OneOf("BATCH"), Mode.BATCH, "BATCH"),
         (OneOf("none", aliases={"off": "none"}), "OFF", "none"),
         (OneOf("hashmap", or_class=True), "my.pkg.Backend", "my.pkg.Backend"),
-        (Duration(), "10 s", timedelta(seconds=10)),
-        (Duration(), "500ms", timedelta(milliseconds=500)),
-        (Duration(), "1 min", timedelta(minutes=1)),
-        (Duration(), "2 h", timedelta(hours=2)),
-        (Duration(), 1500, timedelta(seconds=1.5)),
-        (Duration(), "1500", timedelta(seconds=1.5)),
-        (MemorySize(), "64 kb", 65536),
-        (MemorySize(), "1gb", 1 << 30),
-        (MemorySize(), "17", 17),
-        (ListOf(), "a; b;c", ["a", "b", "c"]),
-        (ListOf(), "[a, 'b;c']", ["a", "b;c"]),
-        (ListOf(), ["a", 1], ["a", "1"]),
-        (MapOf(), "a:1, url:http://x", {"a": "1", "url": "http://x"}),
-        (MapOf(), "{a: 1, b: off}", {"a": "1", "b": "off"}),
-        (MapOf(), {"a": 1}, {"a": "1"}),
+        (DurationValue(), "10 s", timedelta(seconds=10)),
+        (DurationValue(), "500ms", timedelta(milliseconds=500)),
+        (DurationValue(), "1 min", timedelta(minutes=1)),
+        (DurationValue(), "2 h", timedelta(hours=2)),
+        (DurationValue(), 1500, timedelta(seconds=1.5)),
+        (DurationValue(), "1500", timedelta(seconds=1.5)),
+        (MemorySizeValue(), "64 kb", 65536),
+        (MemorySizeValue(), "1gb", 1 << 30),
+        (MemorySizeValue(), "17", 17),
+        (ListValue(), "a; b;c", ["a", "b", "c"]),
+        (ListValue(), "[a, 'b;c']", ["a", "b;c"]),
+        (ListValue(), ["a", 1], ["a", "1"]),
+        (MapValue(), "a:1, url:http://x", {"a": "1", "url": "http://x"}),
+        (MapValue(), "{a: 1, b: off}", {"a": "1", "b": "off"}),
+        (MapValue(), {"a": 1}, {"a": "1"}),
     ],
 )
 def test_values_are_read(value_type: ValueType[Any], raw: object, value: object) -> None:
@@ -82,20 +93,20 @@ def test_values_are_read(value_type: ValueType[Any], raw: object, value: object)
         (Text(), ["a"]),
         (OneOf("a"), "b"),
         (OneOf("a", or_class=True), "not a class"),
-        (Duration(), "10 parsecs"),
-        (Duration(), "ten s"),
-        (Duration(), "1.5 s"),
-        (Duration(), True),
-        (Duration(), "-1 s"),
-        (Duration(timedelta(milliseconds=1)), 0),
-        (Duration(), "999999999999999 d"),
-        (MemorySize(), "1 pb"),
-        (MemorySize(), "-1 kb"),
-        (ListOf(), {"a": 1}),
-        (ListOf(), "[a"),
-        (MapOf(), "a=1"),
-        (MapOf(), ":1"),
-        (MapOf(), [1]),
+        (DurationValue(), "10 parsecs"),
+        (DurationValue(), "ten s"),
+        (DurationValue(), "1.5 s"),
+        (DurationValue(), True),
+        (DurationValue(), "-1 s"),
+        (DurationValue(timedelta(milliseconds=1)), 0),
+        (DurationValue(), "999999999999999 d"),
+        (MemorySizeValue(), "1 pb"),
+        (MemorySizeValue(), "-1 kb"),
+        (ListValue(), {"a": 1}),
+        (ListValue(), "[a"),
+        (MapValue(), "a=1"),
+        (MapValue(), ":1"),
+        (MapValue(), [1]),
     ],
 )
 def test_values_that_do_not_fit_are_refused(value_type: ValueType[Any], raw: object) -> None:
@@ -106,14 +117,14 @@ def test_values_that_do_not_fit_are_refused(value_type: ValueType[Any], raw: obj
 @given(st.integers(min_value=0, max_value=10**15))
 def test_durations_and_sizes_survive_their_text(number: int) -> None:
     length = timedelta(microseconds=number)
-    assert Duration().parse(Duration().format(length)) == length
-    assert MemorySize().parse(MemorySize().format(number)) == number
+    assert DurationValue().parse(DurationValue().format(length)) == length
+    assert MemorySizeValue().parse(MemorySizeValue().format(number)) == number
 
 
 @given(st.dictionaries(st.text(), st.text()), st.lists(st.text()))
 def test_maps_and_lists_survive_their_text(entries: dict[str, str], items: list[str]) -> None:
-    assert MapOf().parse(MapOf().format(entries)) == entries
-    assert ListOf().parse(ListOf().format(items)) == items
+    assert MapValue().parse(MapValue().format(entries)) == entries
+    assert ListValue().parse(ListValue().format(items)) == items
 
 
 def test_every_default_is_a_value_of_its_option() -> None:

@@ -7,6 +7,7 @@ created (``winner``, None if it is one's own), which slot is the last one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,15 +24,25 @@ __all__ = [
 
 
 def takeover_record(
-    basis: Manifest | None, *, job_id: str, slot: Slot, lineage: Lineage, operators: dict[str, Any]
+    basis: Manifest | None,
+    *,
+    job_id: str,
+    slot: Slot,
+    lineage: Lineage,
+    operators: dict[str, Any],
+    begins: Mapping[str, str] | None = None,
 ) -> Manifest:
     """The record with which a driver claims a job: all that ``basis`` says.
 
     It has no attempts (no worker goes on from the memory of another lineage), no pieces of its own (the runs name
     them), and the operators' description in full. Without a basis the job begins with nothing.
+
+    With ``begins`` a new history begins with it, which records that.
     """
     if basis is None:
-        return Manifest(kind="takeover", job_id=job_id, lineage=lineage, slot=slot, epoch=Epoch(0))
+        basis = Manifest(kind="takeover", job_id=job_id, lineage=lineage, slot=slot, epoch=Epoch(0))
+    if begins is not None:
+        basis = replace(basis, history={**begins, "lineage": lineage})
     return replace(
         basis,
         kind="takeover",

@@ -6,14 +6,15 @@ import functools
 import shutil
 from collections.abc import Callable, Collection
 
-from tidemill.checkpoint.local_storage import LocalStorage
 from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.lost_manifests import beyond, evidence
 from tidemill.checkpoint.model import Manifest, Slot
 from tidemill.checkpoint.names import INPUT, MANIFESTS, SNAPSHOTS, SPARK, STATE, lineage_slot, manifest_name
 from tidemill.checkpoint.portable import CHOSEN
 from tidemill.checkpoint.retention import check_owner, doubtful_slots, kept_slots, names_referenced, plan_retention
 from tidemill.checkpoint.snapshot_index import read_snapshot_index
-from tidemill.checkpoint.storage_api import NotFoundError, Storage
+from tidemill.checkpoint.storage.api import NotFoundError, Storage
+from tidemill.checkpoint.storage.local import LocalStorage
 from tidemill.errors import CheckpointError, CorruptFileError
 from tidemill.faults import reach
 
@@ -98,10 +99,14 @@ def discard_job(storage: Storage, job_id: str, after: str | None = None) -> None
     :class:`~tidemill.errors.FencedError` raised.
 
     Takeover records stay, since they are the fence, and with them one that says that there is nothing. May be killed at
-    any moment: up to that record nothing is lost, after it what is left is found by the next sweep.
+    any moment: up to that record nothing is lost, after it what is left is found by the next sweep. Files of lineages
+    whose manifests are lost are deleted as well; no sweep would find them.
     """
     manifests = ManifestLog(storage, job_id)
+    there = evidence(storage)
     manifests.open_lineage(anew=True, after=after)
+    # Listed before our record was the last one, they are of lineages from before: whose files came later is not known.
+    storage.delete(one.name for one in beyond(manifests.head, there))
     Cleaner(storage, manifests, tuple).collect(spare=False)
     found = [*storage.list(INPUT), *_earlier_logs(storage, manifests.head.lineage)]
     manifests.check_owner()

@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidemill.errors import CheckpointError, CorruptFileError
+from tidemill.errors import CheckpointError, CorruptFileError, NewerFormatError
 
 _PREFIX = struct.Struct("<8sHHII")
 _CRC = struct.Struct("<I")
@@ -76,7 +76,7 @@ def unpack(data: bytes, magic: bytes, newest: int, name: str) -> Frame:
     1. It is long enough and begins with the magic. 2. Its SHA-256 matches. 3. Its version is not newer than ``newest``.
     4. Its lengths add up.
 
-    Raises :class:`CorruptFileError` with the offset, where known, and :class:`CheckpointError` for a newer version.
+    Raises :class:`CorruptFileError` with the offset, where known, and :class:`NewerFormatError` for a newer version.
     """
     if data[: len(magic)] != magic[: len(data)]:
         raise CorruptFileError(f"{name} is corrupt at offset 0: it does not begin with {magic!r}")  # 1
@@ -86,7 +86,7 @@ def unpack(data: bytes, magic: bytes, newest: int, name: str) -> Frame:
         raise CorruptFileError(f"{name} is corrupt {_locate(data)}")  # 2
     _, version, _, length, _ = _PREFIX.unpack_from(data)
     if version > newest:
-        raise CheckpointError(  # 3
+        raise NewerFormatError(  # 3
             f"{name} has format version {version}; this version of Tidemill reads up to {newest}: use a newer one"
         )
     if version == 0:

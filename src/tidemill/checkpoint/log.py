@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from tidemill.checkpoint.model import Lineage, Manifest, Slot
 from tidemill.checkpoint.names import MANIFESTS, lineage_id, manifest_name, parse_manifest
 from tidemill.checkpoint.retention import find_last, names_referenced
 from tidemill.checkpoint.snapshot_index import read_snapshot_index
-from tidemill.checkpoint.storage_api import AlreadyExistsError, NotFoundError, Storage
+from tidemill.checkpoint.storage.api import AlreadyExistsError, NotFoundError, Storage
 from tidemill.errors import CheckpointError, CheckpointOwnershipError, CorruptFileError, FencedError
 from tidemill.faults import reach
 
@@ -60,6 +60,11 @@ class ManifestLog:
         # transient
         self._head: Manifest | None = None
         self._fenced: str | None = None
+
+    @property
+    def job_id(self) -> str:
+        """The job whose manifests these are."""
+        return self._job_id
 
     @property
     def head(self) -> Manifest:
@@ -121,6 +126,7 @@ class ManifestLog:
         from_slot: int | None = None,
         *,
         initial: Manifest | None = None,
+        begins: Mapping[str, str] | None = None,
         after: str | None = None,
         anew: bool = False,
     ) -> Opened:
@@ -136,10 +142,12 @@ class ManifestLog:
            be missing as a fence.
 
         ``from_slot`` is any slot that can be restored: the one before the head, a retained checkpoint, or, as long as
-        no former driver is left that may still clean up, any other. ``initial`` is what a new job starts from (a
-        restored savepoint); its runs may name snapshots only. ``after`` is the lineage this driver had before: if it is
-        not the last one any more, the job is another driver's by now. With ``anew`` the job starts with nothing,
-        whatever there was; former drivers stay fenced off.
+        no former driver is left that may still clean up, any other. ``initial`` is what a job starts from (a restored
+        savepoint); its runs may name snapshots only. With ``begins``, which says what that is, a new history begins
+        with it, whatever the job had committed; without, it must have committed nothing. A history that another driver
+        has begun from the same state meanwhile is not begun again: the job resumes. ``after`` is the lineage this
+        driver had before: if it is not the last one any more, the job is another driver's by now. With ``anew`` the job
+        starts with nothing, whatever there was; former drivers stay fenced off.
 
         Raises :class:`CorruptFileError` for a damaged head (offering an earlier slot),
         :class:`CheckpointOwnershipError` for another job's directory, :class:`FencedError` if another driver claimed
@@ -147,12 +155,14 @@ class ManifestLog:
         """
         for _ in range(_TAKEOVER_TRIES):
             last = self.last_slot() or Slot(0)
-            basis = None if anew else self._basis(last, from_slot, initial)  # 1
-            owner = self.read_head() if anew and after is not None else basis
+            if begins is not None and self._has_begun(begins):
+                initial = begins = None
+            basis = None if anew else self._basis(last, from_slot, initial, replaces=begins is not None)  # 1
+            owner = self.read_head() if (anew or initial is not None) and after is not None else basis
             check_still_ours(self._job_id, after, owner)
             slot = Slot(last + 1)
             lineage = lineage_id(slot, self._token())
-            record = self._takeover(basis, slot, lineage)  # 2
+            record = self._takeover(basis, slot, lineage, {} if anew else begins)  # 2
             reach("lineage.before")
             winner = self._claim(slot, encode_manifest(record))  # 3
             is_last = winner is None and self.last_slot() == slot  # 4
@@ -238,9 +248,9 @@ class ManifestLog:
             raise CorruptFileError(f"{name} is corrupt: it holds the manifest of slot {manifest.slot}")
         return manifest
 
-    def _basis(self, last: Slot, from_slot: int | None, initial: Manifest | None) -> Manifest | None:
+    def _basis(self, last: Slot, from_slot: int | None, initial: Manifest | None, *, replaces: bool) -> Manifest | None:
         if initial is not None:
-            if from_slot is not None or has_committed(self.read_head() if last else None):
+            if from_slot is not None or (not replaces and has_committed(self.read_head() if last else None)):
                 raise CheckpointError(f"job {self._job_id} has checkpoints already: it cannot start from other state")
             if initial.pieces or initial.operators_slot or any(run.slot is not None for run in initial.runs):
                 raise CheckpointError(
@@ -264,9 +274,18 @@ class ManifestLog:
         kept = (slot for slot in manifest.checkpoints if slot in still and self._restorable(slot) is not None)
         return replace(manifest, checkpoints=tuple(kept))
 
-    def _takeover(self, basis: Manifest | None, slot: Slot, lineage: Lineage) -> Manifest:
+    def _has_begun(self, begins: Mapping[str, str]) -> bool:
+        """Whether the job's present history is the one that is to begin."""
+        head = self.read_head()
+        return head is not None and has_committed(head) and head.history.get("id") == begins["id"]
+
+    def _takeover(
+        self, basis: Manifest | None, slot: Slot, lineage: Lineage, begins: Mapping[str, str] | None
+    ) -> Manifest:
         operators = {} if basis is None else self.operators_of(basis)
-        return takeover_record(basis, job_id=self._job_id, slot=slot, lineage=lineage, operators=operators)
+        return takeover_record(
+            basis, job_id=self._job_id, slot=slot, lineage=lineage, operators=operators, begins=begins
+        )
 
     def _read_if_there(self, slot: int) -> Manifest | None:
         return self.read(slot) if self._storage.exists(manifest_name(slot)) else None
@@ -290,6 +309,10 @@ class ManifestLog:
             if slot < damaged and (manifest := self._restorable(slot)) is not None:
                 return (
                     f"The last manifest before it that can be restored is slot {slot} (epoch {manifest.epoch}); to go "
-                    f"back to it, and lose what was committed since, open the job with from_slot={slot}"
+                    "back to it, and lose what was committed since, start another job id from the directory of this "
+                    f"job with /chk-{manifest.epoch} behind it (execution.state-recovery.path)"
                 )
-        return "No earlier manifest can be restored"
+        return (
+            "No earlier manifest can be restored. Start another job id from a savepoint, or begin anew with "
+            "execution.resume-mode: none"
+        )

@@ -1,8 +1,8 @@
 """The manifest's file format, and reading the pieces of state that manifests name.
 
-A manifest is a :mod:`~tidemill.checkpoint.frame` with magic ``TMMANIF\\n`` and version 1, or 2 if it has ``times``. Its
-header is a JSON object with the fields of :class:`~tidemill.checkpoint.model.Manifest` by name; a field that has its
-default value is left out:
+A manifest is a :mod:`~tidemill.checkpoint.frame` with magic ``TMMANIF\\n`` and the lowest version that has its fields:
+1, 2 with ``times``, 3 with ``history``. Its header is a JSON object with the fields of
+:class:`~tidemill.checkpoint.model.Manifest` by name; a field that has its default value is left out:
 
 - ``kind``, ``job_id``, ``lineage``: strings; ``slot``, ``epoch``, ``run``, ``clock``, ``next_timer``,
   ``operators_slot``: integers; ``finished``: a boolean; ``parallelism``, ``max_parallelism``: objects of integers;
@@ -16,6 +16,7 @@ default value is left out:
 - ``times`` (in version 2): object of lists, one entry per subtask: null, or a list of ``[partition, watermark, idle,
   inactive since, fields]``, where ``partition`` is a string or null, ``inactive since`` an integer or null and
   ``fields`` a base64 string or null.
+- ``history`` (in version 3): object of strings.
 - ``sources``, ``spark``, ``operators``, ``metrics``: values of any type as :func:`~tidemill.checkpoint.frame.to_json`
   writes them.
 
@@ -32,14 +33,24 @@ from typing import Any, Final, TypeVar
 from tidemill.checkpoint.frame import from_json, pack, to_json, unpack
 from tidemill.checkpoint.model import Attempt, Epoch, Lineage, Manifest, Piece, RunRef, SectionInfo, Slot
 from tidemill.checkpoint.names import check_name
-from tidemill.checkpoint.storage_api import NotFoundError, Storage
+from tidemill.checkpoint.storage.api import NotFoundError, Storage
 from tidemill.errors import CheckpointError, CorruptFileError
+from tidemill.state.keys.key_groups import KeyGroup
 
 MAGIC: Final = b"TMMANIF\n"
-VERSION: Final = 2
+VERSION: Final = 3
 
 _FIELDS: Final = frozenset(field.name for field in fields(Manifest))
-_PLAIN: Final = ("run", "clock", "finished", "next_timer", "operators_slot", "parallelism", "max_parallelism")
+_PLAIN: Final = (
+    "run",
+    "clock",
+    "finished",
+    "next_timer",
+    "operators_slot",
+    "parallelism",
+    "max_parallelism",
+    "history",
+)
 _LISTS: Final = ("attempts", "watermarks", "times")
 _VALUES: Final = ("sources", "operators", "metrics")
 _T = TypeVar("_T")
@@ -53,11 +64,18 @@ def encode_manifest(manifest: Manifest) -> bytes:
     attachments: list[bytes] = []
     try:
         header = _to_header(manifest, attachments)
-        data = pack(MAGIC, VERSION if manifest.times else 1, header, attachments)
+        data = pack(MAGIC, _version(manifest), header, attachments)
         _from_header(header, attachments)
     except (CheckpointError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise CheckpointError(f"the manifest of epoch {manifest.epoch} cannot be stored: {error}") from error
     return data
+
+
+def _version(manifest: Manifest) -> int:
+    """The lowest version that has the fields of a manifest, so that earlier code can read what it can."""
+    if manifest.history:
+        return 3
+    return 2 if manifest.times else 1
 
 
 def _to_header(manifest: Manifest, attachments: list[bytes]) -> dict[str, Any]:
@@ -98,7 +116,7 @@ def decode_manifest(data: bytes, name: str) -> Manifest:
     """The manifest stored as ``data`` under ``name``.
 
     Raises :class:`CorruptFileError` that names the file and, where known, the offset, if a single byte is wrong or
-    missing; :class:`CheckpointError` if the format version is newer than this code.
+    missing; :class:`~tidemill.errors.NewerFormatError` if the format version is newer than this code.
     """
     frame = unpack(data, MAGIC, VERSION, name)
     return decoded(name, lambda: _from_header(frame.header, frame.attachments))
@@ -153,6 +171,7 @@ def _from_header(header: dict[str, Any], attachments: Sequence[bytes]) -> Manife
         metrics=_is(from_json(header.get("metrics", {})), dict),
         operators_slot=_slot(header.get("operators_slot")),
         checkpoints=tuple(Slot(_count(slot)) for slot in _is(header.get("checkpoints", []), list)),
+        history={key: _is(value, str) for key, value in _items(header, "history")},
     )
 
 
@@ -190,7 +209,7 @@ def pieces_from_json(entries: Any, attachments: Sequence[bytes]) -> tuple[Piece,
                 length=_count(length),
                 sha256=_is(sha256, str),
                 sections=tuple(
-                    SectionInfo(_is(operator, str), _is(state, str), _is(first, int), _is(last, int), _count(rows))
+                    SectionInfo(_is(operator, str), _is(state, str), _group(first), _group(last), _count(rows))
                     for operator, state, first, last, rows in _is(sections, list)
                 ),
                 file=None if file is None else check_name(_is(file, str)),
@@ -248,6 +267,11 @@ def _count(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"expected a number from 0, found {value!r:.50}")
     return value
+
+
+def _group(value: Any) -> KeyGroup:
+    """A bound of a range of key groups, which is -1 for an empty one."""
+    return KeyGroup(_is(value, int))
 
 
 def _time_state(value: Any) -> Any:

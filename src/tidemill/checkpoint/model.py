@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NewType
 
+from tidemill.state.keys.key_groups import KeyGroup, Subtask
+
 Epoch = NewType("Epoch", int)
 Slot = NewType("Slot", int)
 Lineage = NewType("Lineage", str)
@@ -20,8 +22,8 @@ class SectionInfo:
 
     operator: str
     state: str
-    first_group: int
-    last_group: int
+    first_group: KeyGroup
+    last_group: KeyGroup
     rows: int
 
 
@@ -47,7 +49,7 @@ class SubtaskId:
     """A subtask of a chain; the chain is named by the uid of its head, which survives recompilation."""
 
     chain: str
-    subtask: int
+    subtask: Subtask
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Ack:
 
     ``consumed`` maps each sender whose parcels were read to the attempt that sent them. ``watermark`` is that of the
     chain's head, ``marks`` are those of operators behind it that make their own, by uid. ``times`` is what makers of
-    watermarks keep beside them, by uid (see ``tidemill.runtime.time_states``). ``next_timer`` is the earliest
+    watermarks keep beside them, by uid (see ``tidemill.runtime.time.time_states``). ``next_timer`` is the earliest
     processing time at which something is due: a timer, or an input that will be idle. ``committables`` is keyed by sink
     uid. ``report`` is what the subtask measured; the protocol does not look at it.
     """
@@ -100,6 +102,8 @@ class Manifest:
     positions verbatim for streaming queries.
     ``operators_slot`` is None where ``operators`` is the description itself, else the slot of the manifest that holds
     it. ``checkpoints`` are the slots of the retained checkpoints, oldest first.
+    ``history`` says with what the job's present history began, where it is not the beginning of its log: ``lineage`` is
+    that of its first takeover record; a history that began from a savepoint also has its ``path`` and its ``id``.
     """
 
     kind: str
@@ -125,3 +129,4 @@ class Manifest:
     metrics: dict[str, float] = field(default_factory=dict)
     operators_slot: Slot | None = None
     checkpoints: tuple[Slot, ...] = ()
+    history: dict[str, str] = field(default_factory=dict)

@@ -8,7 +8,6 @@ All names are relative to the job's directory::
     snapshots/<id>/<part>.tms                             its files; the id is <lineage>-<through>-<token>
     input/<source>/<token>/<file>                         materialised input of a bounded source
     input/<source>/chosen                                 the token of the folder that counts
-    collect/<lineage>/<epoch>-<sink>-<subtask>-<attempt>.bin   results collected to the client
     sinks/<sink>/<lineage>/<epoch>-<subtask>-<attempt>-<part>.log   what a sink writes ahead of its commit
     spark/<lineage>                                       the Spark checkpoint location a lineage owns
 
@@ -25,12 +24,12 @@ from dataclasses import dataclass
 
 from tidemill.checkpoint.model import Attempt, Epoch, Lineage, Slot
 from tidemill.errors import CheckpointError
+from tidemill.state.keys.key_groups import Subtask
 
 MANIFESTS = "manifests/"
 STATE = "state/"
 SNAPSHOTS = "snapshots/"
 INPUT = "input/"
-COLLECT = "collect/"
 SINKS = "sinks/"
 SPARK = "spark/"
 
@@ -44,6 +43,7 @@ _MANIFEST = re.compile(r"manifests/(\d{20})\.tm")
 _LINEAGE = re.compile(r"(\d{12,20})-[0-9a-z]{1,32}")
 _DELTA = re.compile(r"state/([A-Za-z0-9_-]{1,64})/(\d{12,20})-([0-9a-f]{16})-(\d+)-([A-Za-z0-9_-]{1,64})\.tms")
 _SINK_LOG = re.compile(r"sinks/([0-9a-f]{16})/([A-Za-z0-9_-]{1,64})/(\d{12,20})-\d+-[A-Za-z0-9_-]{1,64}-\d+\.log")
+_SPARK_LOG = re.compile(r"spark/([A-Za-z0-9_-]{1,64})/(?:commits/(\d{1,18})|.+)")
 _SNAPSHOT_ID = re.compile(r"([A-Za-z0-9_-]{1,64})-(\d{12,20})-([0-9a-z]{1,32})")
 _SNAPSHOT = re.compile(r"snapshots/([A-Za-z0-9_-]{1,128})(?:\.tm|/\d{6}\.tms)")
 
@@ -55,7 +55,7 @@ class DeltaName:
     lineage: Lineage
     epoch: Epoch
     chain_hash: str
-    subtask: int
+    subtask: Subtask
     attempt: Attempt
 
 
@@ -66,6 +66,14 @@ class SinkLogName:
     sink_hash: str
     lineage: Lineage
     epoch: Epoch
+
+
+@dataclass(frozen=True)
+class SparkLogName:
+    """What the name of a file in a Spark checkpoint location says: whose it is, and which batch Spark took as done."""
+
+    lineage: Lineage
+    committed_batch: int = -1
 
 
 @dataclass(frozen=True)
@@ -150,7 +158,7 @@ def parse_delta(name: str) -> DeltaName | None:
     match = _DELTA.fullmatch(name)
     if not match:
         return None
-    return DeltaName(Lineage(match[1]), Epoch(int(match[2])), match[3], int(match[4]), Attempt(match[5]))
+    return DeltaName(Lineage(match[1]), Epoch(int(match[2])), match[3], Subtask(int(match[4])), Attempt(match[5]))
 
 
 def snapshot_id(lineage: str, through: int, token: str) -> str:
@@ -199,12 +207,6 @@ def input_name(source_uid: str, part: str) -> str:
     return check_name(f"{input_prefix(source_uid)}{part}")
 
 
-def collect_name(lineage: str, epoch: int, sink_uid: str, subtask: int, attempt: str) -> str:
-    """The name of what one attempt of a collecting sink hands to the client."""
-    owner = f"{_check_id(lineage, 'lineage')}/{epoch:012d}-{uid_hash(sink_uid)}-{subtask}"
-    return f"{COLLECT}{owner}-{_check_id(attempt, 'attempt')}.bin"
-
-
 def sink_log_prefix(sink_uid: str) -> str:
     """What the names of a sink's write-ahead logs begin with."""
     return f"{SINKS}{uid_hash(sink_uid)}/"
@@ -225,3 +227,9 @@ def parse_sink_log(name: str) -> SinkLogName | None:
 def spark_location(lineage: str) -> str:
     """The Spark checkpoint location that ``lineage`` owns."""
     return f"{SPARK}{_check_id(lineage, 'lineage')}"
+
+
+def parse_spark_log(name: str) -> SparkLogName | None:
+    """What ``name`` says, or None if it is not the name of a file in a Spark checkpoint location."""
+    match = _SPARK_LOG.fullmatch(name)
+    return SparkLogName(Lineage(match[1]), -1 if match[2] is None else int(match[2])) if match else None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,13 +34,22 @@ from tidemill.checkpoint.names import (
     snapshot_index_name,
     spark_location,
 )
-from tidemill.checkpoint.object_storage import ObjectStorage
 from tidemill.checkpoint.restore import committed_pieces
 from tidemill.checkpoint.snapshot_index import SnapshotIndex, encode_snapshot_index
-from tidemill.checkpoint.storage_api import NotFoundError, Storage
+from tidemill.checkpoint.spark_logs import (
+    SOURCES,
+    LogEntry,
+    check_logs_are_there,
+    entry_id,
+    recorded_logs,
+    with_logs,
+    without_logs,
+)
+from tidemill.checkpoint.storage.api import NotFoundError, Storage
+from tidemill.checkpoint.storage.objects import ObjectStorage
 from tidemill.errors import CheckpointError, CorruptFileError
 
-#: The marker that says which materialised input of a source counts (see ``tidemill.spark.parquet_input``).
+#: The marker that says which materialised input of a source counts (see ``tidemill.spark.bounded.parquet_input``).
 CHOSEN = "chosen"
 #: Files copied at a time from or to an object store; each is held in memory.
 _COPIERS = 4
@@ -65,13 +74,15 @@ class PortableState:
     """A committed epoch with all files it needs, which are still where they are: in ``storage``.
 
     The runs of ``manifest`` name snapshots only, and these are among ``files``, under the names they will have.
-    ``where`` is what messages call it.
+    ``where`` is what messages call it. ``id`` is the same for the same savepoint, wherever it lies, and for the same
+    epoch of a job; for a job of which the last epoch is asked for, it is the same for all of them.
     """
 
     where: str
     storage: Storage
     manifest: Manifest
     files: tuple[PortableFile, ...]
+    id: str = ""
 
     def copy_into(
         self,
@@ -141,8 +152,9 @@ def portable(
     )
     spark = manifest.spark
     if spark is not None:
-        files += _spark_files(storage, log, spark, owner)
-        spark = {**spark, "lineage": owner}
+        logs = _spark_files(storage, log, spark, owner)
+        files += logs
+        spark = _moved(spark, owner, logs)
     if pending and manifest.committables:
         files += _sink_logs(storage, manifest.epoch)
     if not manifest.finished:
@@ -165,6 +177,7 @@ def portable(
             metrics={},
             operators_slot=None,
             checkpoints=(),
+            history={},
         ),
         files=tuple(files),
     )
@@ -190,31 +203,72 @@ def _spark_files(storage: Storage, log: ManifestLog, spark: Mapping[str, Any], o
     """The logs of Spark's sources (which files were seen, where a topic began) as of some positions, or later.
 
     A later log holds all that an earlier one does, and the offsets in the manifest say how much of it counts. It goes
-    under the number that its source has in the manifest, which may be another one by now.
+    under the number that its source has in the manifest, which may be another one by now. What is recorded of it must
+    be there: the record is read before the log is listed.
     """
     lineage: str = spark["lineage"]
-    by_lineage: dict[str, list[str]] = {}
+    since = lineage_slot(lineage) or 0
+    newest = spark
+    with contextlib.suppress(CorruptFileError):  # which an earlier epoch can do without
+        head = log.read_head()
+        if head is not None and head.spark is not None and (lineage_slot(head.spark["lineage"]) or 0) >= since:
+            newest = head.spark
+    by_lineage: dict[str, set[str]] = {}
     for name in storage.list(SPARK):
         place, _, inside = name.removeprefix(SPARK).partition("/")
-        if inside.startswith("sources/") and not inside.rpartition("/")[2].startswith("."):
-            by_lineage.setdefault(place, []).append(inside)
-    since = lineage_slot(lineage) or 0
-    places = sorted(place for place in by_lineage if (lineage_slot(place) or 0) >= since)
-    if not places:
-        return []
-    chosen, layout = lineage, spark.get("sources")
-    if lineage not in by_lineage:
-        chosen = places[0]
-        with contextlib.suppress(CorruptFileError):  # which an earlier epoch can do without
-            head = log.read_head()
-            if head is not None and head.spark is not None and head.spark["lineage"] in places:
-                chosen, layout = head.spark["lineage"], head.spark.get("sources")
-    return [
-        PortableFile(f"{spark_location(owner)}/sources/{number}/{entry}", source=f"{SPARK}{chosen}/{inside}")
-        for inside in by_lineage[chosen]
-        for folder, _, entry in [inside.removeprefix("sources/").partition("/")]
-        for number in _numbers(folder, layout, spark.get("sources"))
+        if inside.startswith(SOURCES) and not inside.rpartition("/")[2].startswith("."):
+            by_lineage.setdefault(place, set()).add(inside.removeprefix(SOURCES))
+    # An entry that is recorded for earlier positions may have been merged, and deleted, since.
+    whole = lineage in by_lineage and by_lineage[lineage].issuperset(recorded_logs(spark) or ())
+    chosen = spark if whole and newest["lineage"] != lineage else newest
+    place, layout, recorded = chosen["lineage"], chosen.get("sources"), recorded_logs(chosen)
+    places = sorted(one for one in by_lineage if (lineage_slot(one) or 0) >= since)
+    if place not in by_lineage and places:
+        place, layout, recorded = places[0], spark.get("sources"), None
+    files = []
+    for name in sorted(_needed(by_lineage.get(place, ()), recorded)):
+        folder, _, entry = name.partition("/")
+        known = (recorded or {}).get(name)
+        files += [
+            PortableFile(
+                f"{spark_location(owner)}/{SOURCES}{number}/{entry}",
+                None if known is None else known.length,
+                None if known is None else known.sha256,
+                source=f"{SPARK}{place}/{SOURCES}{name}",
+            )
+            for number in _numbers(folder, layout, spark.get("sources"))
+        ]
+    check_logs_are_there(spark, {file.name.split("/")[3] for file in files}, f"{SPARK}{lineage}")
+    return files
+
+
+def _needed(found: Iterable[str], recorded: Mapping[str, LogEntry] | None) -> set[str]:
+    """The names of a log's files that are to be copied: not what has been merged into one that is recorded."""
+    if recorded is None:
+        return set(found)
+    first: dict[str, int] = {}
+    for name in recorded:
+        folder, _, entry = name.partition("/")
+        first[folder] = min(first.get(folder, 1 << 62), entry_id(entry) or 0)
+    later = {
+        name
+        for name in found
+        for folder, _, entry in [name.partition("/")]
+        if (number := entry_id(entry)) is None or number >= first.get(folder, 0)
+    }
+    return later | recorded.keys()
+
+
+def _moved(spark: Mapping[str, Any], owner: Lineage, files: Iterable[PortableFile]) -> dict[str, Any]:
+    """Positions whose logs are these files, under their new names, and a record of those that were recorded before."""
+    prefix = f"{spark_location(owner)}/{SOURCES}"
+    entries = [
+        LogEntry(file.name.removeprefix(prefix), file.length, file.sha256)
+        for file in files
+        if file.length is not None and file.sha256 is not None
     ]
+    moved = {**without_logs(spark), "lineage": owner}
+    return with_logs(moved, owner, entries) if entries else moved
 
 
 def _numbers(folder: str, layout: Mapping[str, Any] | None, wanted: Mapping[str, Any] | None) -> list[str]:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemill.checkpoint.compaction import apply_compaction, plan_compaction
-from tidemill.checkpoint.model import Ack, Attempt, Epoch, Manifest, RunRef, Slot, SubtaskId
+from tidemill.checkpoint.model import Ack, Attempt, Epoch, Manifest, Piece, RunRef, Slot, SubtaskId
 from tidemill.checkpoint.retention import kept_slots, names_referenced, plan_retention
 from tidemill.errors import CheckpointError
+from tidemill.state.keys.key_groups import subtasks_of
 
 __all__ = [
     "Publish",
@@ -86,12 +87,12 @@ def judge(
         if earlier := by_subtask.get(ack.subtask):  # 2
             return Rerun(f"{who} acked twice, as attempts {earlier.attempt} and {ack.attempt}")
         by_subtask[ack.subtask] = ack
-    subtasks = [SubtaskId(chain, index) for chain in sorted(expected) for index in range(expected[chain])]
+    subtasks = [SubtaskId(chain, index) for chain in sorted(expected) for index in subtasks_of(expected[chain])]
     if missing := [subtask for subtask in subtasks if subtask not in by_subtask]:
         return Rerun(f"{_name(missing[0])} did not ack" + (f", nor did {len(missing) - 1} more" if missing[1:] else ""))
     for subtask in subtasks:
         feeding = {sender for sender, receiver in edges if receiver == subtask.chain}
-        senders = [SubtaskId(chain, index) for chain in sorted(feeding) for index in range(expected[chain])]
+        senders = [SubtaskId(chain, index) for chain in sorted(feeding) for index in subtasks_of(expected[chain])]
         if reason := _inconsistent(by_subtask[subtask], senders, by_subtask):  # 3, 4
             return Rerun(reason)
     return Publish(epoch, run, dict(expected), tuple(by_subtask[subtask] for subtask in subtasks))
@@ -119,6 +120,7 @@ def build_manifest(
     clock: int,
     sources: dict[str, Any] | None = None,
     spark: dict[str, Any] | None = None,
+    of_sources: tuple[Piece, ...] = (),
     max_parallelism: dict[str, int] | None = None,
     operators: dict[str, Any] | None = None,
     runs: tuple[RunRef, ...] | None = None,
@@ -130,9 +132,10 @@ def build_manifest(
     """The manifest of the epoch after ``head``, in the slot after it.
 
     ``sources``, ``spark``, ``max_parallelism`` and ``operators`` stay as they are in the head where None is given;
-    an unchanged description of the operators is referred to, not repeated. ``runs`` is the head's run list after
-    :func:`apply_compaction`, where a compaction has finished. ``checkpoint`` makes this epoch a retained checkpoint and
-    lets go of all but the newest ``retain``. ``metrics`` are what was counted in the epoch.
+    an unchanged description of the operators is referred to, not repeated. An empty ``spark`` says that no source has
+    a position of Spark's any more. ``of_sources`` is what the epoch adds to the state of sources. ``runs`` is the
+    head's run list after :func:`apply_compaction`, where a compaction has finished. ``checkpoint`` makes this epoch a
+    retained checkpoint and lets go of all but the newest ``retain``. ``metrics`` are what was counted in the epoch.
     """
     if publish.epoch != head.epoch + 1:
         raise CheckpointError(f"epoch {publish.epoch} cannot follow epoch {head.epoch}")
@@ -155,7 +158,7 @@ def build_manifest(
             if ack.subtask.subtask in of_sink:
                 raise CheckpointError(f"sink {sink} has committables of two chains for subtask {ack.subtask.subtask}")
             of_sink[ack.subtask.subtask] = data
-    pieces = tuple(piece for ack in publish.acks for piece in ack.pieces)
+    pieces = (*of_sources, *(piece for ack in publish.acks for piece in ack.pieces))
     runs = head.runs if runs is None else runs
     if pieces:
         runs = (*runs, RunRef(publish.epoch, slot=slot, bytes=sum(piece.length for piece in pieces)))
@@ -179,7 +182,7 @@ def build_manifest(
         times={owner: tuple(values) for owner, values in times.items()},
         next_timer=min((ack.next_timer for ack in publish.acks if ack.next_timer is not None), default=None),
         sources=head.sources if sources is None else sources,
-        spark=head.spark if spark is None else spark,
+        spark=head.spark if spark is None else spark or None,
         pieces=pieces,
         runs=runs,
         committables=committables,
@@ -187,6 +190,7 @@ def build_manifest(
         metrics=dict(metrics or {}),
         operators_slot=operators_slot,
         checkpoints=(*head.checkpoints, slot)[-retain:] if checkpoint else head.checkpoints,
+        history=head.history,
     )
 
 

@@ -11,12 +11,12 @@ from typing import Any, Final, TypeVar
 
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.manifest import read_piece
-from tidemill.checkpoint.model import Manifest, Piece, RunRef
+from tidemill.checkpoint.model import Epoch, Manifest, Piece, RunRef
 from tidemill.checkpoint.names import manifest_name, snapshot_index_name
 from tidemill.checkpoint.snapshot_index import read_snapshot_index
-from tidemill.checkpoint.storage_api import NotFoundError, Storage
+from tidemill.checkpoint.storage.api import NotFoundError, Storage
 from tidemill.errors import CorruptFileError
-from tidemill.state.state_file import RangeReader
+from tidemill.state.files.state_file import RangeReader
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class PieceCache:
                 self._entries.move_to_end(name)
             return entry
 
-    def put(self, name: str, epoch: int, pieces: tuple[Piece, ...]) -> None:
+    def put(self, name: str, epoch: Epoch, pieces: tuple[Piece, ...]) -> None:
         """Remember what was read from ``name``; the entry unused for longest makes room."""
         with self._lock:
             self._entries[name] = (epoch, pieces)
@@ -110,7 +110,7 @@ def committed_pieces(
     """The runs of a manifest with their pieces, in the order in which they are to be loaded.
 
     The pieces name those of their sections that count: what a program has left behind of an operator does not, though
-    the file holds it (see ``tidemill.runtime.upgrade.describe_operators``).
+    the file holds it (see ``tidemill.runtime.start.upgrade.describe_operators``).
 
     Reads manifests and indexes only, each once, and none that ``cache`` still has. Raises
     :class:`~tidemill.errors.CorruptFileError` if one is missing, damaged, or not of the epoch that the run list says.

@@ -20,17 +20,19 @@ length, sha256]``, and ``created``, milliseconds since 1970; its one attachment 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from tidemill.checkpoint.frame import pack, unpack
-from tidemill.checkpoint.local_storage import LocalStorage
 from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.lost_manifests import beyond, evidence, read_head
 from tidemill.checkpoint.manifest import decode_manifest, decoded, encode_manifest
-from tidemill.checkpoint.model import Manifest, Slot
+from tidemill.checkpoint.model import Epoch, Manifest, Slot
 from tidemill.checkpoint.names import (
     INPUT,
     MANIFESTS,
@@ -41,10 +43,13 @@ from tidemill.checkpoint.names import (
     manifest_name,
     parse_manifest,
     snapshot_index_name,
+    spark_location,
 )
 from tidemill.checkpoint.portable import PortableFile, PortableState, portable
-from tidemill.checkpoint.storage import storage_for
-from tidemill.checkpoint.storage_api import NotFoundError, Storage
+from tidemill.checkpoint.spark_logs import SOURCES, check_logs_are_there
+from tidemill.checkpoint.storage.api import NotFoundError, Storage
+from tidemill.checkpoint.storage.local import LocalStorage
+from tidemill.checkpoint.storage.storages import storage_for
 from tidemill.errors import CheckpointError, CorruptFileError, NoSavepointError
 from tidemill.faults import reach
 
@@ -65,7 +70,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 # --- writing
 
 
-class SavepointWriter:
+class SavepointFiles:
     """Writes one savepoint below ``directory``. Once it exists, that it can be written there has been tried."""
 
     def __init__(self, directory: str, job_id: str, options: Options = None) -> None:
@@ -121,7 +126,11 @@ def read_savepoint(storage: Storage, where: str) -> PortableState:
     name = f"{where}/{METADATA}"
     frame = unpack(data, MAGIC, VERSION, name)
     manifest, files = decoded(name, lambda: _from_header(frame.header, frame.attachments, name))
-    return PortableState(where, storage, manifest, files)
+    if manifest.spark is not None:
+        place = spark_location(manifest.spark["lineage"])
+        logs = {file.name.split("/")[3] for file in files if file.name.startswith(f"{place}/{SOURCES}")}
+        check_logs_are_there(manifest.spark, logs, f"{where}/{place}")
+    return PortableState(where, storage, manifest, files, f"savepoint {hashlib.sha256(data).hexdigest()}")
 
 
 def _from_header(
@@ -155,17 +164,23 @@ def open_state(path: str, options: Options = None) -> PortableState:
     """
     path = path.rstrip("/").removesuffix(f"/{METADATA}")
     if (match := _CHECKPOINT.fullmatch(path)) is not None:
-        return _checkpoint(storage_for(match[1], options=options), path, int(match[2]))
+        return _checkpoint(storage_for(match[1], options=options), path, Epoch(int(match[2])))
     storage = storage_for(path, options=options)
     if storage.exists(METADATA) or storage.exists(UNFINISHED):
         return read_savepoint(storage, path)
     return _checkpoint(storage, path, None)
 
 
-def _checkpoint(storage: Storage, where: str, epoch: int | None) -> PortableState:
+def _checkpoint(storage: Storage, where: str, epoch: Epoch | None) -> PortableState:
     """A committed epoch of the job in a directory, by default the last one."""
     slots = sorted(filter(None, map(parse_manifest, storage.list(MANIFESTS))), reverse=True)
     if not slots:
+        if left := beyond(None, evidence(storage)):
+            raise CorruptFileError(
+                f"{where} is the directory of a job whose manifests are lost: there is nothing under {MANIFESTS}, but "
+                f"{left[0].name} and {len(left) - 1} more files that they named. Bring them back, or start from a "
+                "savepoint"
+            )
         raise NoSavepointError(
             f"{where} is neither a savepoint nor the directory of a job: it has neither {METADATA} nor {MANIFESTS}"
         )
@@ -173,11 +188,12 @@ def _checkpoint(storage: Storage, where: str, epoch: int | None) -> PortableStat
     log = ManifestLog(storage, job_id)
     last = ""
     try:
-        head = log.read_head()
+        head = log.read_head() if epoch is not None else read_head(storage, log)
         if head is None:
             raise CheckpointError(f"{where} was removed while it was being read")
         if epoch is None or epoch == head.epoch:
-            return portable(storage, log, head, secrets.token_hex(6), where, pending=True)
+            state = portable(storage, log, head, secrets.token_hex(6), where, pending=True)
+            return replace(state, id=f"job {job_id}" if epoch is None else _checkpoint_id(head))
         last = f"the last one is {head.epoch}, in the job's own directory"
     except CorruptFileError as error:
         if epoch is None:
@@ -190,7 +206,12 @@ def _checkpoint(storage: Storage, where: str, epoch: int | None) -> PortableStat
                 break
     else:
         raise NoSavepointError(f"epoch {epoch} of job {job_id} is not retained; {last}")
-    return portable(storage, log, manifest, secrets.token_hex(6), where)
+    return replace(portable(storage, log, manifest, secrets.token_hex(6), where), id=_checkpoint_id(manifest))
+
+
+def _checkpoint_id(manifest: Manifest) -> str:
+    """What an epoch of a job has that no other one has: its number may come again, after the job was taken back."""
+    return f"checkpoint {manifest.job_id} {manifest.epoch} {manifest.clock}"
 
 
 def _owner(storage: Storage, slots: list[Slot]) -> str:

@@ -13,7 +13,7 @@ from tidemill.checkpoint.frame import pack, unpack
 from tidemill.checkpoint.manifest import decoded, pieces_from_json, pieces_to_json
 from tidemill.checkpoint.model import Epoch, Piece, RunRef
 from tidemill.checkpoint.names import snapshot_index_name
-from tidemill.checkpoint.storage_api import NotFoundError, Storage
+from tidemill.checkpoint.storage.api import NotFoundError, Storage
 from tidemill.errors import CheckpointError, CorruptFileError
 
 MAGIC: Final = b"TMSNAPS\n"

@@ -1,18 +1,24 @@
-"""Which states a manifest holds, and how they were declared: read from the indexes of its state files alone."""
+"""Which states a manifest holds, and how they were declared: read from the indexes of its state files alone.
+
+That does not say all of values of undeclared types, nor of classes: :func:`sections_of` reads a state.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tidemill.checkpoint.model import Piece, RunRef
 from tidemill.checkpoint.restore import PieceReader, run_name
-from tidemill.checkpoint.storage_api import Storage
-from tidemill.state.replacing import REPLACES, is_replaced, replaced_groups, without_replaced
-from tidemill.state.state_file import decode_sections, read_index
-from tidemill.state.state_file_index import IndexedSection
-from tidemill.state.ttl_declared import stored_ttl
+from tidemill.checkpoint.storage.api import Storage
+from tidemill.state.files.replacing import REPLACES, is_replaced, replaced_groups, without_replaced
+from tidemill.state.files.state_file import Section, decode_sections, read_index
+from tidemill.state.files.state_file_index import IndexedSection
+from tidemill.state.files.ttl_declared import stored_ttl
+
+#: About how much of a state's files is read at a time.
+_SLICE_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,29 @@ def stored_states(
                 if name in counting:
                     found.setdefault(name, []).append((reader, section))
     return {name: _state(*name, sections) for name, sections in found.items()}
+
+
+def sections_of(
+    storage: Storage, runs: Collection[tuple[RunRef, Collection[Piece]]], operator: str, state: str, groups: int
+) -> Iterator[Section]:
+    """What counts of one state, for some of its ``groups`` key groups after the other; of these, oldest first.
+
+    Raises :class:`~tidemill.errors.CorruptFileError` for a piece that is missing or damaged.
+    """
+    readers = [
+        PieceReader(storage, piece, run_name(run))
+        for run, pieces in runs
+        for piece in pieces
+        if any((info.operator, info.state) == (operator, state) for info in piece.sections)
+    ]
+    parts = max(1, min(groups, sum(reader.piece.length for reader in readers) // _SLICE_BYTES))
+    for part in range(parts):
+        first, last = groups * part // parts, groups * (part + 1) // parts - 1
+        found: list[Section] = []
+        for reader in readers:
+            source = reader.for_groups({operator: (first, last)})
+            found += decode_sections(source, _name(reader), {operator}, first, last, {state})
+        yield from without_replaced(found)
 
 
 def _state(operator: str, state: str, sections: list[tuple[PieceReader, IndexedSection]]) -> StoredState:

@@ -1,4 +1,24 @@
-"""What a worker that has an older committed version of the state must read to have a newer one."""
+"""What a worker that has an older committed version of the state must read to have a newer one.
+
+A worker may build upon what it finds on its disk if, and only if, the following holds. Otherwise it starts fresh and
+reads everything, which is always right.
+
+1. *What it found is the state of a version.* The rows on disk are those of one committed manifest and no others: see
+   :mod:`tidemill.state.rocksdb.store`. They are of the same operator and key groups, and were written by the same
+   attempt of the same program, so that keys, types and encodings are those of now
+   (:mod:`tidemill.state.rocksdb.directories`).
+2. *The head came from that version.* Within a lineage every manifest comes from those before it. A version of another
+   lineage must be one of the head's runs. So a job that went back to an older checkpoint, or forked, does not build
+   upon what it left.
+3. *Of each run of the head it has either all or nothing.* An epoch's run is one manifest's changes. A snapshot holds
+   the changes of several epochs: it counts as later only if it begins where the version ends, or after that. One that
+   begins before has lost the order of what it merged. It may also have lost deletions: a merge with nothing below it
+   drops them. So a snapshot that is the head's first run is only ever loaded into an empty store.
+
+Given 3, the runs after the version, applied in order, are exactly the changes between it and the head, deletions
+included: a merge of runs with older ones below keeps them. And the state of the version with these changes applied is
+the state of the head.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +26,7 @@ from collections.abc import Callable
 
 from tidemill.checkpoint.model import Manifest, RunRef
 from tidemill.errors import CheckpointError
-from tidemill.state.backend import StateVersion
+from tidemill.state.keyed.backend import StateVersion
 
 
 def runs_after(head: Manifest, version: StateVersion, read: Callable[[int], Manifest]) -> tuple[RunRef, ...] | None:
@@ -21,7 +41,7 @@ def runs_after(head: Manifest, version: StateVersion, read: Callable[[int], Mani
     if version.slot > head.slot or version.epoch > head.epoch:
         return None
     later = []
-    begun = 0  # the epoch after which a snapshot begins
+    begun = -1  # the epoch after which a run begins; before the first one there is nothing, not even epoch 0
     for run in head.runs:
         if run.through > version.epoch:
             if run.snapshot is not None and begun < version.epoch:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.common.config_options import ConfigOption, ConfigOptions
 from tidemill.common.configuration import Configuration
-from tidemill.common.exception_history import ExceptionEntry
 from tidemill.common.execution_config import ExecutionConfig
 from tidemill.common.exit_codes import ExitCode, exit_code_of, run_main
 from tidemill.common.input_dependency_constraint import InputDependencyConstraint
@@ -13,6 +12,7 @@ from tidemill.common.job_client import JobClient
 from tidemill.common.job_execution_result import JobExecutionResult
 from tidemill.common.job_id import JobID
 from tidemill.common.job_status import JobStatus
+from tidemill.common.reports.exception_history import ExceptionEntry
 from tidemill.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from tidemill.common.serialization import (
     ByteArraySchema,

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from tidemill.common.time import Duration, Time
 from tidemill.config import REDACTED, REGISTRY, ConfigOption
-from tidemill.config.values import Bool, Float, Int, ListOf, Text, ValueType
+from tidemill.config.values import Bool, Float, Int, ListValue, Text, ValueType
 from tidemill.config.yaml_file import read_entries
 from tidemill.errors import ConfigurationError
 
@@ -174,7 +174,7 @@ class Configuration:
     @staticmethod
     def parse_list_value(value: str) -> list[str]:
         """The items of a list given as text, ``[a, b]`` or ``a;b``."""
-        return ListOf().parse(value) if value else []
+        return ListValue().parse(value) if value else []
 
     # --- how values come in and out
 

@@ -95,7 +95,10 @@ class ExecutionConfig:
     # --- objects, types and uids
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Objects are handed from operator to operator without copies."""
+        """Objects are handed from operator to operator without copies.
+
+        For programs that change no object after they emitted or received it.
+        """
         return self._switch(PipelineOptions.OBJECT_REUSE.key, True)
 
     def disable_object_reuse(self) -> ExecutionConfig:

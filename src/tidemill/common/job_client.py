@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from tidemill.common.checkpoint_statistics import CheckpointHistory
 from tidemill.common.completable_future import CompletableFuture
-from tidemill.common.exception_history import ExceptionEntry
-from tidemill.common.hot_keys import HotKeys
 from tidemill.common.job_execution_result import JobExecutionResult
 from tidemill.common.job_id import JobID
 from tidemill.common.job_status import JobStatus
-from tidemill.common.metric_value import MetricSnapshot
+from tidemill.common.reports.checkpoint_statistics import CheckpointHistory
+from tidemill.common.reports.exception_history import ExceptionEntry
+from tidemill.common.reports.hot_keys import HotKeys
+from tidemill.common.reports.metric_value import MetricSnapshot
 
 __all__ = ["JobClient"]
 

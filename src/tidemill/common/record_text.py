@@ -31,7 +31,7 @@ def record_text(value: Any) -> str:
 
 
 def _texts(values: Iterable[Any], between: str) -> str:
-    return between.join(map(record_text, values))
+    return between.join([record_text(value) for value in values])
 
 
 def _tuple(value: tuple[Any, ...]) -> str:

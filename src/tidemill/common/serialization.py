@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, BinaryIO, Generic, TypeVar
 
 from tidemill.common.record_text import record_text
-from tidemill.common.type_base import TypeInformation
+from tidemill.common.type_kinds.base import TypeInformation
 from tidemill.common.typeinfo import Types
 from tidemill.errors import SerializationError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from tidemill.common.type_base import TypeInformation
-from tidemill.common.type_basic import (
+from tidemill.common.type_kinds.base import TypeInformation
+from tidemill.common.type_kinds.basic import (
     BasicType,
     BasicTypeInfo,
     DateTypeInfo,
@@ -15,7 +15,7 @@ from tidemill.common.type_basic import (
     TimestampTypeInfo,
     TimeTypeInfo,
 )
-from tidemill.common.type_composite import (
+from tidemill.common.type_kinds.composite import (
     BasicArrayTypeInfo,
     ListTypeInfo,
     MapTypeInfo,
@@ -25,8 +25,8 @@ from tidemill.common.type_composite import (
     RowTypeInfo,
     TupleTypeInfo,
 )
-from tidemill.common.type_infer import dataclass_fields, infer_type_from_hint, named_tuple_fields
-from tidemill.common.type_python import DataclassTypeInfo, EnumTypeInfo, NamedTupleTypeInfo
+from tidemill.common.type_kinds.infer import dataclass_fields, infer_type_from_hint, named_tuple_fields
+from tidemill.common.type_kinds.python import DataclassTypeInfo, EnumTypeInfo, NamedTupleTypeInfo
 
 __all__ = [
     "BasicArrayTypeInfo",

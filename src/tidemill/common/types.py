@@ -94,6 +94,14 @@ class Row:
             append(row)
         return rows
 
+    def _replica(self) -> Row:
+        """Another row of the same values."""
+        row = _new(Row)
+        row._values = self._values.copy()
+        row._fields = self._fields
+        row._row_kind = self._row_kind
+        return row
+
     def __call__(self, *args: Any) -> Row:
         """A row of these values whose field names are this row's values."""
         if len(args) > len(self._values):
@@ -135,7 +143,7 @@ class Row:
         Raises ``TypeError`` if the fields have no names."""
         if self._fields is None:
             raise TypeError("a Row without field names cannot be turned into a dict")
-        values = map(_plain, self._values) if recursive else self._values
+        values = [_plain(value) for value in self._values] if recursive else self._values
         return dict(zip(self._fields, values, strict=False))
 
     def set_field_names(self, field_names: Iterable[str]) -> None:

@@ -13,10 +13,11 @@ from typing import Any
 
 from tidemill.config.accepted import ACCEPTED, FAMILIES
 from tidemill.config.logging_options import LoggingOptions
-from tidemill.config.option import REDACTED, ConfigOption, KeyFamily, Registry, option
+from tidemill.config.option import ConfigOption, KeyFamily, Registry, option
 from tidemill.config.options import (
     CheckpointingOptions,
     ExecutionOptions,
+    FileOptions,
     MetricOptions,
     PipelineOptions,
     RestOptions,
@@ -26,6 +27,7 @@ from tidemill.config.options import (
     TaskOptions,
 )
 from tidemill.config.queryable_options import QueryableStateOptions
+from tidemill.config.redaction import REDACTED
 from tidemill.config.restart_options import RestartStrategyOptions
 from tidemill.config.rocksdb_options import RocksDBOptions
 
@@ -35,6 +37,7 @@ __all__ = [
     "CheckpointingOptions",
     "ConfigOption",
     "ExecutionOptions",
+    "FileOptions",
     "KeyFamily",
     "LoggingOptions",
     "MetricOptions",
@@ -58,6 +61,7 @@ _GROUPS: tuple[type, ...] = (
     CheckpointingOptions,
     StateRecoveryOptions,
     StateOptions,
+    FileOptions,
     RocksDBOptions,
     RestartStrategyOptions,
     SparkOptions,

@@ -6,7 +6,17 @@ from datetime import timedelta
 from typing import Any
 
 from tidemill.config.option import ConfigOption, KeyFamily, option
-from tidemill.config.values import Bool, Duration, Float, Int, ListOf, MapOf, MemorySize, Text, ValueType
+from tidemill.config.values import (
+    Bool,
+    DurationValue,
+    Float,
+    Int,
+    ListValue,
+    MapValue,
+    MemorySizeValue,
+    Text,
+    ValueType,
+)
 
 _S = timedelta(seconds=1)
 _MB = 1 << 20
@@ -16,9 +26,9 @@ _TYPES: dict[type, ValueType[Any]] = {
     int: Int(),
     float: Float(),
     str: Text(),
-    timedelta: Duration(),
-    list: ListOf(),
-    dict: MapOf(),
+    timedelta: DurationValue(),
+    list: ListValue(),
+    dict: MapValue(),
 }
 
 
@@ -27,7 +37,7 @@ def _accept(key: str, default: Any, *deprecated: str) -> ConfigOption[Any]:
 
 
 def _size(key: str, default: int) -> ConfigOption[Any]:
-    return option(key, MemorySize(), default, accepted_only=True)
+    return option(key, MemorySizeValue(), default, accepted_only=True)
 
 
 def _unset(key: str, *deprecated: str) -> ConfigOption[Any]:
@@ -36,8 +46,8 @@ def _unset(key: str, *deprecated: str) -> ConfigOption[Any]:
 
 ACCEPTED: tuple[ConfigOption[Any], ...] = (
     # The program
-    option("pipeline.jars", ListOf(), None, accepted_only=True),
-    option("pipeline.classpaths", ListOf(), None, accepted_only=True),
+    option("pipeline.jars", ListValue(), None, accepted_only=True),
+    option("pipeline.classpaths", ListValue(), None, accepted_only=True),
     _unset("pipeline.cached-files"),
     _unset("pipeline.serialization-config"),
     _accept("pipeline.closure-cleaner-level", "RECURSIVE"),
@@ -60,7 +70,7 @@ ACCEPTED: tuple[ConfigOption[Any], ...] = (
     _accept("execution.checkpointing.aligned-checkpoint-timeout", 0 * _S, "execution.checkpointing.alignment-timeout"),
     _accept("execution.checkpointing.unaligned.forced", False),
     _accept("execution.checkpointing.checkpoints-after-tasks-finish", True),
-    option("execution.checkpointing.interval-during-backlog", Duration(), None, accepted_only=True),
+    option("execution.checkpointing.interval-during-backlog", DurationValue(), None, accepted_only=True),
     _accept("execution.checkpointing.create-subdir", True, "state.checkpoints.create-subdir"),
     _size("execution.checkpointing.data-inline-threshold", 20 * 1024),
     _accept("execution.checkpointing.file-merging.enabled", False),
@@ -68,7 +78,7 @@ ACCEPTED: tuple[ConfigOption[Any], ...] = (
     _accept("state.changelog.enabled", False, "state.backend.changelog.enabled"),
     _accept("state.latency-track.keyed-state-enabled", False, "state.backend.latency-track.keyed-state-enabled"),
     # RocksDB
-    option("state.backend.rocksdb.memory.fixed-per-tm", MemorySize(), None, accepted_only=True),
+    option("state.backend.rocksdb.memory.fixed-per-tm", MemorySizeValue(), None, accepted_only=True),
     _accept("state.backend.rocksdb.memory.high-prio-pool-ratio", 0.1),
     _accept("state.backend.rocksdb.checkpoint.transfer.thread.num", 4),
     _unset("state.backend.rocksdb.log.dir"),

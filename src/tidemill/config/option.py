@@ -9,14 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
+from tidemill.config.redaction import REDACTED, redacted
 from tidemill.config.secret_names import looks_secret
-from tidemill.config.values import MapOf, ValueType
+from tidemill.config.values import MapValue, ValueType
 from tidemill.errors import ConfigurationError
 
 T = TypeVar("T")
 V = TypeVar("V")
-
-REDACTED = "******"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +44,7 @@ class ConfigOption(Generic[T]):
         try:
             value: T = self.value_type.parse(raw)
         except ValueError:
-            shown = REDACTED if self.secret else repr(raw)
+            shown = REDACTED if self.secret else redacted(repr(raw))
             raise ConfigurationError(
                 f"Invalid value {shown} for configuration key '{self.key}': it must be {self.value_type.expects}."
             ) from None
@@ -154,11 +153,11 @@ class Registry:
         return known.secret if known is not None else looks_secret(key)
 
     def shown(self, key: str, text: str) -> str:
-        """``text`` as it may be shown in a log or an error: secrets are masked, also inside a map."""
+        """``text`` as it may be shown in a log or an error: secrets are masked, also inside maps and texts."""
         if self.looks_secret(key):
             return REDACTED
         known = self._by_key.get(key)
-        if known is not None and isinstance(known.value_type, MapOf):
+        if known is not None and isinstance(known.value_type, MapValue):
             entries = known.parse(text)
-            return json.dumps({name: REDACTED if looks_secret(name) else entries[name] for name in entries})
-        return text
+            return json.dumps({name: REDACTED if looks_secret(name) else redacted(entries[name]) for name in entries})
+        return redacted(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tidemill.config.option import option
-from tidemill.config.values import Bool, Duration, Int, ListOf, MapOf, MemorySize, OneOf, Text
+from tidemill.config.values import Bool, DurationValue, Int, ListValue, MapValue, MemorySizeValue, OneOf, Text
 
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 _MS = timedelta(milliseconds=1)
@@ -30,7 +30,7 @@ class PipelineOptions:
     NAME = option("pipeline.name", Text(), None, "Name of the job.")
     AUTO_WATERMARK_INTERVAL = option(
         "pipeline.auto-watermark-interval",
-        Duration(),
+        DurationValue(),
         timedelta(milliseconds=200),
         "How often periodic watermark generators are asked; 0 stops them.",
     )
@@ -42,12 +42,17 @@ class PipelineOptions:
         deprecated=["pipeline.operator-chaining"],
     )
     GLOBAL_JOB_PARAMETERS = option(
-        "pipeline.global-job-parameters", MapOf(), None, "The user's own parameters, readable in every function."
+        "pipeline.global-job-parameters", MapValue(), None, "The user's own parameters, readable in every function."
     )
     PYTHON_FILES = option(
         "python.files", Text(), None, "Python files, zips and eggs that workers can import, with commas between them."
     )
-    OBJECT_REUSE = option("pipeline.object-reuse", Bool(), False, "Hand objects on without copies.")
+    OBJECT_REUSE = option(
+        "pipeline.object-reuse",
+        Bool(),
+        False,
+        "Hand objects on without copies: for programs that change no object after they emitted or received it.",
+    )
     AUTO_GENERATE_UIDS = option(
         "pipeline.auto-generate-uids", Bool(), True, "If false, every operator needs a uid set by the user."
     )
@@ -68,19 +73,41 @@ class ExecutionOptions:
         "execution.resume-mode",
         OneOf("latest", "none"),
         "latest",
-        "Tidemill's own: whether a job that finds committed epochs of its id goes on from the last one.",
+        "Tidemill's own: whether a job that finds committed epochs of its id goes on from the last one. With 'none' it "
+        "begins anew, and deletes them, or what is left of them.",
     )
     SORTED_INPUTS_MEMORY = option(
         "execution.sorted-inputs.memory",
-        MemorySize(),
+        MemorySizeValue(),
         128 << 20,
         "BATCH mode: memory of a keyed subtask for its input, before it is put aside on disk.",
     )
     EPOCH_MAX_RECORDS = option(
         "execution.epoch.max-records", Int(1), 1_000_000, "Tidemill's own: most records of one source in one epoch."
     )
+    EPOCH_MAX_DURATION = option(
+        "execution.epoch.max-duration",
+        DurationValue(),
+        timedelta(seconds=10),
+        "Tidemill's own: how long an epoch may take. It gets fewer records where they cost more; 0: no bound.",
+    )
     EPOCH_MIN_INTERVAL = option(
-        "execution.epoch.min-interval", Duration(), timedelta(0), "Tidemill's own: least time between epoch starts."
+        "execution.epoch.min-interval",
+        DurationValue(),
+        timedelta(0),
+        "Tidemill's own: least time between epoch starts.",
+    )
+    OWNER_CHECK_INTERVAL = option(
+        "execution.owner-check-interval",
+        DurationValue(_MS),
+        timedelta(seconds=10),
+        "Tidemill's own: how often a driver without work looks whether another one has taken its job over.",
+    )
+    CLOCK_JUMP_DELAY = option(
+        "execution.clock.jump-delay",
+        DurationValue(),
+        timedelta(minutes=1),
+        "Tidemill's own: how long a jump of the wall clock ahead must last before processing time follows it.",
     )
     EPOCH_SNAPSHOT_INTERVAL = option(
         "execution.epoch.snapshot-interval",
@@ -96,12 +123,12 @@ class ExecutionOptions:
     )
     SINK_COMMITTER_TIMEOUT = option(
         "sink.committer.timeout",
-        Duration(_MS),
+        DurationValue(_MS),
         timedelta(minutes=10),
         "Tidemill's own: a sink that has not committed an epoch after so long fails the job.",
     )
     EXCHANGE_PARCEL_SIZE = option(
-        "execution.exchange.parcel-size", MemorySize(), MB, "Tidemill's own: target size of one packet of records."
+        "execution.exchange.parcel-size", MemorySizeValue(), MB, "Tidemill's own: target size of one packet of records."
     )
 
 
@@ -110,13 +137,16 @@ class TaskOptions:
 
     CANCELLATION_INTERVAL = option(
         "task.cancellation.interval",
-        Duration(),
+        DurationValue(),
         timedelta(seconds=30),
         "Time between attempts to cancel a task.",
         deprecated=["task.cancellation-interval"],
     )
     CANCELLATION_TIMEOUT = option(
-        "task.cancellation.timeout", Duration(), timedelta(minutes=3), "Time to wait for a cancelled task; 0: no bound."
+        "task.cancellation.timeout",
+        DurationValue(),
+        timedelta(minutes=3),
+        "Time to wait for a cancelled task; 0: no bound.",
     )
 
 
@@ -124,15 +154,21 @@ class CheckpointingOptions:
     """Checkpoints: when, where, how many are kept."""
 
     INTERVAL = option(
-        "execution.checkpointing.interval", Duration(_MS), None, "Time between checkpoints; not set: no checkpoints."
+        "execution.checkpointing.interval",
+        DurationValue(_MS),
+        None,
+        "Time between checkpoints; not set: no checkpoints.",
     )
     MODE = option(
         "execution.checkpointing.mode", OneOf("EXACTLY_ONCE", "AT_LEAST_ONCE"), "EXACTLY_ONCE", "Consistency."
     )
     TIMEOUT = option(
-        "execution.checkpointing.timeout", Duration(_MS), timedelta(minutes=10), "A checkpoint that takes longer fails."
+        "execution.checkpointing.timeout",
+        DurationValue(_MS),
+        timedelta(minutes=10),
+        "A checkpoint that takes longer fails.",
     )
-    MIN_PAUSE = option("execution.checkpointing.min-pause", Duration(), timedelta(0), "Least time between two.")
+    MIN_PAUSE = option("execution.checkpointing.min-pause", DurationValue(), timedelta(0), "Least time between two.")
     MAX_CONCURRENT = option("execution.checkpointing.max-concurrent-checkpoints", Int(1), 1, "Most at one time.")
     EXTERNALIZED_RETENTION = option(
         "execution.checkpointing.externalized-checkpoint-retention",
@@ -188,7 +224,7 @@ class CheckpointingOptions:
     HISTORY_SIZE = option("web.checkpoints.history", Int(1), 10, "Checkpoints that a job's history remembers.")
     JOBMANAGER_MAX_STATE_SIZE = option(
         "execution.checkpointing.jobmanager.max-state-size",
-        MemorySize(),
+        MemorySizeValue(),
         5 * MB,
         "Tidemill's own: most bytes of one subtask's state with checkpoint storage 'jobmanager'.",
     )
@@ -211,6 +247,12 @@ class StateRecoveryOptions:
         False,
         "Start even if the savepoint has state that no operator of the program claims.",
         deprecated=["execution.savepoint.ignore-unclaimed-state"],
+    )
+    PREFER_LATEST = option(
+        "execution.state-recovery.prefer-latest",
+        Bool(),
+        False,
+        "Tidemill's own: a job that has committed epochs goes on from the last one, whatever the path to start from.",
     )
     CLAIM_MODE = option(
         "execution.state-recovery.claim-mode",
@@ -244,10 +286,27 @@ class StateOptions:
         deprecated=["state.backend"],
     )
     INLINE_DELTA_SIZE = option(
-        "state.inline-delta-size", MemorySize(), 64 * KB, "Tidemill's own: smaller deltas are stored in the manifest."
+        "state.inline-delta-size",
+        MemorySizeValue(),
+        64 * KB,
+        "Tidemill's own: smaller deltas are stored in the manifest.",
     )
     WORKER_CACHE_SIZE = option(
-        "worker.cache.size", MemorySize(), GB, "Tidemill's own: bytes of warm state that one Python worker may hold."
+        "worker.cache.size",
+        MemorySizeValue(),
+        GB,
+        "Tidemill's own: bytes of warm state that one Python worker may hold.",
+    )
+
+
+class FileOptions:
+    """Watched files."""
+
+    MISSING = option(
+        "files.missing",
+        OneOf("fail", "skip"),
+        "fail",
+        "Tidemill's own: what to do if a file of a watched path is gone before it was read; 'skip' goes on without it.",
     )
 
 
@@ -260,10 +319,10 @@ class SparkOptions:
 class MetricOptions:
     """Metrics."""
 
-    REPORTERS = option("metrics.reporters", ListOf(), None, "Names of the reporters to start; not set: all.")
-    LATENCY_INTERVAL = option("metrics.latency.interval", Duration(), timedelta(0), "Latency marks; 0: none.")
+    REPORTERS = option("metrics.reporters", ListValue(), None, "Names of the reporters to start; not set: all.")
+    LATENCY_INTERVAL = option("metrics.latency.interval", DurationValue(), timedelta(0), "Latency marks; 0: none.")
     FETCHER_UPDATE_INTERVAL = option(
-        "metrics.fetcher.update-interval", Duration(), timedelta(seconds=10), "How often the page gets new values."
+        "metrics.fetcher.update-interval", DurationValue(), timedelta(seconds=10), "How often the page gets new values."
     )
     MAX_SUBTASKS = option(
         "metrics.max-subtasks",
@@ -286,7 +345,7 @@ class RestOptions:
     BIND_ADDRESS = option("rest.bind-address", Text(), None, "Address the server listens on; not set: 127.0.0.1.")
     PORT = option("rest.port", Int(0, 65535), 8081, "Port that clients use, and the server if no bind port is set.")
     BIND_PORT = option("rest.bind-port", Text(), "8081", "Port or range of ports ('8081-8090') the server listens on.")
-    CONNECTION_TIMEOUT = option("rest.connection-timeout", Duration(_MS), timedelta(seconds=15), "For clients.")
+    CONNECTION_TIMEOUT = option("rest.connection-timeout", DurationValue(_MS), timedelta(seconds=15), "For clients.")
     OPERATE_TOKEN = option(
         "rest.operate-token",
         Text(),
@@ -301,7 +360,7 @@ class RestOptions:
     )
     SAVEPOINT_DIRECTORIES = option(
         "rest.savepoint-dirs",
-        ListOf(),
+        ListValue(),
         None,
         "Tidemill's own: where clients may have savepoints written, beside execution.checkpointing.savepoint-dir.",
     )

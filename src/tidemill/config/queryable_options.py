@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tidemill.config.option import option
-from tidemill.config.values import Bool, Duration, Int, MemorySize, Text
+from tidemill.config.values import Bool, DurationValue, Int, MemorySizeValue, Text
 
 _MS = timedelta(milliseconds=1)
 
@@ -49,13 +49,13 @@ class QueryableStateOptions:
     )
     CACHE_SIZE = option(
         "queryable-state.cache-size",
-        MemorySize(),
+        MemorySizeValue(),
         256 << 20,
         "Tidemill's own: what each state server may hold in memory of the state.",
     )
     POLL_INTERVAL = option(
         "queryable-state.poll-interval",
-        Duration(_MS),
+        DurationValue(_MS),
         50 * _MS,
         "Tidemill's own: how often a state server looks for a new epoch.",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tidemill.config.option import option
-from tidemill.config.values import Duration, Float, Int, OneOf
+from tidemill.config.values import DurationValue, Float, Int, OneOf
 
 _MS = timedelta(milliseconds=1)
 MAX_INT = (1 << 31) - 1
@@ -28,26 +28,30 @@ class RestartStrategyOptions:
         deprecated=["restart-strategy"],
     )
     FIXED_DELAY_ATTEMPTS = option("restart-strategy.fixed-delay.attempts", Int(0), 1, "Restarts before giving up.")
-    FIXED_DELAY_DELAY = option("restart-strategy.fixed-delay.delay", Duration(), timedelta(seconds=1), "Wait before.")
+    FIXED_DELAY_DELAY = option(
+        "restart-strategy.fixed-delay.delay", DurationValue(), timedelta(seconds=1), "Wait before."
+    )
     FAILURE_RATE_MAX_FAILURES = option(
         "restart-strategy.failure-rate.max-failures-per-interval", Int(1), 1, "Failures in the interval that are borne."
     )
     FAILURE_RATE_INTERVAL = option(
-        "restart-strategy.failure-rate.failure-rate-interval", Duration(_MS), timedelta(minutes=1), "The interval."
+        "restart-strategy.failure-rate.failure-rate-interval", DurationValue(_MS), timedelta(minutes=1), "The interval."
     )
-    FAILURE_RATE_DELAY = option("restart-strategy.failure-rate.delay", Duration(), timedelta(seconds=1), "Wait before.")
+    FAILURE_RATE_DELAY = option(
+        "restart-strategy.failure-rate.delay", DurationValue(), timedelta(seconds=1), "Wait before."
+    )
     EXPONENTIAL_INITIAL_BACKOFF = option(
-        "restart-strategy.exponential-delay.initial-backoff", Duration(_MS), timedelta(seconds=1), "First wait."
+        "restart-strategy.exponential-delay.initial-backoff", DurationValue(_MS), timedelta(seconds=1), "First wait."
     )
     EXPONENTIAL_MAX_BACKOFF = option(
-        "restart-strategy.exponential-delay.max-backoff", Duration(_MS), timedelta(minutes=1), "Longest wait."
+        "restart-strategy.exponential-delay.max-backoff", DurationValue(_MS), timedelta(minutes=1), "Longest wait."
     )
     EXPONENTIAL_MULTIPLIER = option(
         "restart-strategy.exponential-delay.backoff-multiplier", Float(1), 1.5, "Growth of the wait after a failure."
     )
     EXPONENTIAL_RESET_THRESHOLD = option(
         "restart-strategy.exponential-delay.reset-backoff-threshold",
-        Duration(_MS),
+        DurationValue(_MS),
         timedelta(hours=1),
         "Time without failure after which the wait starts over.",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemill.config.option import option
-from tidemill.config.values import Bool, Float, Int, MemorySize, OneOf, Text
+from tidemill.config.values import Bool, Float, Int, MemorySizeValue, OneOf, Text
 
 KB, MB = 1 << 10, 1 << 20
 
@@ -40,7 +40,7 @@ class RocksDBOptions:
     )
     FIXED_MEMORY = option(
         "state.backend.rocksdb.memory.fixed-per-slot",
-        MemorySize(),
+        MemorySizeValue(),
         None,
         "The memory that all stores of a worker process share, for caches and what is written.",
     )
@@ -74,17 +74,19 @@ class RocksDBOptions:
         "DEFAULT",
         "A set of settings for a kind of disk.",
     )
-    BLOCK_CACHE_SIZE = option("state.backend.rocksdb.block.cache-size", MemorySize(), 8 * MB, "Block cache.")
-    BLOCK_SIZE = option("state.backend.rocksdb.block.blocksize", MemorySize(), 4 * KB, "Data block.")
+    BLOCK_CACHE_SIZE = option("state.backend.rocksdb.block.cache-size", MemorySizeValue(), 8 * MB, "Block cache.")
+    BLOCK_SIZE = option("state.backend.rocksdb.block.blocksize", MemorySizeValue(), 4 * KB, "Data block.")
     METADATA_BLOCK_SIZE = option(
-        "state.backend.rocksdb.block.metadata-blocksize", MemorySize(), 4 * KB, "Part of an index or filter."
+        "state.backend.rocksdb.block.metadata-blocksize", MemorySizeValue(), 4 * KB, "Part of an index or filter."
     )
-    WRITE_BUFFER_SIZE = option("state.backend.rocksdb.writebuffer.size", MemorySize(), 64 * MB, "One memtable.")
+    WRITE_BUFFER_SIZE = option("state.backend.rocksdb.writebuffer.size", MemorySizeValue(), 64 * MB, "One memtable.")
     WRITE_BUFFER_COUNT = option("state.backend.rocksdb.writebuffer.count", Int(1), 2, "Most memtables.")
     WRITE_BUFFERS_TO_MERGE = option(
         "state.backend.rocksdb.writebuffer.number-to-merge", Int(1), 1, "Memtables merged before they are written."
     )
-    WRITE_BATCH_SIZE = option("state.backend.rocksdb.write-batch-size", MemorySize(), 2 * MB, "State loaded at a time.")
+    WRITE_BATCH_SIZE = option(
+        "state.backend.rocksdb.write-batch-size", MemorySizeValue(), 2 * MB, "State loaded at a time."
+    )
     USE_BLOOM_FILTER = option(
         "state.backend.rocksdb.use-bloom-filter", Bool(), True, "Bloom filters in new files; off in Flink."
     )
@@ -101,10 +103,16 @@ class RocksDBOptions:
         "state.backend.rocksdb.compaction.level.use-dynamic-size", Bool(), False, "Size levels by the last one."
     )
     TARGET_FILE_SIZE = option(
-        "state.backend.rocksdb.compaction.level.target-file-size-base", MemorySize(), 64 * MB, "One file of level 1."
+        "state.backend.rocksdb.compaction.level.target-file-size-base",
+        MemorySizeValue(),
+        64 * MB,
+        "One file of level 1.",
     )
     LEVEL_SIZE = option(
-        "state.backend.rocksdb.compaction.level.max-size-level-base", MemorySize(), 256 * MB, "All files of level 1."
+        "state.backend.rocksdb.compaction.level.max-size-level-base",
+        MemorySizeValue(),
+        256 * MB,
+        "All files of level 1.",
     )
     THREADS = option("state.backend.rocksdb.thread.num", Int(1), 2, "Background threads.")
     OPEN_FILES = option("state.backend.rocksdb.files.open", Int(1, also=(-1,)), -1, "Most open files; -1: no bound.")

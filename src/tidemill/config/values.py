@@ -157,7 +157,7 @@ class OneOf(ValueType[str]):
         raise UnreadableValueError(raw)
 
 
-class Duration(ValueType[timedelta]):
+class DurationValue(ValueType[timedelta]):
     """A length of time: ``10 s``, ``500 ms``, ``1 min``; a number without a unit is milliseconds.
 
     Objects with ``to_millis()`` or ``to_milliseconds()`` (:class:`tidemill.common.Duration`, ``Time``) are taken too.
@@ -197,7 +197,7 @@ class Duration(ValueType[timedelta]):
         return "0 ms"
 
 
-class MemorySize(ValueType[int]):
+class MemorySizeValue(ValueType[int]):
     """A number of bytes: ``64 kb``, ``1 gb`` (powers of 1024); a number without a unit is bytes."""
 
     expects = "a memory size such as '64 kb', '32 mb' or '1 gb' (a plain number is bytes)"
@@ -216,7 +216,7 @@ class MemorySize(ValueType[int]):
         return "0 bytes"
 
 
-class ListOf(ValueType["list[str]"]):
+class ListValue(ValueType["list[str]"]):
     """A list of texts: a YAML list, or text with ``;`` between the items."""
 
     expects = "a list such as [a, b] or 'a;b'"
@@ -232,7 +232,7 @@ class ListOf(ValueType["list[str]"]):
         return json.dumps(list(value))
 
 
-class MapOf(ValueType["dict[str, str]"]):
+class MapValue(ValueType["dict[str, str]"]):
     """A map from text to text: a YAML map, or text of the form ``key:value,key:value``."""
 
     expects = "a map such as {a: 1, b: 2} or 'a:1,b:2'"

@@ -9,12 +9,12 @@ from pathlib import Path
 import yaml
 
 from tidemill.config.option import Registry
-from tidemill.config.values import MapOf
+from tidemill.config.values import MapValue
 from tidemill.errors import ConfigurationError
 
 
 @dataclass(frozen=True)
-class Entry:
+class YamlEntry:
     """One configured key with its raw value (text, or list and dict of text) and where it stands in the file."""
 
     key: str
@@ -22,7 +22,7 @@ class Entry:
     line: int
 
 
-def read_entries(path: Path, registry: Registry) -> list[Entry]:
+def read_entries(path: Path, registry: Registry) -> list[YamlEntry]:
     """The entries of a YAML file in file order.
 
     Nested maps are joined with dots, except below an option whose value is itself a map. Scalars stay text: each
@@ -49,14 +49,16 @@ def read_entries(path: Path, registry: Registry) -> list[Entry]:
 
 def _flatten(
     loader: yaml.BaseLoader, node: yaml.MappingNode, prefix: str, path: Path, registry: Registry
-) -> Iterator[Entry]:
+) -> Iterator[YamlEntry]:
     for key_node, value_node in node.value:
         line = key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode):
             raise ConfigurationError(f"{path}, line {line}: a key must be plain text.")
         key = f"{prefix}{key_node.value}"
         known = registry.find(key)
-        if isinstance(value_node, yaml.MappingNode) and not (known is not None and isinstance(known.value_type, MapOf)):
+        if isinstance(value_node, yaml.MappingNode) and not (
+            known is not None and isinstance(known.value_type, MapValue)
+        ):
             yield from _flatten(loader, value_node, f"{key}.", path, registry)
             continue
         if (
@@ -65,4 +67,4 @@ def _flatten(
             and value_node.value in ("", "~", "null")
         ):
             raise ConfigurationError(f"{path}, line {line}: '{key}' has no value.")
-        yield Entry(key, loader.construct_object(value_node, deep=True), line)
+        yield YamlEntry(key, loader.construct_object(value_node, deep=True), line)

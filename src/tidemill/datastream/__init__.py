@@ -1,129 +1,146 @@
-"""Flink's DataStream API: environment, streams, functions, state. PyFlink's names."""
+"""Flink's DataStream API under PyFlink's names: environment, streams, functions, state, windows.
+
+The modules here are where PyFlink has them; most only name what is defined in the rooms behind them:
+
+- ``functions``: user functions, and the state and timers that they see;
+- ``window``: assigners, triggers and evictors;
+- ``program``: what a program consists of before it is compiled (transformations, specs, key selectors), and how it is
+  handed to an executor;
+- ``streams``: the classes whose methods build a program. Start reading in ``streams/data_stream.py``;
+- ``environment``: where a program begins.
+
+Nothing here runs a job. Sources and sinks are in :mod:`tidemill.connectors`; ``connectors`` and ``formats`` here have
+PyFlink's paths to them.
+"""
 
 from __future__ import annotations
 
-from tidemill.datastream.async_data_stream import AsyncDataStream
-from tidemill.datastream.checkpoint_config import CheckpointConfig
-from tidemill.datastream.checkpoint_storage import (
-    CheckpointStorage,
-    CustomCheckpointStorage,
-    FileSystemCheckpointStorage,
-    JobManagerCheckpointStorage,
-)
-from tidemill.datastream.checkpointing_mode import CheckpointingMode
-from tidemill.datastream.data_stream import (
-    AllWindowedStream,
-    BroadcastConnectedStream,
-    BroadcastStream,
-    CloseableIterator,
-    CoGroupedStreams,
-    ConnectedStreams,
-    DataStream,
-    DataStreamSink,
-    IntervalJoin,
-    IntervalJoined,
-    JoinedStreams,
-    KeyedStream,
-    SplitStream,
-    WindowedStream,
-)
-from tidemill.datastream.error_policy import ErrorPolicy, PoisonRecord
-from tidemill.datastream.execution_mode import RuntimeExecutionMode
-from tidemill.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
-from tidemill.datastream.functions import (
-    AggregateFunction,
-    AllWindowFunction,
-    AsyncFunction,
-    AsyncRetryPredicate,
-    AsyncRetryStrategy,
-    BroadcastProcessFunction,
-    CheckpointedFunction,
-    CheckpointListener,
-    CoFlatMapFunction,
-    CoGroupFunction,
-    CoMapFunction,
-    CoProcessFunction,
-    FilterFunction,
-    FlatJoinFunction,
-    FlatMapFunction,
-    Function,
-    FunctionInitializationContext,
-    FunctionSnapshotContext,
-    JoinFunction,
-    KeyedBroadcastProcessFunction,
-    KeyedCoProcessFunction,
-    KeyedProcessFunction,
-    KeySelector,
-    ListCheckpointed,
-    MapFunction,
-    Partitioner,
-    ProcessAllWindowFunction,
-    ProcessFunction,
-    ProcessJoinFunction,
-    ProcessWindowFunction,
-    ReduceFunction,
-    RuntimeContext,
-    SinkFunction,
-    TimerService,
-    WindowFunction,
-)
-from tidemill.datastream.output_tag import OutputTag
-from tidemill.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
-from tidemill.datastream.state import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateTtlConfig,
-    ValueStateDescriptor,
-)
-from tidemill.datastream.state_backend import (
-    CustomStateBackend,
-    EmbeddedRocksDBStateBackend,
-    FsStateBackend,
-    HashMapStateBackend,
-    MemoryStateBackend,
-    PredefinedOptions,
-    RocksDBStateBackend,
-    StateBackend,
-)
-from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
-from tidemill.datastream.time_characteristic import TimeCharacteristic
-from tidemill.datastream.time_domain import TimeDomain
-from tidemill.datastream.window import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    CountEvictor,
-    CountSlidingWindowAssigner,
-    CountTrigger,
-    CountTumblingWindowAssigner,
-    CountWindow,
-    DeltaEvictor,
-    DynamicEventTimeSessionWindows,
-    DynamicProcessingTimeSessionWindows,
-    EventTimeSessionWindows,
-    EventTimeTrigger,
-    Evictor,
-    GlobalWindow,
-    GlobalWindows,
-    MergingWindowAssigner,
-    NeverTrigger,
-    ProcessingTimeoutTrigger,
-    ProcessingTimeSessionWindows,
-    ProcessingTimeTrigger,
-    PurgingTrigger,
-    SessionWindowTimeGapExtractor,
-    SlidingEventTimeWindows,
-    SlidingProcessingTimeWindows,
-    TimeEvictor,
-    TimeWindow,
-    Trigger,
-    TriggerResult,
-    TumblingEventTimeWindows,
-    TumblingProcessingTimeWindows,
-    Window,
-    WindowAssigner,
-)
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from tidemill.datastream.checkpoint_config import CheckpointConfig
+    from tidemill.datastream.checkpoint_storage import (
+        CheckpointStorage,
+        CustomCheckpointStorage,
+        FileSystemCheckpointStorage,
+        JobManagerCheckpointStorage,
+    )
+    from tidemill.datastream.checkpointing_mode import CheckpointingMode
+    from tidemill.datastream.environment.stream_execution_environment import StreamExecutionEnvironment
+    from tidemill.datastream.execution_mode import RuntimeExecutionMode
+    from tidemill.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+    from tidemill.datastream.functions import (
+        AggregateFunction,
+        AllWindowFunction,
+        AsyncFunction,
+        AsyncRetryPredicate,
+        AsyncRetryStrategy,
+        BroadcastProcessFunction,
+        CheckpointedFunction,
+        CheckpointListener,
+        CoFlatMapFunction,
+        CoGroupFunction,
+        CoMapFunction,
+        CoProcessFunction,
+        FilterFunction,
+        FlatJoinFunction,
+        FlatMapFunction,
+        Function,
+        FunctionInitializationContext,
+        FunctionSnapshotContext,
+        JoinFunction,
+        KeyedBroadcastProcessFunction,
+        KeyedCoProcessFunction,
+        KeyedProcessFunction,
+        KeySelector,
+        ListCheckpointed,
+        MapFunction,
+        Partitioner,
+        ProcessAllWindowFunction,
+        ProcessFunction,
+        ProcessJoinFunction,
+        ProcessWindowFunction,
+        ReduceFunction,
+        RuntimeContext,
+        SinkFunction,
+        TimerService,
+        WindowFunction,
+    )
+    from tidemill.datastream.functions.state import (
+        AggregatingStateDescriptor,
+        ListStateDescriptor,
+        MapStateDescriptor,
+        ReducingStateDescriptor,
+        StateTtlConfig,
+        ValueStateDescriptor,
+    )
+    from tidemill.datastream.output_tag import OutputTag
+    from tidemill.datastream.program.error_policy import ErrorPolicy, PoisonRecord
+    from tidemill.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
+    from tidemill.datastream.state_backend import (
+        CustomStateBackend,
+        EmbeddedRocksDBStateBackend,
+        FsStateBackend,
+        HashMapStateBackend,
+        MemoryStateBackend,
+        PredefinedOptions,
+        RocksDBStateBackend,
+        StateBackend,
+    )
+    from tidemill.datastream.streams.async_data_stream import AsyncDataStream
+    from tidemill.datastream.streams.data_stream import (
+        AllWindowedStream,
+        BroadcastConnectedStream,
+        BroadcastStream,
+        CloseableIterator,
+        CoGroupedStreams,
+        ConnectedStreams,
+        DataStream,
+        DataStreamSink,
+        IntervalJoin,
+        IntervalJoined,
+        JoinedStreams,
+        KeyedStream,
+        SplitStream,
+        WindowedStream,
+    )
+    from tidemill.datastream.time_characteristic import TimeCharacteristic
+    from tidemill.datastream.time_domain import TimeDomain
+    from tidemill.datastream.window import (
+        ContinuousEventTimeTrigger,
+        ContinuousProcessingTimeTrigger,
+        CountEvictor,
+        CountSlidingWindowAssigner,
+        CountTrigger,
+        CountTumblingWindowAssigner,
+        CountWindow,
+        DeltaEvictor,
+        DynamicEventTimeSessionWindows,
+        DynamicProcessingTimeSessionWindows,
+        EventTimeSessionWindows,
+        EventTimeTrigger,
+        Evictor,
+        GlobalWindow,
+        GlobalWindows,
+        MergingWindowAssigner,
+        NeverTrigger,
+        ProcessingTimeoutTrigger,
+        ProcessingTimeSessionWindows,
+        ProcessingTimeTrigger,
+        PurgingTrigger,
+        SessionWindowTimeGapExtractor,
+        SlidingEventTimeWindows,
+        SlidingProcessingTimeWindows,
+        TimeEvictor,
+        TimeWindow,
+        Trigger,
+        TriggerResult,
+        TumblingEventTimeWindows,
+        TumblingProcessingTimeWindows,
+        Window,
+        WindowAssigner,
+    )
 
 __all__ = [
     "AggregateFunction",
@@ -239,3 +256,39 @@ __all__ = [
     "WindowFunction",
     "WindowedStream",
 ]
+
+#: Where the names are, in the order in which they are looked for.
+_MODULES: Final = (
+    "checkpoint_config",
+    "checkpoint_storage",
+    "checkpointing_mode",
+    "execution_mode",
+    "externalized_checkpoint_retention",
+    "functions",
+    "output_tag",
+    "slot_sharing_group",
+    "state_backend",
+    "time_characteristic",
+    "time_domain",
+    "window",
+    "functions.state",
+    "program.error_policy",
+    "environment.stream_execution_environment",
+    "streams.async_data_stream",
+    "streams.data_stream",
+)
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: connectors import the rooms of this package, and the streams import connectors.
+    if name in __all__:
+        for module in _MODULES:
+            found = importlib.import_module(f"{__name__}.{module}")
+            if hasattr(found, name):
+                value = globals()[name] = getattr(found, name)
+                return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

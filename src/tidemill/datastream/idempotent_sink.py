@@ -1,126 +1,18 @@
-"""Idempotent writes: for systems in which writing a result twice under one key leaves one result.
-
-Nothing has to be committed: results go out as they come, and those of an epoch that is run again go to the same keys.
-The price is that readers see results before their epoch is committed; until a repeated epoch has caught up they may see
-some of its results beside those of earlier ones. Where functions are not deterministic a repeated result may differ.
-"""
+"""Deprecated: the names of :mod:`tidemill.connectors.idempotent_sink`, under the path that they had before."""
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from tidemill.connectors.idempotent_sink import (
+    IdempotentSink,
+    KeyedStore,
+    RecordPosition,
+)
+from tidemill.deprecation import deprecated_module
 
-from tidemill.datastream.function_base import RuntimeContext
-from tidemill.datastream.sinks import Sink, SinkWriter, WriterContext
+__all__ = [
+    "IdempotentSink",
+    "KeyedStore",
+    "RecordPosition",
+]
 
-__all__ = ["IdempotentSink", "KeyedStore", "RecordPosition"]
-
-
-@dataclass(frozen=True, order=True)
-class RecordPosition:
-    """Where a record stands in a job's output: the same again when its epoch is run again with the same input.
-
-    ``seq`` counts the records of a subtask in an epoch. After a crash of the driver the epoch may have other input, if
-    the source has more to hand out by then, or another parallelism: records are then dealt out anew, under other
-    positions, and what the crashed run wrote beyond these stays.
-    """
-
-    job_id: str
-    operator_uid: str
-    history: str
-    epoch: int
-    subtask: int
-    seq: int
-
-    def __str__(self) -> str:
-        return f"{self.job_id}/{self.operator_uid}/{self.history}/{self.epoch}/{self.subtask}/{self.seq}"
-
-
-class KeyedStore(abc.ABC):
-    """What an idempotent sink writes to; each subtask has one of its own."""
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        """Called once, before the first record."""
-
-    @abc.abstractmethod
-    def put(self, entries: list[tuple[Any, Any]]) -> None:
-        """Write records under their keys, in this order; one that is there already is overwritten."""
-
-    def flush(self) -> None:
-        """Called at the end of each epoch: on return all that was put must be durable."""
-
-    def close(self) -> None:
-        """Release resources."""
-
-
-class IdempotentSink(Sink):
-    """Writes each record under a key: the one that ``key`` takes from it, or else its :class:`RecordPosition`.
-
-    A key of the record's own is the better one: it holds over rescaling, and over jobs.
-
-    >>> class Table(KeyedStore):
-    ...     rows = {}
-    ...     def put(self, entries):
-    ...         self.rows.update(entries)
-    >>> class ToTable(IdempotentSink):
-    ...     def create_store(self):
-    ...         return Table()
-    >>> writer = ToTable(key=lambda record: record[0]).create_writer(0, 1)
-    >>> writer.begin_epoch(WriterContext("job", "sink", 0, 1, "lineage", 1, "attempt"))
-    >>> writer.write([("a", 1), ("b", 1), ("a", 2)], None)
-    >>> Table.rows
-    {'a': ('a', 2), 'b': ('b', 1)}
-    """
-
-    def __init__(self, key: Callable[[Any], Any] | None = None) -> None:
-        self.key = key
-        if key is not None:
-            # By position it is less: after a crash the same epoch may be of other input, with fewer records, and what
-            # was written at positions beyond them stays.
-            self.guarantee = "effectively-once"
-
-    @abc.abstractmethod
-    def create_store(self) -> KeyedStore:
-        """What one subtask writes to."""
-
-    def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        """A writer that puts records into the store."""
-        return _IdempotentWriter(self.create_store(), self.key)
-
-
-class _IdempotentWriter(SinkWriter):
-    def __init__(self, store: KeyedStore, key: Callable[[Any], Any] | None) -> None:
-        self._store = store
-        self._key = key
-        self._context: WriterContext | None = None
-        self._seq = 0
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        self._store.open(runtime_context)
-
-    def begin_epoch(self, context: WriterContext) -> None:
-        self._context = context
-        self._seq = 0
-
-    def write(self, values: list[Any], timestamps: list[int] | None) -> None:
-        key = self._key
-        self._store.put([(self._position() if key is None else key(value), value) for value in values])
-
-    def prepare_commit(self) -> tuple[bytes, ...]:
-        self._store.flush()
-        return ()
-
-    def close(self) -> None:
-        self._store.close()
-
-    def _position(self) -> RecordPosition:
-        if self._context is None:
-            raise RuntimeError("begin_epoch() comes before the first record")
-        place = self._context
-        position = RecordPosition(
-            place.job_id, place.operator_uid, place.history, place.epoch, place.subtask, self._seq
-        )
-        self._seq += 1
-        return position
+deprecated_module(__name__, "tidemill.connectors.idempotent_sink", removed_in="1.0")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tidemill.datastream.transformations import Transformation
+from tidemill.datastream.program.transformations import Transformation
 from tidemill.graph.parallelism import Edge
 
 
 @dataclass
-class Chain:
+class OperatorChain:
     """A tree of operators connected by chained edges, head first; the other edges into it all end at the head."""
 
     nodes: list[Transformation]
@@ -24,7 +24,7 @@ class Chain:
         return self.nodes[0]
 
 
-def build_chains(nodes: Sequence[Transformation], edges: Sequence[Edge]) -> list[Chain]:
+def build_chains(nodes: Sequence[Transformation], edges: Sequence[Edge]) -> list[OperatorChain]:
     """All chains with their levels, ordered by level and then as their heads were built.
 
     The level of a chain is 0 for a source, else one more than the deepest chain it reads from: every exchange leads to
@@ -33,8 +33,8 @@ def build_chains(nodes: Sequence[Transformation], edges: Sequence[Edge]) -> list
     into: dict[int, list[Edge]] = {}
     for edge in edges:
         into.setdefault(edge.consumer.id, []).append(edge)
-    chain_of: dict[int, Chain] = {}
-    chains: list[Chain] = []
+    chain_of: dict[int, OperatorChain] = {}
+    chains: list[OperatorChain] = []
     for node in nodes:
         incoming = into.get(node.id, [])
         if len(incoming) == 1 and incoming[0].chained:
@@ -44,7 +44,7 @@ def build_chains(nodes: Sequence[Transformation], edges: Sequence[Edge]) -> list
         else:
             producers = [chain_of[edge.upstream.node.id] for edge in incoming]
             level = 1 + max((producer.level for producer in producers), default=-1)
-            chain = Chain([node], exchanges_in=incoming, level=level)
+            chain = OperatorChain([node], exchanges_in=incoming, level=level)
             chains.append(chain)
         chain_of[node.id] = chain
     return sorted(chains, key=lambda chain: (chain.level, chain.head.id))

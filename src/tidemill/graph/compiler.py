@@ -5,29 +5,27 @@
 2. Give each its uid (:mod:`tidemill.graph.uids`).
 3. Decide parallelism, partitioning and which edges are chained (:mod:`tidemill.graph.parallelism`).
 4. Put chained operators together and chains on levels (:mod:`tidemill.graph.chaining`).
-5. Turn every function into bytes (:mod:`tidemill.graph.pickling`) and write the plan down.
+5. Write the plan down, with the functions as they were when the program was built
+   (:mod:`tidemill.datastream.program.taken`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from tidemill.common.configuration import Configuration
 from tidemill.config import ExecutionOptions, PipelineOptions
-from tidemill.datastream.key_selectors import FieldSelector, FunctionKeySelector, PositionSelector
-from tidemill.datastream.sources import ClockOf
-from tidemill.datastream.specs import SinkSpec, SourceSpec
-from tidemill.datastream.transformations import Partitioning, Transformation
+from tidemill.connectors.sources import ClockOf
+from tidemill.datastream.program.specs import SinkSpec, SourceSpec, WindowSpec
+from tidemill.datastream.program.transformations import Transformation
 from tidemill.errors import GraphError
-from tidemill.graph.chaining import Chain, build_chains
-from tidemill.graph.checkpointing import has_operator_state, takes_part_in_checkpoints
-from tidemill.graph.parallelism import Defaults, Edge, Layout, LayoutBuilder
-from tidemill.graph.pickling import function_name, to_bytes
+from tidemill.graph.chaining import OperatorChain, build_chains
+from tidemill.graph.parallelism import Defaults, LayoutBuilder, ProgramLayout
 from tidemill.graph.plan import ChainLink, ChainPlan, ExchangeEdge, JobPlan, OperatorPlan
 from tidemill.graph.queryable_names import check_queryable_names
 from tidemill.graph.topology import place, reachable
 from tidemill.graph.uids import assign_uids
+from tidemill.graph.window_kinds import describe_windows
 
 
 def compile_job(
@@ -41,7 +39,7 @@ def compile_job(
     ``default_parallelism`` is what the executor offers to operators for which neither the program nor the
     configuration sets one; without it they get 0, to be decided at run time.
 
-    Raises ``GraphError`` or ``SerializationError``, naming the operator and the user's line.
+    Raises ``GraphError``, naming the operator and the user's line.
     """
     defaults = Defaults.of(configuration, default_parallelism)
     nodes = reachable(transformations)  # 1
@@ -63,7 +61,8 @@ def compile_job(
 def runtime_mode(nodes: Sequence[Transformation], configuration: Configuration) -> str:
     """STREAMING or BATCH; AUTOMATIC is decided by the sources."""
     mode = configuration.get(ExecutionOptions.RUNTIME_MODE)
-    unbounded = [node for node in nodes if isinstance(node.spec, SourceSpec) and not node.spec.source.bounded]
+    sources = [(node, node.taken.on_driver) for node in nodes]
+    unbounded = [node for node, spec in sources if isinstance(spec, SourceSpec) and not spec.source.bounded]
     if mode == "AUTOMATIC":
         return "STREAMING" if unbounded else "BATCH"
     if mode == "BATCH" and unbounded:
@@ -71,8 +70,9 @@ def runtime_mode(nodes: Sequence[Transformation], configuration: Configuration) 
     return mode
 
 
-def _chain_plan(number: int, chain: Chain, layout: Layout, uids: Mapping[int, str]) -> ChainPlan:
+def _chain_plan(number: int, chain: OperatorChain, layout: ProgramLayout, uids: Mapping[int, str]) -> ChainPlan:
     position = {node.id: index for index, node in enumerate(chain.nodes)}
+    head = chain.head.taken.on_driver
     return ChainPlan(
         id=number,
         operators=tuple(_operator_plan(node, layout, uids[node.id]) for node in chain.nodes),
@@ -88,16 +88,17 @@ def _chain_plan(number: int, chain: Chain, layout: Layout, uids: Mapping[int, st
         parallelism=layout.parallelism[chain.head.id],
         level=chain.level,
         fixed=any(node.parallelism is not None for node in chain.nodes),
-        clock_of=spec.source.clock_of if isinstance(spec := chain.head.spec, SourceSpec) else ClockOf.SUBTASK,
+        clock_of=head.source.clock_of if isinstance(head, SourceSpec) else ClockOf.SUBTASK,
     )
 
 
-def _operator_plan(node: Transformation, layout: Layout, uid: str) -> OperatorPlan:
+def _operator_plan(node: Transformation, layout: ProgramLayout, uid: str) -> OperatorPlan:
+    taken, spec = node.taken, node.taken.on_driver
     return OperatorPlan(
         uid=uid,
         name=node.name,
-        spec=to_bytes(node.spec, node, "function", _function_of(node.spec)),
-        spec_kind=type(node.spec).__name__,
+        spec=taken.data,
+        spec_kind=taken.kind.__name__,
         inputs=len(node.inputs),
         keyed=node.keyed,
         explicit_uid=node.uid is not None or node.uid_hash is not None,
@@ -107,17 +108,19 @@ def _operator_plan(node: Transformation, layout: Layout, uid: str) -> OperatorPl
         explicit_max_parallelism=node.id in layout.explicit_max_parallelism,
         description=node.description or "",
         user_line=node.user_line,
-        side_outputs=tuple(sorted(node.side_outputs.items())),
-        guarantee=node.spec.sink.guarantee if isinstance(node.spec, SinkSpec) else "",
-        for_reading=isinstance(node.spec, SinkSpec) and node.spec.sink.for_reading,
-        replayable=node.spec.source.replayable if isinstance(node.spec, SourceSpec) else True,
-        operator_state=has_operator_state(node),
-        checkpointed=takes_part_in_checkpoints(node),
+        side_outputs=tuple(sorted(node.emitted_side_outputs.items())),
+        guarantee=spec.sink.guarantee if isinstance(spec, SinkSpec) else "",
+        for_reading=isinstance(spec, SinkSpec) and spec.sink.for_reading,
+        replayable=spec.source.replayable if isinstance(spec, SourceSpec) else True,
+        operator_state=taken.operator_state,
+        checkpointed=taken.checkpointed,
+        counts_idleness=taken.counts_idleness,
+        windows=describe_windows(node.spec) if issubclass(taken.kind, WindowSpec) else None,
         error_policy=node.error_policy,
     )
 
 
-def _exchanges(chains: Sequence[Chain]) -> tuple[ExchangeEdge, ...]:
+def _exchanges(chains: Sequence[OperatorChain]) -> tuple[ExchangeEdge, ...]:
     home = {node.id: (number, index) for number, chain in enumerate(chains) for index, node in enumerate(chain.nodes)}
     edges: list[ExchangeEdge] = []
     for number, chain in enumerate(chains):
@@ -130,48 +133,17 @@ def _exchanges(chains: Sequence[Chain]) -> tuple[ExchangeEdge, ...]:
                     source_operator=source_operator,
                     side_output=edge.upstream.side_output,
                     kind=edge.partitioning.kind,
-                    partitioner=_partitioner(edge),
+                    partitioner=edge.partitioning.data,
                     target_chain=number,
                     input_index=edge.input_index,
-                    description=describe_partitioning(edge.partitioning),
+                    description=edge.partitioning.description,
                 )
             )
     return tuple(edges)
 
 
-def _partitioner(edge: Edge) -> bytes:
-    partitioning = edge.partitioning
-    for part, function in (("key selector", partitioning.selector), ("partitioner", partitioning.custom)):
-        if function is not None:
-            to_bytes(function, edge.consumer, part, getattr(function, "function", function))
-    return to_bytes(partitioning, edge.consumer, "partitioning", partitioning)
-
-
-def describe_partitioning(partitioning: Partitioning) -> str:
-    """The kind, with the key where there is one: ``HASH(0)``, ``HASH(user.id)``, ``HASH(<lambda>)``."""
-    selector = partitioning.selector
-    if selector is None:
-        return partitioning.kind.value
-    if isinstance(selector, PositionSelector):
-        key = str(selector.position)
-    elif isinstance(selector, FieldSelector):
-        key = selector.path
-    else:
-        key = function_name(selector.function if isinstance(selector, FunctionKeySelector) else selector)
-    return f"{partitioning.kind.value}({key})"
-
-
-def _levels(chains: Sequence[Chain]) -> tuple[tuple[int, ...], ...]:
+def _levels(chains: Sequence[OperatorChain]) -> tuple[tuple[int, ...], ...]:
     levels: list[list[int]] = [[] for _ in range(1 + max(chain.level for chain in chains))]
     for number, chain in enumerate(chains):
         levels[chain.level].append(number)
     return tuple(tuple(level) for level in levels)
-
-
-def _function_of(spec: Any) -> Any:
-    """What the user wrote, inside a spec."""
-    for name in ("function", "source", "strategy"):
-        if hasattr(spec, name):
-            return getattr(spec, name)
-    sink = getattr(spec, "sink", spec)
-    return getattr(sink, "function", sink)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from tidemill.datastream.error_policy import OnError
+from tidemill.datastream.program.error_policy import OnError
 from tidemill.graph.guarantees import Promise, promises
 from tidemill.graph.plan import ChainPlan, ExchangeEdge, JobPlan, OperatorPlan
 

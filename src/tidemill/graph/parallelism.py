@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 from tidemill.common.configuration import Configuration
 from tidemill.config import PipelineOptions
-from tidemill.datastream.connectors.collect import CollectSink
-from tidemill.datastream.sources import Source, SplitSource
-from tidemill.datastream.specs import AsyncWaitSpec, SinkSpec, SourceSpec
-from tidemill.datastream.transformations import (
+from tidemill.connectors.collect import CollectSink
+from tidemill.connectors.sources import Source, SplitSource
+from tidemill.datastream.program.specs import AsyncWaitSpec, SinkSpec, SourceSpec
+from tidemill.datastream.program.transformations import (
     ChainingStrategy,
     Partitioning,
     PartitionKind,
+    TakenPartitioning,
     Transformation,
     Upstream,
 )
 from tidemill.errors import GraphError
-from tidemill.graph.checkpointing import takes_part_in_checkpoints
 from tidemill.graph.topology import place, upstreams
 
 _log = logging.getLogger(__name__)
@@ -66,12 +66,12 @@ class Edge:
     upstream: Upstream
     consumer: Transformation
     input_index: int
-    partitioning: Partitioning
+    partitioning: TakenPartitioning
     chained: bool
 
 
 @dataclass(frozen=True)
-class Layout:
+class ProgramLayout:
     """Parallelism and max parallelism by transformation number, those for which the latter was set, and all edges."""
 
     parallelism: Mapping[int, int | None]
@@ -90,7 +90,7 @@ class LayoutBuilder:
         self._groups: dict[int, str] = {}
         self._edges: list[Edge] = []
 
-    def build(self, nodes: Sequence[Transformation]) -> Layout:
+    def build(self, nodes: Sequence[Transformation]) -> ProgramLayout:
         """Resolve all operators; raises ``GraphError`` for a parallelism that cannot be."""
         for node in nodes:
             self._groups[node.id] = self._slot_sharing_group(node)
@@ -100,18 +100,19 @@ class LayoutBuilder:
             for index, edges in enumerate(node.inputs):
                 self._edges.extend(self._edge(upstream, node, index) for upstream in edges)
         explicit = {node.id for node in nodes if node.max_parallelism or self._defaults.explicit_max_parallelism}
-        return Layout(self._parallelism, self._most, explicit, self._edges)
+        return ProgramLayout(self._parallelism, self._most, explicit, self._edges)
 
     def _resolve(self, node: Transformation) -> int | None:
-        if isinstance(node.spec, SourceSpec):
-            return self._of_source(node, node.spec.source)
+        if isinstance(spec := node.taken.on_driver, SourceSpec):
+            return self._of_source(node, spec.source)
         if node.parallelism is not None:
             return node.parallelism
         if self._follows_its_source(node):
             return None
         if self._collects_in_order(node):
             return self._parallelism[upstreams(node)[0].node.id]
-        return self._default(node)
+        widths = {self._parallelism[upstream.node.id] for upstream in upstreams(node)} if node.follows_input else set()
+        return (widths.pop() if len(widths) == 1 else None) or self._default(node)
 
     def _of_source(self, node: Transformation, source: Source) -> int | None:
         if not isinstance(source, SplitSource):
@@ -136,14 +137,15 @@ class LayoutBuilder:
         edges = upstreams(node)
         if len(edges) != 1 or self._parallelism[edges[0].node.id] is not None:
             return False
-        if takes_part_in_checkpoints(node) or isinstance(node.spec, AsyncWaitSpec):
+        if node.taken.checkpointed or node.taken.kind is AsyncWaitSpec:
             return False  # what it keeps, or its connections, must not come and go with the partitions of the input
         return _may_be_forward(edges[0]) and self._may_chain(edges[0].node, node)
 
     @staticmethod
     def _collects_in_order(node: Transformation) -> bool:
         """Whether results are brought back: as they come from their operator, not spread over other subtasks first."""
-        collects = isinstance(node.spec, SinkSpec) and isinstance(node.spec.sink, CollectSink)
+        spec = node.taken.on_driver
+        collects = isinstance(spec, SinkSpec) and isinstance(spec.sink, CollectSink)
         edges = upstreams(node)
         return collects and len(edges) == 1 and _may_be_forward(edges[0])
 
@@ -151,7 +153,8 @@ class LayoutBuilder:
         ours, theirs = self._parallelism[node.id], self._parallelism[upstream.node.id]
         partitioning = upstream.partitioning
         if partitioning is None:
-            partitioning = Partitioning(PartitionKind.FORWARD if ours == theirs else PartitionKind.REBALANCE)
+            kind = PartitionKind.FORWARD if ours == theirs else PartitionKind.REBALANCE
+            partitioning = TakenPartitioning.of(Partitioning(kind))
         elif partitioning.kind is PartitionKind.FORWARD and ours != theirs:
             raise GraphError(
                 f"forward() needs the same parallelism on both sides, but {place(upstream.node)} has "

@@ -6,12 +6,14 @@ versions of a program. User functions are inside as bytes, pickled one by one, s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tidemill.common.typeinfo import TypeInformation
-from tidemill.datastream.error_policy import ErrorPolicy
-from tidemill.datastream.sources import ClockOf
-from tidemill.datastream.transformations import PartitionKind
+from tidemill.connectors.sources import ClockOf
+from tidemill.datastream.program.error_policy import ErrorPolicy
+from tidemill.datastream.program.transformations import PartitionKind
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,8 @@ class OperatorPlan:
     """One operator inside a chain.
 
     ``uid`` addresses its state: the user's uid, else one derived from the shape of the program (see ``explicit_uid``).
-    ``spec`` is the cloudpickled spec of ``tidemill.datastream.specs``. ``inputs`` counts logical inputs (0, 1 or 2).
+    ``spec`` is the cloudpickled spec of ``tidemill.datastream.program.specs``. ``inputs`` counts logical inputs (0, 1
+    or 2).
     """
 
     uid: str
@@ -38,7 +41,7 @@ class OperatorPlan:
     user_line: str = ""
     #: Side outputs that the program reads, with their types.
     side_outputs: tuple[tuple[str, TypeInformation], ...] = ()
-    #: That of a sink with sources that can be read again, else empty: see ``tidemill.datastream.sinks.Sink.guarantee``.
+    #: That of a sink with sources that can be read again, else empty: see ``tidemill.connectors.sinks.Sink.guarantee``.
     guarantee: str = ""
     #: Whether a sink's results are for people to read.
     for_reading: bool = False
@@ -48,6 +51,10 @@ class OperatorPlan:
     operator_state: bool = False
     #: Whether its function takes part in checkpoints: with operator state, or by listening to them.
     checkpointed: bool = False
+    #: Whether it marks inputs idle that have no records for some time.
+    counts_idleness: bool = False
+    #: What kind of windows it has, if it has any: see ``tidemill.graph.window_kinds``.
+    windows: Mapping[str, Any] | None = None
     #: What becomes of records at which its function raises.
     error_policy: ErrorPolicy = field(default_factory=ErrorPolicy.fail)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidemill.datastream.transformations import Transformation, Upstream
+from tidemill.datastream.program.transformations import Transformation, Upstream
 from tidemill.errors import GraphError
 
 

@@ -12,7 +12,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from tidemill.datastream.transformations import Transformation
+from tidemill.datastream.program.transformations import Transformation
 from tidemill.errors import GraphError
 from tidemill.graph.topology import place, reachable
 
@@ -59,7 +59,7 @@ def _shape(node: Transformation, uids: Mapping[int, str]) -> str:
         ",".join(f"{uids[upstream.node.id]}/{upstream.side_output or ''}" for upstream in edges)
         for edges in node.inputs
     )
-    return f"{_VERSION};{type(node.spec).__name__};{'keyed' if node.keyed else 'plain'};{inputs}"
+    return f"{_VERSION};{node.taken.kind.__name__};{'keyed' if node.keyed else 'plain'};{inputs}"
 
 
 def _digest(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tidemill.common.metric_value import MetricKind, MetricScope
+from tidemill.common.reports.metric_value import MetricKind, MetricScope
 
 __all__ = ["CATALOG", "PER_SECOND", "SystemMetric", "system_metric"]
 
@@ -119,6 +119,22 @@ CATALOG: Final[tuple[SystemMetric, ...]] = (
     # Sources and sinks
     _operator("currentFetchEventTimeLag", _GAUGE, "ms", "from the event time of the last record until it was taken up"),
     _operator("pendingRecords", _GAUGE, "", "records that wait to be read, where the source knows", by=()),
+    _operator(
+        "pendingFiles",
+        _GAUGE,
+        "",
+        "files of a watched path that were found and wait to be read",
+        by=(),
+        of_flink=False,
+    ),
+    _operator(
+        "numFilesSkipped",
+        _GAUGE,
+        "",
+        "files of a watched path that were gone before they were read, with `files.missing: skip`",
+        by=(),
+        of_flink=False,
+    ),
     _operator("sourceIdleTime", _GAUGE, "ms", "since an epoch last had records of the source", by=()),
     _operator("numRecordsSend", _COUNTER, "", "records handed to the sink's writer"),
 )

@@ -18,12 +18,12 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from tidemill.common.metric_value import HistogramValue, MetricKind, MetricScope, MetricSnapshot, MetricValue
+from tidemill.common.reports.metric_value import HistogramValue, MetricKind, MetricScope, MetricSnapshot, MetricValue
 from tidemill.metrics.catalog import PER_SECOND, system_metric
 from tidemill.metrics.rate import Rate
 from tidemill.metrics.summary import Packed, Summary
 
-__all__ = ["OTHER", "MetricRegistry", "Place"]
+__all__ = ["OTHER", "MetricPlace", "MetricRegistry"]
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ _ALL: Final = _All()
 Gauge = float | Callable[[], float | None]
 
 
-class Place(NamedTuple):
+class MetricPlace(NamedTuple):
     """Where a metric belongs: its scope, the uid of the operator or of the task's first one, the subtask."""
 
     scope: MetricScope = MetricScope.JOB
@@ -87,8 +87,8 @@ class MetricRegistry:
 
     >>> registry = MetricRegistry("id", "my job")
     >>> with registry.update():
-    ...     registry.count(Place(MetricScope.OPERATOR, "check", 0), "rejected", 2)
-    ...     registry.gauge(Place(), "currentEpoch", 7)
+    ...     registry.count(MetricPlace(MetricScope.OPERATOR, "check", 0), "rejected", 2)
+    ...     registry.gauge(MetricPlace(), "currentEpoch", 7)
     >>> snapshot = registry.snapshot()
     >>> snapshot.get("rejected"), snapshot.get("currentEpoch")
     (2.0, 7.0)
@@ -129,13 +129,13 @@ class MetricRegistry:
         with self._lock:
             self._names[scope, operator] = name
 
-    def count(self, place: Place, name: str, increment: float) -> None:
+    def count(self, place: MetricPlace, name: str, increment: float) -> None:
         """Add to a counter."""
         with self._lock:
             self.series(place, name).add(increment)
 
     def series(
-        self, place: Place, name: str, *, span: int | None = None, variables: tuple[tuple[str, str], ...] = ()
+        self, place: MetricPlace, name: str, *, span: int | None = None, variables: tuple[tuple[str, str], ...] = ()
     ) -> Series:
         """A counter, to be kept by who adds to it often; with ``span`` a meter, whose rate is over so many seconds."""
         key = self._key(place, name, variables)
@@ -150,7 +150,7 @@ class MetricRegistry:
                     self._counts[key] = found
             return found
 
-    def gauge(self, place: Place, name: str, value: Gauge, variables: tuple[tuple[str, str], ...] = ()) -> None:
+    def gauge(self, place: MetricPlace, name: str, value: Gauge, variables: tuple[tuple[str, str], ...] = ()) -> None:
         """Set a gauge; a function is asked whenever a snapshot is taken, and may say None: nothing to show."""
         key = self._key(place, name, variables)
         if key.subtask != OTHER:
@@ -158,17 +158,21 @@ class MetricRegistry:
                 if key in self._gauges or self._admits(key):
                     self._gauges[key] = value
 
-    def observe(self, place: Place, name: str, value: float, variables: tuple[tuple[str, str], ...] = ()) -> None:
+    def observe(self, place: MetricPlace, name: str, value: float, variables: tuple[tuple[str, str], ...] = ()) -> None:
         """Add one value to a histogram."""
         with self._lock:
             self._summary(place, name, variables, spread=True).update(value)
 
-    def summary(self, place: Place, name: str, values: Packed, variables: tuple[tuple[str, str], ...] = ()) -> None:
+    def summary(
+        self, place: MetricPlace, name: str, values: Packed, variables: tuple[tuple[str, str], ...] = ()
+    ) -> None:
         """Add values to a distribution or histogram."""
         with self._lock:
             self._summary(place, name, variables, spread=values[4] is not None).add(values)
 
-    def _summary(self, place: Place, name: str, variables: tuple[tuple[str, str], ...], *, spread: bool) -> Summary:
+    def _summary(
+        self, place: MetricPlace, name: str, variables: tuple[tuple[str, str], ...], *, spread: bool
+    ) -> Summary:
         key = self._key(place, name, variables)
         found = self._summaries.get(key)
         if found is None:
@@ -217,7 +221,7 @@ class MetricRegistry:
                 values.append(self._value(key, MetricKind.GAUGE, value))
         return MetricSnapshot(self.job_id, self.job_name, self._wall_clock(), tuple(values))
 
-    def _key(self, place: Place, name: str, variables: tuple[tuple[str, str], ...]) -> _Key:
+    def _key(self, place: MetricPlace, name: str, variables: tuple[tuple[str, str], ...]) -> _Key:
         subtask: int | str | None = place.subtask
         if place.subtask is not None and place.subtask >= self._most_subtasks:
             subtask = OTHER

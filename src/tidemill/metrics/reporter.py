@@ -20,9 +20,9 @@ from contextlib import ExitStack
 from typing import Any, Final
 
 from tidemill.common.configuration import Configuration
-from tidemill.common.metric_value import MetricSnapshot
+from tidemill.common.reports.metric_value import MetricSnapshot
 from tidemill.config import MetricOptions
-from tidemill.config.values import Duration
+from tidemill.config.values import DurationValue
 from tidemill.errors import ConfigurationError
 from tidemill.metrics.registry import MetricRegistry
 
@@ -162,9 +162,9 @@ def _made(name: str, options: Mapping[str, str]) -> MetricReporter:
 
 def _interval(name: str, options: Mapping[str, str]) -> float:
     try:
-        return Duration().parse(options.get("interval", "10 s")).total_seconds()
+        return DurationValue().parse(options.get("interval", "10 s")).total_seconds()
     except ValueError:
         raise ConfigurationError(
             f"Invalid value {options['interval']!r} for configuration key '{_PREFIX}{name}.interval': it must be "
-            f"{Duration().expects}."
+            f"{DurationValue().expects}."
         ) from None

@@ -10,7 +10,7 @@ import math
 from bisect import bisect_left
 from typing import Final
 
-from tidemill.common.metric_value import HistogramValue
+from tidemill.common.reports.metric_value import HistogramValue
 
 _STEPS: Final = (1.0, 1.25, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.3, 8.0)
 BOUNDS: Final = tuple(float(f"{step}e{power}") for power in range(-3, 10) for step in _STEPS)

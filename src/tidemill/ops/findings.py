@@ -10,7 +10,8 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from tidemill.checkpoint.storage import LocalStorage, storage_for, store_options
+from tidemill.checkpoint.storage.api import AlreadyExistsError, Storage
+from tidemill.checkpoint.storage.storages import LocalStorage, storage_for, store_options
 from tidemill.common.configuration import Configuration
 from tidemill.config import CheckpointingOptions
 from tidemill.errors import TidemillError
@@ -75,7 +76,10 @@ def version_of(package: str) -> str | None:
 
 
 def _directory(place: str, settings: Configuration) -> str:
-    """Write, read and delete a file there. A local directory that is not there is not made."""
+    """Create, read and delete a file there; nobody must be able to create it a second time.
+
+    A local directory that is not there is not made.
+    """
     storage = storage_for(place, options=store_options(settings))
     if isinstance(storage, LocalStorage) and not storage.root.exists():
         parent = next(path for path in storage.root.absolute().parents if path.exists())
@@ -85,8 +89,21 @@ def _directory(place: str, settings: Configuration) -> str:
     name = f"doctor-{secrets.token_hex(8)}"
     try:
         storage.create(name, b"tidemill")
-        storage.read(name)
+        created_once = _is_taken(storage, name) and storage.read(name) == b"tidemill"
         storage.delete([name])
     finally:
         storage.close()
+    if not created_once:
+        raise OSError(
+            f"{place} creates a name that exists already: two drivers could commit the same epoch there. Put "
+            "checkpoints on a file system or an object store that creates names exclusively"
+        )
     return f"{place} can be written and read"
+
+
+def _is_taken(storage: Storage, name: str) -> bool:
+    try:
+        storage.create(name, b"another driver")
+    except AlreadyExistsError:
+        return True
+    return False

@@ -20,7 +20,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from tidemill.common.metric_value import MetricSnapshot
+from tidemill.common.reports.metric_value import MetricSnapshot
 from tidemill.errors import ConfigurationError
 from tidemill.metrics.registry import MetricRegistry
 from tidemill.metrics.reporter import MetricReporter

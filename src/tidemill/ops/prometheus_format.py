@@ -13,7 +13,7 @@ from typing import Final
 
 from prometheus_client.metrics_core import Metric
 
-from tidemill.common.metric_value import HistogramValue, MetricKind, MetricScope, MetricSnapshot, MetricValue
+from tidemill.common.reports.metric_value import HistogramValue, MetricKind, MetricScope, MetricSnapshot, MetricValue
 from tidemill.metrics.catalog import PER_SECOND, system_metric
 from tidemill.metrics.summary import COARSE_BOUNDS
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from tidemill.state.key_groups import key_group_of
-from tidemill.state.plain_values import json_text
+from tidemill.state.codecs.plain_values import json_text
+from tidemill.state.keys.key_groups import key_group_of
 from tidemill.state_processor import SavepointReader
 
 __all__ = ["Row", "difference", "difference_in", "groups_of", "rows_of", "rows_of_key", "shown"]

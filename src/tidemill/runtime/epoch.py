@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidemill.graph.plan import JobPlan
-from tidemill.runtime.records import MIN_TIME
+from tidemill.runtime.batch.records import MIN_TIME
+from tidemill.state.keys.key_groups import Subtask, subtasks_of
 
 
 @dataclass(frozen=True)
@@ -17,11 +18,11 @@ class EpochContext:
     ``head`` is the slot of the manifest the epoch builds on. ``attempts`` names, per chain, the attempts that manifest
     was made of. ``clocks`` gives, per chain, the committed watermarks of its subtasks, by the uid of the operator whose
     clock it is: the head, and operators behind it that make watermarks; ``times`` has, in the same way, what some of
-    them keep beside it. ``clock`` is the processing time,
-    fixed by the driver for the whole epoch. ``last`` marks the final epoch of a bounded job: time goes to its end. In
-    the chains of ``ended`` sources it does so before, and they hold nobody back. ``checkpoint`` tells that the epoch
-    before is a checkpoint, of which listeners hear.
-    ``history`` is the same for all lineages of one job directory.
+    them keep beside it. ``clock`` is the processing time, fixed by the driver for the whole epoch. ``last`` marks the
+    final epoch of a bounded job: time goes to its end. In the chains of ``ended`` sources it does so before, and they
+    hold nobody back. ``checkpoint`` tells that the epoch before is a checkpoint, of which listeners hear. ``history``
+    is the same for all lineages that go on from one another: see ``tidemill.checkpoint.model.Manifest``. ``unsteady``
+    are the uids of operators whose records must be looked at one by one (:mod:`tidemill.runtime.batch.emitted`).
     """
 
     job_id: str
@@ -39,6 +40,7 @@ class EpochContext:
     ended: tuple[int, ...] = ()
     checkpoint: bool = False
     history: str = ""
+    unsteady: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -48,6 +50,7 @@ class EpochContext:
         fields = json.loads(text)
         fields["parallelism"] = tuple(fields["parallelism"])
         fields["ended"] = tuple(fields["ended"])
+        fields["unsteady"] = tuple(fields["unsteady"])
         fields["attempts"] = {int(chain): tuple(attempts) for chain, attempts in fields["attempts"].items()}
         for name in ("clocks", "times"):
             fields[name] = {
@@ -62,19 +65,19 @@ class Layout:
 
     def __init__(self, plan: JobPlan, parallelism: tuple[int, ...]) -> None:
         self._first: dict[int, int] = {}
-        self._partitions: list[list[tuple[int, int]]] = []
+        self._partitions: list[list[tuple[int, Subtask]]] = []
         for chains in plan.levels:
-            partitions: list[tuple[int, int]] = []
+            partitions: list[tuple[int, Subtask]] = []
             for chain in chains:
                 self._first[chain] = len(partitions)
-                partitions.extend((chain, subtask) for subtask in range(parallelism[chain]))
+                partitions.extend((chain, subtask) for subtask in subtasks_of(parallelism[chain]))
             self._partitions.append(partitions)
 
-    def partition(self, chain: int, subtask: int) -> int:
+    def partition(self, chain: int, subtask: Subtask) -> int:
         """The partition of a subtask on the level of its chain."""
         return self._first[chain] + subtask
 
-    def subtask(self, level: int, partition: int) -> tuple[int, int]:
+    def subtask(self, level: int, partition: int) -> tuple[int, Subtask]:
         """The (chain, subtask) that stands at a partition of a level."""
         return self._partitions[level][partition]
 

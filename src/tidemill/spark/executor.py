@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,49 +13,34 @@ from typing import Any
 import cloudpickle
 from pyspark.sql import SparkSession
 
-from tidemill import faults
-from tidemill.checkpoint.log import ManifestLog, has_committed
-from tidemill.checkpoint.storage import Storage
+from tidemill.checkpoint.log import ManifestLog
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
-from tidemill.common.restart_strategy import RestartStrategies
-from tidemill.config import (
-    CheckpointingOptions,
-    ExecutionOptions,
-    PipelineOptions,
-    RestartStrategyOptions,
-    StateRecoveryOptions,
-)
-from tidemill.datastream.connectors.kafka.source import KafkaSource
-from tidemill.datastream.execution import JobProgram
-from tidemill.datastream.sources import ClockOf, Source, SparkSource
-from tidemill.datastream.specs import SourceSpec
+from tidemill.config import CheckpointingOptions, PipelineOptions
+from tidemill.connectors.sources import ClockOf
+from tidemill.datastream.program.execution import JobProgram
+from tidemill.datastream.program.specs import SourceSpec
+from tidemill.datastream.program.taken import Taken
 from tidemill.errors import ConfigurationError
 from tidemill.graph.plan import JobPlan
-from tidemill.metrics.reporter import start_reporters
-from tidemill.runtime.checkpointing import Checkpointing, CheckpointSettings
-from tidemill.runtime.coordinator import Coordinator
-from tidemill.runtime.epoch_stats import EpochStats
-from tidemill.runtime.exception_history import ExceptionHistory
-from tidemill.runtime.job import RunningJob, StopSignal
-from tidemill.runtime.job_metrics import JobMetrics
-from tidemill.runtime.job_outline import JobOutline
-from tidemill.runtime.launch import Launch, let_go, open_storage, prepare, run_split_job, start_over
-from tidemill.runtime.queryable_service import start_queryable_state
-from tidemill.runtime.restarts import restarts_for
-from tidemill.runtime.snapshots import Snapshots
-from tidemill.spark.cluster import check_workers, cores_of
-from tidemill.spark.engine import SparkEngine
-from tidemill.spark.event_time import has_event_time
-from tidemill.spark.frames import frame_of
-from tidemill.spark.job_locations import SparkLocations, open_locations
-from tidemill.spark.kafka import check_source
-from tidemill.spark.locations import positioned
-from tidemill.spark.parquet_input import ParquetSource, materialise, remove_input
-from tidemill.spark.session import is_lost
-from tidemill.spark.session_lease import SessionLease
-from tidemill.spark.streaming import StreamingInput, run_streaming_job
-from tidemill.spark.strict_files import misfit_error
+from tidemill.runtime.driver.assembly import JobAssembly, open_job
+from tidemill.runtime.driver.job import StopSignal
+from tidemill.runtime.driver.launch import Launch, prepare
+from tidemill.runtime.driver.split_input import SplitInput
+from tidemill.spark.bounded.object_input import settings_at_tasks
+from tidemill.spark.bounded.parquet_input import ParquetSource, materialise, remove_input
+from tidemill.spark.files.staging import Staging
+from tidemill.spark.files.strict_files import misfit_error
+from tidemill.spark.files.watched_files import JobInput, WatchedFiles
+from tidemill.spark.frames.event_time import has_event_time
+from tidemill.spark.jobs.engine import SparkEngine
+from tidemill.spark.locations.job_locations import SparkLocations, open_locations
+from tidemill.spark.locations.locations import positioned
+from tidemill.spark.readers import SparkReaders
+from tidemill.spark.session.cluster import check_workers, cores_of
+from tidemill.spark.session.session import is_lost
+from tidemill.spark.session.session_lease import SessionLease
+from tidemill.spark.streams.streaming import StreamingInput, run_streaming_job
 
 
 class SparkExecutor:
@@ -65,38 +51,19 @@ class SparkExecutor:
 
     def execute_async(self, program: JobProgram) -> JobClient:
         """Compile and start a program; epochs run in a thread of this process, tasks on Spark."""
-        faults.install_from_environment()
-        with ExitStack() as undo:
+        with ExitStack() as held:
             lease = SessionLease(self._configuration)
-            undo.callback(lease.release)
+            held.callback(lease.release)
             try:
-                run = self._prepare(program, lease, undo)
+                run = self._prepare(program, lease, held)
             except Exception as error:
                 if is_lost(lease.session.sparkContext):
                     raise lease.loss() from error
                 raise
-            undo.callback(run.clean_up)
-            undo.callback(start_reporters(self._configuration, run.metrics.registry).close)
-            restarts = restarts_for(RestartStrategies.from_configuration(self._configuration))
-            exceptions = ExceptionHistory(self._configuration.get(RestartStrategyOptions.EXCEPTION_HISTORY_SIZE))
-            cleanup = undo.pop_all().close
-        job = RunningJob(
-            run.job_id,
-            program.name,
-            run.attempt,
-            restarts,
-            cleanup,
-            run.parallelism,
-            run.checkpointing,
-            exceptions,
-            run.savepoints,
-            run.metrics,
-            run.outline,
-        )
-        run.note_epoch = job.note_epoch
-        return job.start()
+            held.callback(run.clean_up)
+            return run.job.start(program.name, run.attempt, held)
 
-    def _prepare(self, program: JobProgram, lease: SessionLease, undo: ExitStack) -> _SparkJob:
+    def _prepare(self, program: JobProgram, lease: SessionLease, held: ExitStack) -> _SparkJob:
         session, context = lease.session, lease.session.sparkContext
         if self._configuration.get(CheckpointingOptions.DIRECTORY) is None and not str(context.master).startswith(
             "local"
@@ -111,60 +78,38 @@ class SparkExecutor:
         configured = self._configuration.contains(PipelineOptions.PARALLELISM)
         parallelism = self._configuration.get(PipelineOptions.PARALLELISM) if configured else slots
         launch = prepare(program, parallelism)
-        storage, directory, release = open_storage(self._configuration, launch.job_id)
-        undo.callback(release)
-        check_workers(context, directory)
-        for source in launch.sources().values():
-            if isinstance(source, KafkaSource):
-                check_source(session, source)
-        start_over(self._configuration, storage, launch.job_id)
-        launch = launch.restoring(storage)
-        undo.callback(start_queryable_state(self._configuration, launch.job_id, directory))
-        return _SparkJob(
-            lease, program.python_files, launch, storage, directory, parallelism, slots, self._configuration
-        )
+
+        def check(directory: Path | None) -> None:
+            check_workers(context, directory)
+            SparkReaders.of(launch.sources()).check(session)
+
+        job = open_job(launch, parallelism, held, check)
+        return _SparkJob(lease, program.python_files, job, parallelism, slots)
 
 
 class _SparkJob:
     """The attempts of one job on Spark."""
 
     def __init__(
-        self,
-        lease: SessionLease,
-        python_files: Sequence[str],
-        launch: Launch,
-        storage: Storage,
-        directory: Path | None,
-        parallelism: int,
-        slots: int,
-        configuration: Configuration,
+        self, lease: SessionLease, python_files: Sequence[str], job: JobAssembly, parallelism: int, slots: int
     ) -> None:
         self._lease = lease
         self._python_files = python_files
-        self._launch = launch
-        self.job_id = launch.job_id
-        self._storage = storage
-        self._directory = directory
+        self.job = job
+        self._launch = job.launch
+        self._storage = job.storage
         self._default = parallelism
-        self.parallelism = launch.parallelism(parallelism)
         self._cores = slots
-        self._configuration = configuration
-        self.checkpointing = Checkpointing(CheckpointSettings.of(configuration))
-        self.savepoints = launch.savepoints(storage, self.checkpointing)
-        self.metrics = JobMetrics.of(launch.job_id, launch.plan, configuration, self.checkpointing)
-        self.outline = JobOutline(launch.plan, configuration, storage, self.parallelism)
+        self._readers = SparkReaders.of(job.launch.sources())
         self._locations: SparkLocations | None = None
-        self._finished = False
-        self._lineage: str | None = None
-        self._stop: StopSignal | None = None
-        self.note_epoch: Any = None
+        self._staging = Staging(job.directory, local=str(lease.session.sparkContext.master).startswith("local"))
+        self._skipped: Counter[str] = Counter()
 
     def attempt(self, stop: StopSignal) -> None:
         """Run the job from its last committed epoch until it ends."""
-        self._stop = stop
         if is_lost(self._session.sparkContext):
             self._begin_anew()
-        context, group = self._session.sparkContext, f"tidemill-{self.job_id}"
+        context, group = self._session.sparkContext, f"tidemill-{self._launch.job_id}"
         try:
             context.setJobGroup(group, self._launch.plan.name, interruptOnCancel=False)
             with stop.interrupting(partial(context.cancelJobGroup, group)):
@@ -173,8 +118,8 @@ class _SparkJob:
             if is_lost(context):
                 raise self._lease.loss() from error
             chains = self._launch.plan.chains
-            sources = {chains[chain].head.uid: source for chain, source in self._launch.sources().items()}
-            misfit = misfit_error(self._session, sources, error)
+            files = {chains[chain].head.uid: source for chain, source in self._readers.files.items()}
+            misfit = misfit_error(self._session, files, error, self._staging.original)
             if misfit is not None:
                 raise misfit from error
             raise
@@ -189,99 +134,61 @@ class _SparkJob:
         for path in self._python_files:
             context.addPyFile(path)
         cores_of(context)  # waits for executors
-        check_workers(context, self._directory)
+        check_workers(context, self.job.directory)
 
     def _run(self, stop: StopSignal) -> None:
-        context = self._session.sparkContext
-        streaming = self._streaming_sources()
+        job = self.job
+        streams = self._readers.streams
         self._launch.bring_input(self._storage)
-        launch = self._with_parquet(streaming)
-        inputs = StreamingInput(self._session, launch, streaming, self._positioned()) if streaming else None
-        bundle = launch.bundle(self._storage, inputs.schemas() if inputs else {})
-        with ExitStack() as undo:
-            engine = SparkEngine(context, bundle, self._cores, inputs.combined_schema() if inputs else None)
-            undo.callback(engine.close)
-            coordinator = Coordinator(
-                bundle,
-                engine,
-                self.parallelism,
-                launch.committers(),
-                snapshots=Snapshots(
-                    self._storage,
-                    engine.merge,
-                    fan_in=self._get(ExecutionOptions.EPOCH_SNAPSHOT_INTERVAL),
-                    form=bundle.form,
-                    pinned=self.savepoints.pinned,
-                ),
-                allow_non_restored_state=self._get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE),
-                after=self._lineage,
-                on_epoch=self._note,
-                checkpointing=self.checkpointing,
-                start_from=launch.start_from,
-                commit_timeout=launch.commit_timeout(),
-                metrics=self.metrics,
-            )
-            undo.pop_all()  # from here on the coordinator puts all of it away
-        try:
-            with stop.interrupting(coordinator.abandon_commits):
+        launch = self._with_parquet()
+        inputs = StreamingInput(self._session, launch, streams, self._positioned(), job.limit) if streams else None
+        watched = WatchedFiles(self._session, launch, self._readers.watched, self._staging, job.metrics, self._skipped)
+        bundle = launch.bundle(self._storage, {**watched.schemas(), **(inputs.schemas() if inputs else {})})
+        engine = SparkEngine(self._session.sparkContext, bundle, self._cores)
+        with job.attempt(stop, bundle, engine, merge=engine.merge, background=True) as coordinator:
+
+            def with_files(*arguments: Any, **options: Any) -> SplitInput:
+                watched.open(coordinator, self._open_locations, alone=inputs is None)
+                return JobInput(watched, *arguments, **options)
+
+            open_input = with_files if watched else SplitInput
+
+            with settings_at_tasks(self._session) if watched else nullcontext():
                 if inputs is None:
-                    run_split_job(launch, coordinator, self.parallelism, self.savepoints, stop)
+                    job.run(coordinator, stop, launch, open_input)
                 else:
-                    run_streaming_job(
-                        inputs, coordinator, self.parallelism, self.savepoints, self._open_locations(), stop
-                    )
-            self._finished = coordinator.head.finished
-        finally:
-            self._lineage = coordinator.lineage or self._lineage
-            coordinator.close()
+                    locations = self._open_locations()
+                    run_streaming_job(inputs, job, coordinator, locations, stop, open_input, watched.uids)
 
     def clean_up(self) -> None:
-        """Remove the materialised input of a job that has read all of it, or all of a cancelled one if so asked."""
-        if self._stop is not None and self._stop.is_set():
-            let_go(self._configuration, self._storage, self.job_id, self._lineage)
+        """Remove copies of input, and the materialised input of a job that has read all of it."""
+        self._staging.close()
         if self._locations is not None:
             self._locations.close()
-        if self._finished:
+        if self.job.finished:
             remove_input(self._storage)
 
     def _positioned(self) -> Collection[str]:
         """The uids of the streaming sources that Spark has a position for."""
-        head = ManifestLog(self._storage, self.job_id).read_head()
-        start = self._launch.start_from
-        manifest = head if has_committed(head) or start is None else start.state.manifest
+        head = ManifestLog(self._storage, self._launch.job_id).read_head()
+        start = self._launch.starting_from(head)
+        manifest = head if start is None else start.state.manifest
         return positioned(None if manifest is None else manifest.spark)
 
     def _open_locations(self) -> SparkLocations:
         """Where Spark's query keeps its checkpoint locations; one place for all attempts."""
         if self._locations is None:
-            self._locations = open_locations(self._storage, self._directory)
+            self._locations = open_locations(self._storage, self.job.directory)
         return self._locations
 
-    def _note(self, stats: EpochStats) -> None:
-        if self.note_epoch is not None:
-            self.note_epoch(stats)
-
-    def _get(self, option: Any) -> Any:
-        return self._configuration.get(option)
-
-    def _streaming_sources(self) -> dict[int, Source]:
-        return {
-            chain: source
-            for chain, source in self._launch.sources().items()
-            if isinstance(source, SparkSource) and not source.ends
-        }
-
-    def _with_parquet(self, streaming: dict[int, Source]) -> Launch:
+    def _with_parquet(self) -> Launch:
         """The launch with each bounded Spark source replaced by its materialised rows."""
         launch = self._launch
         chains = list(launch.plan.chains)
         operators = dict(launch.operators)
-        for chain, source in launch.sources().items():
-            if chain in streaming or not isinstance(source, SparkSource):
-                continue
-            head = chains[chain].head
-            frame = partial(frame_of, self._session, source, 0)
-            folder = materialise(frame, self._storage, head.uid)
+        for chain, reader in self._readers.bounded.items():
+            source, head = reader.source, chains[chain].head
+            folder = materialise(partial(reader.frame, self._session), self._storage, head.uid)
             strategy = operators[head.uid].spec.watermarks
             has_time = launch.plan.runtime_mode != "BATCH" and has_event_time(chains[chain], operators)
             parquet = ParquetSource(
@@ -294,13 +201,14 @@ class _SparkJob:
                 strategy=strategy,
             )
             spec = SourceSpec(parquet, strategy)
-            replaced = replace(head, spec=cloudpickle.dumps(spec))
+            taken = Taken(SourceSpec, cloudpickle.dumps(spec), spec)
+            replaced = replace(head, spec=taken.data)
             chains[chain] = replace(
                 chains[chain],
                 operators=(replaced, *chains[chain].operators[1:]),
                 parallelism=self._default,
                 clock_of=ClockOf.PARTITION if has_time else chains[chain].clock_of,
             )
-            operators[head.uid] = replace(operators[head.uid], spec=spec)
+            operators[head.uid] = replace(operators[head.uid], taken=taken)
         plan: JobPlan = replace(launch.plan, chains=tuple(chains))
         return replace(launch, plan=plan, operators=operators)

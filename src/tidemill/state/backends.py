@@ -9,10 +9,10 @@ from typing import Any
 from tidemill.common.configuration import Configuration
 from tidemill.config import StateOptions
 from tidemill.errors import ConfigurationError
-from tidemill.state.backend import BackendPlace, KeyedStateBackend
+from tidemill.state.keyed.backend import BackendPlace, KeyedStateBackend
 
 _NAMED = {
-    "hashmap": "tidemill.state.hashmap.HashMapBackend",
+    "hashmap": "tidemill.state.keyed.hashmap.HashMapBackend",
     "rocksdb": "tidemill.state.rocksdb.RocksDBBackend",
 }
 
@@ -52,6 +52,6 @@ def backend_class(name: str) -> type[KeyedStateBackend]:
     if not (isinstance(found, type) and issubclass(found, KeyedStateBackend)):
         raise ConfigurationError(
             f"state.backend.type {name!r} is no state backend: it must be a subclass of "
-            "tidemill.state.backend.KeyedStateBackend"
+            "tidemill.state.keyed.backend.KeyedStateBackend"
         )
     return found

@@ -12,33 +12,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import SerializationError, StateError, StateMigrationError
-from tidemill.state.codec_ttl import TtlCodec
-from tidemill.state.column_codecs import (
+from tidemill.state.codecs.column_codecs import (
     AnyCodec,
     ColumnCodec,
-    ListCodec,
     codec_for,
     codec_from_description,
     column_description,
 )
-from tidemill.state.key_groups import GroupCache
-from tidemill.state.operator_state import is_operator_state
-from tidemill.state.replacing import REPLACES, with_replaced, without_replaced
-from tidemill.state.rows import DELETE, Rows
-from tidemill.state.sections import StateShape, read_rows, write_rows
-from tidemill.state.state_file import Section
-from tidemill.state.tables import ListTable, MapTable, Table, ValueTable
-from tidemill.state.timers import merge_timer_rows
-from tidemill.state.ttl_declared import stored_ttl
-from tidemill.state.ttl_merge import CommittedTimes, drop_expired_columns, drop_expired_rows, horizon_of
-from tidemill.state.ttl_rows import fit_times
+from tidemill.state.codecs.ttl import TtlCodec
+from tidemill.state.files.replacing import REPLACES, with_replaced, without_replaced
+from tidemill.state.files.rows import DELETE, Rows
+from tidemill.state.files.section_kinds import SectionKind, section_kind
+from tidemill.state.files.sections import StateShape, read_rows, write_rows
+from tidemill.state.files.state_file import Section
+from tidemill.state.files.ttl_declared import stored_ttl
+from tidemill.state.files.ttl_merge import CommittedTimes, drop_expired_columns, drop_expired_rows, horizon_of
+from tidemill.state.files.ttl_rows import clock_of, fit_times, with_counting_times
+from tidemill.state.keyed.kinds import tables_of
+from tidemill.state.keys.key_groups import GroupCache
+from tidemill.state.operator.operator_state import is_operator_state
 
 log = logging.getLogger(__name__)
 
 #: More than any operator has.
 _ALL_GROUPS: Final = (0, 0xFFFF)
-
-_TABLES: dict[str, type[Table]] = {"value": ValueTable, "list": ListTable, "map": MapTable}
 
 
 def merge_sections(
@@ -66,6 +63,7 @@ def merge_sections(
         schema = with_replaced(parts[-1].schema, [part.schema for part in parts], below)
         left = without_replaced(parts)
         try:
+            left = with_counting_times(left, clock_of(stored_ttl(parts[-1].schema)))
             found = _merged(operator, state, left, max_parallelism, keep_deletes, times)
         except (SerializationError, StateError) as error:
             log.info("state %r of the operator with uid %s is not merged: %s", state, operator, error)
@@ -91,22 +89,22 @@ def _merged(
     if any(REPLACES in part.schema for part in parts) and any(_types(part) != _types(parts[-1]) for part in parts):
         # Some subtasks have migrated their part of the state and others not yet: only the program knows how.
         raise StateMigrationError("a migration by the program is not done yet")
-    kind = parts[-1].kind
+    kind = section_kind(parts[-1].kind)
     ttl = stored_ttl(parts[-1].schema)
     horizon = horizon_of(ttl, operator, times)
-    columnar = merge_columns(parts, keep_deletes) if kind == "value" else None
+    columnar = merge_columns(parts, keep_deletes) if kind.is_single else None
     if columnar is not None:
         if horizon is not None:
             columnar = drop_expired_columns(columnar, horizon, keep_deletes=keep_deletes)
-        return Section(operator, state, kind, parts[-1].schema, columnar) if columnar.num_rows else None
-    alike = [part for part in parts if part.kind == kind]
+        return Section(operator, state, kind.name, parts[-1].schema, columnar) if columnar.num_rows else None
+    alike = [part for part in parts if part.kind == kind.name]
     types = parts[-1].schema.get("types")
-    rows = merge_rows(kind, [_rows_of(part, types, ttl) for part in alike], keep_deletes)
+    group_of = GroupCache(1 if is_operator_state(parts[-1]) else max_parallelism[operator])
+    rows = merge_rows(kind, [_rows_of(part, types, ttl, group_of) for part in alike], keep_deletes)
     if rows is not None and horizon is not None:
         rows = drop_expired_rows(kind, rows, horizon, keep_deletes=keep_deletes)
     if rows is None:
         return None
-    group_of = GroupCache(1 if is_operator_state(parts[-1]) else max_parallelism[operator])
     return write_rows(operator, state, _shape_of(kind, alike), rows, group_of, f"operator with uid {operator}")
 
 
@@ -125,7 +123,7 @@ def merge_columns(parts: list[Section], keep_deletes: bool) -> pa.Table | None:
     groupable = pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if not groupable or "namespace" in schema.names:
         return None
-    if any(part.kind != "value" or not part.table.schema.equals(schema, check_metadata=True) for part in parts):
+    if any(part.kind != parts[0].kind or not part.table.schema.equals(schema, check_metadata=True) for part in parts):
         return None
     if len({(stored_ttl(part.schema) or {}).get("time") for part in parts}) > 1:
         return None
@@ -142,35 +140,26 @@ def merge_columns(parts: list[Section], keep_deletes: bool) -> pa.Table | None:
     return merged
 
 
-def _rows_of(part: Section, types: dict[str, Any] | None, ttl: Mapping[str, Any] | None) -> Rows:
+def _rows_of(part: Section, types: dict[str, Any] | None, ttl: Mapping[str, Any] | None, group_of: GroupCache) -> Rows:
     """The rows of a part in the form of the newest one: its types, and with times of last access if it has them."""
-    rows = read_rows(part, as_types=types)
-    rows.values = fit_times(rows.values, rows.ops, stored_ttl(part.schema), ttl, is_list=part.kind == "list")
+    rows = read_rows(part, as_types=types, group_of=group_of)
+    in_lists = section_kind(part.kind).in_lists
+    rows.values = fit_times(rows.values, rows.ops, stored_ttl(part.schema), ttl, in_lists=in_lists)
     return rows
 
 
-def merge_rows(kind: str, parts: list[Rows], keep_deletes: bool) -> Rows | None:
+def merge_rows(kind: SectionKind, parts: list[Rows], keep_deletes: bool) -> Rows | None:
     """The rows of one state, oldest first, as one: see :func:`merge_sections`. None if nothing is left."""
-    if kind == "timer":
-        return merge_timer_rows(parts, keep_deletes)
-    table: Any = _TABLES[kind]()
-    for rows in parts:
-        table.replay(rows)
-    if keep_deletes:
-        rows_left: Rows | None = table.export_delta()
-        return rows_left
-    table.settle()
-    all_rows: Rows | None = table.export_all()
-    return all_rows
+    return tables_of(kind.name).memory.merged(parts, keep_deletes=keep_deletes)
 
 
-def _shape_of(kind: str, parts: list[Section]) -> StateShape:
+def _shape_of(kind: SectionKind, parts: list[Section]) -> StateShape:
     """Columns that all parts encode alike stay as they are; others are encoded by what they hold."""
-    user_key = _codec_of("user_key", parts) if kind == "map" else None
+    user_key = _codec_of("user_key", parts) if kind.has_user_keys else None
     value = _codec_of("value", parts)
     if stored_ttl(parts[-1].schema) is not None and isinstance(value, AnyCodec):
-        value = ListCodec(TtlCodec(value)) if kind == "list" else TtlCodec(value)
-    return StateShape(kind, _codec_of("key", parts), value, user_key, schema=parts[-1].schema)
+        value = kind.value_codec(TtlCodec(value))
+    return StateShape(kind.name, _codec_of("key", parts), value, user_key, schema=parts[-1].schema)
 
 
 def _codec_of(column: str, parts: list[Section]) -> ColumnCodec:

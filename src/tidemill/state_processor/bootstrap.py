@@ -21,12 +21,8 @@ from tidemill.config import (
     RestartStrategyOptions,
     StateRecoveryOptions,
 )
-from tidemill.datastream.checkpointed import (
-    CheckpointedFunction,
-    FunctionInitializationContext,
-    FunctionSnapshotContext,
-)
-from tidemill.datastream.data_stream import DataStream
+from tidemill.connectors.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
+from tidemill.datastream.environment.stream_execution_environment import StreamExecutionEnvironment
 from tidemill.datastream.functions import (
     Function,
     KeyedProcessFunction,
@@ -34,10 +30,16 @@ from tidemill.datastream.functions import (
     ProcessFunction,
     RuntimeContext,
 )
-from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
-from tidemill.datastream.state import BroadcastState, MapStateDescriptor, OperatorStateStore
-from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
+from tidemill.datastream.functions.checkpointed import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from tidemill.datastream.functions.pickling import given
+from tidemill.datastream.functions.state import BroadcastState, MapStateDescriptor, OperatorStateStore
+from tidemill.datastream.streams.data_stream import DataStream
 from tidemill.errors import GraphError
+from tidemill.runtime.task.operator_kinds import BOOTSTRAP
 
 __all__ = [
     "BootstrapTransformation",
@@ -118,11 +120,26 @@ class _Broadcasting(StateBootstrapFunction):
         self._function.close()
 
 
+class _Given:
+    """The rows of a bootstrap. An iterator gives them once: who asks again would write state of nothing."""
+
+    def __init__(self, rows: Any) -> None:
+        self._rows = rows
+        self._taken = False
+
+    def take(self) -> Any:
+        """The rows. Raises :class:`~tidemill.errors.GraphError` if there are none any more."""
+        if self._taken and isinstance(self._rows, Iterator):
+            raise GraphError("the rows of a bootstrap were read already, and come only once: give a list, or a table")
+        self._taken = True
+        return self._rows
+
+
 @dataclass(frozen=True)
 class BootstrapTransformation:
     """Rows, and the function that makes state of them; run when the savepoint is written."""
 
-    rows: Any
+    rows: _Given
     build: Callable[[DataStream], DataStream]
 
 
@@ -134,7 +151,7 @@ class OperatorTransformation:
     """
 
     def __init__(self, rows: Any) -> None:
-        self._rows = rows
+        self._rows = _Given(rows)
 
     @staticmethod
     def bootstrap_with(rows: Any) -> OperatorTransformation:
@@ -145,23 +162,24 @@ class OperatorTransformation:
         self, key_selector: Callable[[Any], Any] | KeySelector | int, key_type: TypeInformation | None = None
     ) -> _Keyed:
         """The key of each row: selector and type as the job that will use the state has them."""
-        return _Keyed(self._rows, key_selector, key_type)
+        return _Keyed(self._rows, given(key_selector, "key selector", "key_by"), key_type)
 
     def transform(self, function: StateBootstrapFunction | BroadcastStateBootstrapFunction) -> BootstrapTransformation:
         """Operator state, or broadcast state."""
         if isinstance(function, BroadcastStateBootstrapFunction):
-            single = _Broadcasting(function)
+            single = _Broadcasting(given(function, "function", "transform"))
             return BootstrapTransformation(self._rows, lambda stream: stream.process(single).set_parallelism(1))
         if not isinstance(function, StateBootstrapFunction):
             raise GraphError(
                 "rows without keys make operator state: use a StateBootstrapFunction or a "
                 "BroadcastStateBootstrapFunction, or key_by() first"
             )
-        return BootstrapTransformation(self._rows, lambda stream: stream.process(function))
+        taken = given(function, "function", "transform")
+        return BootstrapTransformation(self._rows, lambda stream: stream.process(taken))
 
 
 class _Keyed:
-    def __init__(self, rows: Any, selector: Any, key_type: TypeInformation | None) -> None:
+    def __init__(self, rows: _Given, selector: Any, key_type: TypeInformation | None) -> None:
         self._rows = rows
         self._selector = selector
         self._key_type = key_type
@@ -170,8 +188,9 @@ class _Keyed:
         """Keyed state and timers."""
         if not isinstance(function, KeyedStateBootstrapFunction):
             raise GraphError("keyed rows make keyed state: use a KeyedStateBootstrapFunction")
+        taken = given(function, "function", "transform")
         return BootstrapTransformation(
-            self._rows, lambda stream: stream.key_by(self._selector, self._key_type).process(function)
+            self._rows, lambda stream: stream.key_by(self._selector, self._key_type).process(taken)
         )
 
 
@@ -194,9 +213,9 @@ def run_bootstrap(
     settings.set(PipelineOptions.MAX_PARALLELISM, max_parallelism)
     settings.set(RestartStrategyOptions.TYPE, "none")  # rows are read once
     environment = StreamExecutionEnvironment.get_execution_environment(settings)
-    rows = _Rows(transformation.rows)
+    rows = _Rows(transformation.rows.take())
     stream = environment.from_source(rows, WatermarkStrategy.no_watermarks(), "rows").uid(_SOURCE_UID)
-    transformation.build(stream).uid(uid).name(f"bootstrap of {uid}")
+    transformation.build(stream).uid(uid).name(f"{BOOTSTRAP}{uid}")
     client = environment.execute_async(f"bootstrap of {uid}")
     result = client.get_job_execution_result()
     try:

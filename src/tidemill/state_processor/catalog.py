@@ -13,15 +13,15 @@ import pyarrow as pa
 from tidemill.checkpoint.model import Manifest, SectionInfo
 from tidemill.checkpoint.restore import PieceReader, committed_pieces, run_name
 from tidemill.errors import CheckpointError, CorruptFileError, StateError
-from tidemill.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
-from tidemill.state.replacing import is_replaced, replaced_groups, without_replaced
-from tidemill.state.serializers import parse_snapshot, type_text
-from tidemill.state.state_file import Section, decode_sections, read_index
-from tidemill.state.state_file_index import IndexedSection, as_reader
+from tidemill.state.codecs.serializers import parse_snapshot, type_text
+from tidemill.state.files.replacing import is_replaced, replaced_groups, without_replaced
+from tidemill.state.files.state_file import Section, decode_sections, read_index
+from tidemill.state.files.state_file_index import IndexedSection, as_reader
+from tidemill.state.keyed.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from tidemill.state_processor.job_directory import JobDirectory
 from tidemill.state_processor.merged import StateSchema
 
-__all__ = ["Catalog", "OperatorInfo", "StateInfo", "StoredState"]
+__all__ = ["Catalog", "CatalogState", "OperatorInfo", "StateInfo"]
 
 _LAST_GROUP: Final = 0xFFFF
 #: What is read of a block to learn its columns: the schema stands first, and is seldom larger.
@@ -60,7 +60,7 @@ class OperatorInfo:
 
 
 @dataclass(frozen=True)
-class StoredState:
+class CatalogState:
     """The sections of one state, oldest first: each with the piece it is in."""
 
     operator: str
@@ -120,7 +120,7 @@ class Catalog:
         order = [*(uid for uid in self._described if uid in by_operator), *unknown]
         return [self._operator(uid, by_operator[uid]) for uid in order]
 
-    def stored(self, operator: str, state: str) -> StoredState:
+    def stored(self, operator: str, state: str) -> CatalogState:
         """Where a state is. Raises :class:`StateError` that names similar ones if there is none."""
         names = {(info.operator, info.state) for reader in self._pieces for info in reader.piece.sections}
         if (operator, state) not in names:
@@ -132,7 +132,7 @@ class Catalog:
             for section in _index(reader)
             if (section.operator, section.state) == (operator, state)
         ]
-        return StoredState(operator, state, tuple(sections))
+        return CatalogState(operator, state, tuple(sections))
 
     def has(self, operator: str, state: str) -> bool:
         """Whether there is such a state."""

@@ -8,7 +8,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.csv as pv
 
-from tidemill.state.plain_values import json_text
+from tidemill.state.codecs.plain_values import json_text
 
 __all__ = ["CsvWriter"]
 

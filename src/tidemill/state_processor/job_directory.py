@@ -11,8 +11,8 @@ from tidemill.checkpoint.model import Manifest
 from tidemill.checkpoint.names import MANIFESTS, manifest_name, parse_manifest
 from tidemill.checkpoint.retention import names_referenced
 from tidemill.checkpoint.snapshot_index import read_snapshot_index
-from tidemill.checkpoint.storage import LocalStorage, Storage, storage_for
-from tidemill.checkpoint.storage_api import NotFoundError
+from tidemill.checkpoint.storage.api import NotFoundError
+from tidemill.checkpoint.storage.storages import LocalStorage, Storage, storage_for
 from tidemill.errors import CheckpointError
 
 __all__ = ["EpochInfo", "JobDirectory", "described"]

@@ -15,21 +15,20 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import SerializationError
-from tidemill.state.canonical_key import canonical_keys
-from tidemill.state.class_names import Loading
-from tidemill.state.column_codecs import codec_from_description, column_description
+from tidemill.state.codecs.class_names import Loading
+from tidemill.state.codecs.column_codecs import codec_from_description, column_description
+from tidemill.state.codecs.plain_values import plain_loading, shown
+from tidemill.state.files.rows import APPEND, CLEAR, DELETE
+from tidemill.state.files.section_kinds import SectionKind, section_kind
+from tidemill.state.files.state_file import Section
+from tidemill.state.keys.canonical_key import canonical_keys
 from tidemill.state.merging import merge_columns
-from tidemill.state.plain_values import plain_loading, shown
-from tidemill.state.rows import APPEND, CLEAR, DELETE
-from tidemill.state.state_file import Section
 from tidemill.state_processor.natural_arrays import TEXT, common_type, natural_array, natural_type, without_times
 
 __all__ = ["Entry", "StateSchema", "merged_entries", "merged_table"]
 
 #: Field metadata of a column of JSON text.
 _SHOWN: Final = {b"tidemill.shown": b"json"}
-#: Columns of a section and what they are called in a table.
-_NAMES: Final = {"key": "key", "namespace": "namespace", "user_key": "map_key", "value": "value"}
 
 
 @dataclass(frozen=True)
@@ -53,21 +52,19 @@ class StateSchema:
     def of(cls, where: str, sections: Sequence[tuple[str, Mapping[str, Any], Any]]) -> StateSchema:
         """What holds all sections of a state, given as (kind, schema, Arrow schema), oldest first; ``where`` is for
         errors. Raises :class:`SerializationError` for columns that no version of ours wrote."""
-        kind = sections[-1][0]
-        alike = [section for section in sections if section[0] == kind]
+        alike = [section for section in sections if section[0] == sections[-1][0]]
         types: dict[str, list[Any]] = {}
         with _decoding(where):
+            names = section_kind(alike[-1][0]).columns
             typed = _is_typed(alike[-1][1])
             for _, _, schema in alike:
-                for column in _NAMES.keys() & set(schema.names):
+                for column in names.keys() & set(schema.names):
                     spec, empty, times = _column(schema.field(column), pa.array([], schema.field(column).type))
-                    types.setdefault(_NAMES[column], []).append(natural_type(spec, empty.type))
+                    types.setdefault(names[column], []).append(natural_type(spec, empty.type))
                     if times is not None:
                         types.setdefault("last_access", []).append(times.type)
-        if kind == "timer":
-            types["timestamp"] = types.pop("value")
-        order = [name for name in (*_NAMES.values(), "timestamp", "last_access") if name in types]
-        return cls(kind, pa.schema([_field(name, common_type(types[name], widen=typed)) for name in order]))
+        order = [name for name in (*names.values(), "last_access") if name in types]
+        return cls(alike[-1][0], pa.schema([_field(name, common_type(types[name], widen=typed)) for name in order]))
 
 
 def merged_table(sections: Sequence[Section], schema: StateSchema, *, allow_pickle: bool) -> Any:
@@ -77,17 +74,20 @@ def merged_table(sections: Sequence[Section], schema: StateSchema, *, allow_pick
         return schema.arrow.empty_table()
     loading = plain_loading(allow_pickle=allow_pickle)
     with _decoding(_where(parts[0])):
-        simple = merge_columns(parts, keep_deletes=False) if schema.kind == "value" else None
+        kind = section_kind(schema.kind)
+        simple = merge_columns(parts, keep_deletes=False) if kind.is_single else None
         if simple is not None:
-            parts = [Section(parts[-1].operator, parts[-1].state, "value", {}, simple)]
+            parts = [Section(parts[-1].operator, parts[-1].state, kind.name, {}, simple)]
             chosen: list[list[int]] | None = None
         else:
-            chosen = _last_words(parts, schema.kind, loading)
+            chosen = _last_words(parts, kind, loading)
         first = None if chosen is None else pa.array([rows[0] for rows in chosen], pa.int64())
+        stored_as = {name: column for column, name in kind.columns.items()}
         columns = []
         for field in schema.arrow:
-            array = pa.concat_arrays([_output(part, field, loading) for part in parts])
-            if schema.kind == "list" and field.name in ("value", "last_access"):
+            source = stored_as.get(field.name, "value")
+            array = pa.concat_arrays([_output(part, source, field, loading) for part in parts])
+            if kind.in_lists and source == "value":
                 columns.append(_joined(array, chosen or []))
             else:
                 columns.append(array if first is None else array.take(first))
@@ -107,18 +107,19 @@ def merged_entries(
         return
     plain = plain_loading(allow_pickle=False)
     with _decoding(_where(parts[0])):
-        chosen = _last_words(parts, kind, plain, key)
+        stored_as = section_kind(kind)
+        chosen = _last_words(parts, stored_as, plain, key)
         loading = Loading() if allow_pickle else plain
-        columns = {name: [v for part in parts for v in _values(part, name, loading)] for name in _NAMES}
+        columns = {name: [v for part in parts for v in _values(part, name, loading)] for name in stored_as.columns}
     for rows in chosen:
         of_row = {name: shown(values[rows[0]]) for name, values in columns.items()}
-        if kind == "list":
+        if stored_as.in_lists:
             of_row["value"] = [shown(value) for row in rows for value in columns["value"][row] or ()]
         yield Entry(of_row["key"], of_row["namespace"], of_row["user_key"], of_row["value"])
 
 
 def _last_words(
-    parts: Sequence[Section], kind: str, loading: Loading, key: tuple[Any, Any] | None = None
+    parts: Sequence[Section], kind: SectionKind, loading: Loading, key: tuple[Any, Any] | None = None
 ) -> list[list[int]]:
     """The rows, counted over all parts, that make up each entry: one, or for lists those that were appended."""
     entries: dict[Any, dict[Any, list[int]]] = {}
@@ -126,7 +127,7 @@ def _last_words(
     for part in parts:
         keys = canonical_keys(_values(part, "key", loading))
         namespaces = _values(part, "namespace", loading)
-        inner = _values(part, "value" if kind == "timer" else "user_key", loading)
+        inner = [None] * len(keys) if kind.entry_column is None else _values(part, kind.entry_column, loading)
         ops = part.table.column("op").to_pylist()
         for row, (owner, op) in enumerate(zip(zip(keys, namespaces, strict=True), ops, strict=True), start):
             if key is not None and owner != key:
@@ -158,9 +159,8 @@ def _values(part: Section, name: str, loading: Loading) -> list[Any]:
     return [value for chunk in part.table.column(at).chunks if len(chunk) for value in codec.decode(chunk)]
 
 
-def _output(part: Section, field: Any, loading: Loading) -> Any:
-    """A column of a part in the type of the output's field."""
-    source = {"map_key": "user_key", "timestamp": "value", "last_access": "value"}.get(field.name, field.name)
+def _output(part: Section, source: str, field: Any, loading: Loading) -> Any:
+    """What a part has for a field of the output, in its type, from the column ``source``."""
     at = part.table.schema.get_field_index(source)
     if at < 0:
         return pa.nulls(part.table.num_rows, field.type)

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.errors import SerializationError
-from tidemill.state.class_names import Loading
-from tidemill.state.codec_base import restore_codec
-from tidemill.state.plain_values import json_text
+from tidemill.state.codecs.base import restore_codec
+from tidemill.state.codecs.class_names import Loading
+from tidemill.state.codecs.plain_values import json_text
 
 __all__ = ["TEXT", "common_type", "natural_array", "natural_type", "without_times"]
 

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.state.operator.operator_state import FILES
+
 __all__ = ["operator_table"]
 
 
@@ -17,6 +19,8 @@ def operator_table(table: Any, mode: str) -> Any:
     table = table.sort_by("key")
     if mode == "broadcast":
         return _one_copy(table)
+    if mode == FILES:
+        return pa.table({"path": table.column("key"), "epoch": table.column("value")})
     lists = table.column("value").combine_chunks()
     counts = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
     subtasks = table.column("key").to_numpy()

@@ -13,16 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidemill.checkpoint.savepoint import METADATA, UNFINISHED, read_savepoint
-from tidemill.checkpoint.storage import Storage, storage_for, store_options
+from tidemill.checkpoint.storage.storages import Storage, storage_for, store_options
 from tidemill.common.configuration import Configuration
 from tidemill.errors import CheckpointError, ConfigurationError, CorruptFileError, StateError
-from tidemill.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
-from tidemill.state.canonical_key import canonical_key
-from tidemill.state.key_groups import key_group_of
-from tidemill.state.plain_values import as_plain
-from tidemill.state_processor.catalog import Catalog, OperatorInfo, StoredState
+from tidemill.state.codecs.plain_values import as_plain
+from tidemill.state.files.section_kinds import section_kind
+from tidemill.state.keyed.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from tidemill.state.keys.canonical_key import canonical_key
+from tidemill.state.keys.key_groups import key_group_of
+from tidemill.state_processor.catalog import Catalog, CatalogState, OperatorInfo
 from tidemill.state_processor.csv_file import CsvWriter
 from tidemill.state_processor.job_directory import EpochInfo, JobDirectory, described
+from tidemill.state_processor.key_types import check_key
 from tidemill.state_processor.merged import Entry, StateSchema, merged_entries, merged_table
 from tidemill.state_processor.operator_tables import operator_table
 
@@ -155,16 +157,18 @@ class SavepointReader:
     def get(self, uid: str, state: str, key: Any, namespace: Any = None) -> Any:
         """The value of one key: a list for list state, a dict for map state, None if there is none.
 
-        Reads the key's group only. A key of a user class is given as an instance of it.
+        Reads the key's group only. A key of a user class is given as an instance of it. One that is not of the type
+        the operator's keys are declared with raises ``StateError``.
         """
         stored = self._stored(uid, state)
+        check_key(stored.sections[-1][1].schema.get("types"), canonical_key(key), uid)
         group = key_group_of(key, self._catalog.max_parallelism(uid))
         wanted = (canonical_key(as_plain(key)), as_plain(namespace))
         with self._reading():
             kind = stored.schema().kind
             sections = stored.read(group, group)
         found = list(merged_entries(sections, kind, allow_pickle=self._allow_pickle, key=wanted))
-        if kind == "map":
+        if section_kind(kind).has_user_keys:
             return {entry.map_key: entry.value for entry in found} or None
         return found[0].value if found else None
 
@@ -185,7 +189,8 @@ class SavepointReader:
 
     def operator_state(self, uid: str, state: str) -> Any:
         """Operator state as an Arrow table with a row per element: ``subtask`` that stored it and ``value``; broadcast
-        state, which all subtasks have alike, has ``map_key`` and ``value``. Raw state is called ``__raw``."""
+        state, which all subtasks have alike, has ``map_key`` and ``value``. Raw state is called ``__raw``. A source of
+        watched files has ``__files``: each ``path`` that was read, and the ``epoch`` that read it."""
         with self._reading():
             stored = next(
                 (
@@ -238,7 +243,7 @@ class SavepointReader:
 
         Its partitions are ranges of key groups, read by the executors, which must reach the job's directory.
         """
-        from tidemill.spark.state_reader import frame_of_parts
+        from tidemill.spark.output.state_reader import frame_of_parts
 
         stored = self._stored(uid, state)
         with self._reading():
@@ -247,7 +252,7 @@ class SavepointReader:
         parts = [StatePart(stored, schema, first, last, self._allow_pickle) for first, last in cuts]
         return frame_of_parts(spark, schema.arrow, parts)
 
-    def _stored(self, uid: str, state: str) -> StoredState:
+    def _stored(self, uid: str, state: str) -> CatalogState:
         with self._reading():
             stored = self._catalog.stored(uid, state)
         if "operator_state" in stored.sections[-1][1].schema:
@@ -273,11 +278,11 @@ class SavepointReader:
 
         return schema, batches()
 
-    def _table(self, stored: StoredState) -> Any:
+    def _table(self, stored: CatalogState) -> Any:
         return StatePart(stored, stored.schema(), 0, 0xFFFF, self._allow_pickle).table()
 
     def _slices(
-        self, stored: StoredState, key_groups: tuple[int, int] | None, count: int | None = None
+        self, stored: CatalogState, key_groups: tuple[int, int] | None, count: int | None = None
     ) -> list[tuple[int, int]]:
         """Ranges of key groups that are read one after the other, or each by a task."""
         first, last = key_groups or (0, self._catalog.max_parallelism(stored.operator) - 1)
@@ -299,7 +304,7 @@ class SavepointReader:
 class StatePart:
     """Some key groups of a state, to be read by whoever gets this."""
 
-    stored: StoredState
+    stored: CatalogState
     schema: StateSchema
     first: int
     last: int

@@ -24,16 +24,17 @@ from tidemill.checkpoint.names import (
 from tidemill.checkpoint.portable import PortableFile, PortableState
 from tidemill.checkpoint.savepoint import METADATA, UNFINISHED, dispose_savepoint, encode_metadata, open_state
 from tidemill.checkpoint.snapshot_index import SnapshotIndex, decode_snapshot_index, encode_snapshot_index
-from tidemill.checkpoint.storage import LocalStorage, Storage, storage_for, store_options
+from tidemill.checkpoint.storage.storages import LocalStorage, Storage, storage_for, store_options
 from tidemill.common.configuration import Configuration
 from tidemill.config import ExecutionOptions
 from tidemill.errors import CheckpointError, ConfigurationError, StateError
-from tidemill.state.class_names import TRUSTED, Loading
-from tidemill.state.operator_state import is_operator_state
-from tidemill.state.replacing import replaced_groups, replacing_groups, without_replaced
-from tidemill.state.state_file import Section, decode_sections, encode_sections
+from tidemill.state.codecs.class_names import TRUSTED, Loading
+from tidemill.state.files.replacing import replaced_groups, replacing_groups, without_replaced
+from tidemill.state.files.state_file import Section, decode_sections, encode_sections
+from tidemill.state.keyed.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from tidemill.state.operator.operator_state import is_operator_state
 from tidemill.state_processor.bootstrap import BootstrapTransformation, run_bootstrap
-from tidemill.state_processor.rewriting import Rewrite, drop_keys, map_values
+from tidemill.state_processor.rewriting import KeyDeletion, Rewrite, map_values
 
 __all__ = ["SavepointWriter"]
 
@@ -94,6 +95,7 @@ class SavepointWriter:
         self._new: dict[str, BootstrapTransformation] = {}
         self._rewrites: dict[str, list[Rewrite]] = {}
         self._changed_states: list[tuple[str, str]] = []
+        self._deletions: list[KeyDeletion] = []
 
     @classmethod
     def new_savepoint(cls, max_parallelism: int = 1024, configuration: Configuration | None = None) -> Self:
@@ -117,6 +119,11 @@ class SavepointWriter:
     def with_operator(self, uid: str, transformation: BootstrapTransformation) -> Self:
         """The operator with this uid, filled from data; :meth:`remove_operator` first if there is one."""
         self._check_free(uid)
+        if not isinstance(transformation, BootstrapTransformation):
+            raise TypeError(
+                "with_operator() needs what transform() of an OperatorTransformation returns, not "
+                f"{type(transformation).__name__}"
+            )
         self._new[uid] = transformation
         return self
 
@@ -126,8 +133,12 @@ class SavepointWriter:
         Positions of sources stay those of the savepoint that this one began with; to take a source over, name its uid
         in the program that is started. ``allow_pickle`` is as for :meth:`from_existing_savepoint`.
         """
+        if isinstance(uids, str):
+            raise TypeError(f"with_operators_of() needs a collection of uids, not {uids!r}: write [{uids!r}]")
         other = open_state(path, store_options(self._configuration))
         chosen = frozenset(_with_state(other.manifest) if uids is None else uids)
+        if not chosen:
+            raise StateError(f"there is nothing to take over from {path}: no uid is given, or no operator has state")
         for uid in sorted(chosen):
             if uid not in other.manifest.operators:
                 raise StateError(f"{path} has no operator with uid {uid!r}, only {sorted(other.manifest.operators)}")
@@ -140,20 +151,33 @@ class SavepointWriter:
         if uid not in self._operators():
             raise StateError(f"there is no operator with uid {uid!r} to remove, only {sorted(self._operators())}")
         self._new.pop(uid, None)
+        self._rewrites.pop(uid, None)  # an operator that is added under this uid later has none yet
+        self._changed_states = [changed for changed in self._changed_states if changed[0] != uid]
+        self._deletions = [deletion for deletion in self._deletions if deletion.uid != uid]
         self._parts = [replace(part, operators=part.operators - {uid}) for part in self._parts]
         return self
 
-    def delete_keys(self, uid: str, keys: Collection[Any] | Callable[[Any], bool]) -> Self:
-        """Without the state and the timers of some keys, given as such or by a function that says which."""
-        return self._rewrite(uid, drop_keys(keys))
+    def delete_keys(self, uid: str, keys: Collection[Any] | Callable[[Any], bool], *, missing_ok: bool = False) -> Self:
+        """Without the state and the timers of some keys, given as such or by a function that says which.
+
+        :meth:`write` raises :class:`~tidemill.errors.StateError` for a key that is not of the type the operator's keys
+        are declared with, and for keys that have neither state nor timers, unless ``missing_ok`` is set. Those are
+        then logged, as is a function that returns true for no key.
+        """
+        deletion = KeyDeletion(uid, keys, missing_ok=missing_ok)
+        self._rewrite(uid, deletion)
+        self._deletions.append(deletion)
+        return self
 
     def transform_state(self, uid: str, state: str, function: Callable[[Any, Any], Any]) -> Self:
         """With each value of a keyed state replaced by ``function(key, value)``, which must be of the same type.
 
         It is called for each element of a list state, for each value of a map state, and may be called for values that
-        no longer count: the history of a key is changed, not only its end. :meth:`write` raises if the operator has
-        no such state.
+        no longer count: the history of a key is changed, not only its end. It cannot delete: :meth:`write` raises if it
+        returns None for a value, or if the operator has no such state.
         """
+        if not callable(function):
+            raise TypeError(f"transform_state() needs a function of key and value, not {type(function).__name__}")
         self._rewrite(uid, map_values(state, function))
         self._changed_states.append((uid, state))
         return self
@@ -203,8 +227,11 @@ class SavepointWriter:
             assembly.add(part)
         for uid, state in self._changed_states:
             known = sorted(found for owner, found in assembly.states if owner == uid)
-            if known and state not in known:
-                raise StateError(f"the operator with uid {uid!r} has no keyed state {state!r} to change, only {known}")
+            if state not in known:
+                there_is = f"only {known}" if known else "and no other either"
+                raise StateError(f"the operator with uid {uid!r} has no keyed state {state!r} to change, {there_is}")
+        for deletion in self._deletions:
+            deletion.check()
         manifest = self._manifest(parts, assembly)
         if self._base is not None:
             left_out = self._base.manifest.operators.keys() - manifest.operators.keys()
@@ -286,7 +313,7 @@ class _Assembly:
     rewrites: Mapping[str, list[Rewrite]]
     runs: list[RunRef] = field(default_factory=list)
     files: list[PortableFile] = field(default_factory=list)
-    #: The states found, by uid and name.
+    #: The keyed states found, by uid and name.
     states: set[tuple[str, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -335,7 +362,6 @@ class _Assembly:
         wanted = {section.operator for section in piece.sections} & part.operators
         if not wanted:
             return None
-        self.states |= {(section.operator, section.state) for section in piece.sections if section.operator in wanted}
         if wanted == {section.operator for section in piece.sections} and not wanted & self.rewrites.keys():
             sections = piece.sections
         else:
@@ -358,6 +384,8 @@ class _Assembly:
             changed: Section | None = section
             rewrites = self.rewrites.get(section.operator, ())
             if rewrites and not is_operator_state(section):
+                if section.state not in (EVENT_TIMERS, PROCESSING_TIMERS):
+                    self.states.add((section.operator, section.state))
                 replacing.append(section)
                 changed = self._counting(section)
             for rewrite in rewrites:

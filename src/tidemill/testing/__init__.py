@@ -32,7 +32,7 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when asked for: `execution.target: local` needs the engine only, not the harnesses.
+    # Loaded on first use: the contracts for sinks and sources need only some of the harnesses.
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

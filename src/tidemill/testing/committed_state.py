@@ -6,18 +6,17 @@ from typing import Any, Final
 
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.restore import committed_pieces, pieces_for
-from tidemill.checkpoint.storage import Storage
-from tidemill.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
-from tidemill.state.operator_state import BROADCAST, SPLIT, stored_name
-from tidemill.state.replacing import without_replaced
-from tidemill.state.sections import read_rows
-from tidemill.state.state_file import Section, decode_sections
-from tidemill.state.tables import ListTable, MapTable, Table, ValueTable
-from tidemill.state.timers import TimerQueue
-from tidemill.state.ttl_declared import stored_ttl
-from tidemill.state.ttl_rows import fit_times
+from tidemill.checkpoint.storage.storages import Storage
+from tidemill.state.files.replacing import without_replaced
+from tidemill.state.files.section_kinds import section_kind
+from tidemill.state.files.sections import read_rows
+from tidemill.state.files.state_file import Section, decode_sections
+from tidemill.state.files.ttl_declared import stored_ttl
+from tidemill.state.files.ttl_rows import fit_times
+from tidemill.state.keyed.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from tidemill.state.keyed.kinds import tables_of
+from tidemill.state.operator.operator_state import BROADCAST, SPLIT, stored_name
 
-_TABLES: Final[dict[str, type[Table]]] = {"value": ValueTable, "list": ListTable, "map": MapTable}
 _LAST_GROUP: Final = 0xFFFF
 
 
@@ -35,12 +34,12 @@ class CommittedState:
             for section in decode_sections(reader.read(), piece.file or reader.named_by, counting):
                 found.setdefault((section.operator, section.state), []).append(section)
         for name, sections in found.items():
-            kind = sections[-1].kind
-            table = self._tables[name] = TimerQueue() if kind == "timer" else _TABLES[kind]()
+            table = self._tables[name] = tables_of(sections[-1].kind).memory()
             types = sections[-1].schema.get("types")
             for section in without_replaced(sections):
                 rows, ttl = read_rows(section, as_types=types), stored_ttl(section.schema)
-                rows.values = fit_times(rows.values, rows.ops, ttl, None, is_list=section.kind == "list")
+                in_lists = section_kind(section.kind).in_lists
+                rows.values = fit_times(rows.values, rows.ops, ttl, None, in_lists=in_lists)
                 table.load(rows)
 
     def of(self, operator: str, state: str, namespace: Any = None) -> dict[Any, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tidemill.checkpoint.storage_api import Names, Storage
+from tidemill.checkpoint.storage.api import Names, Storage
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ Oracle = Callable[[str, str], Fate | None]
 class FaultyStorage(Storage):
     """Passes all calls on to ``inner``, and does to each what ``oracle`` says.
 
-    >>> from tidemill.checkpoint.storage import MemoryStorage
+    >>> from tidemill.checkpoint.storage.storages import MemoryStorage
     >>> from tidemill.errors import CheckpointError
     >>> def timeout():
     ...     raise CheckpointError("timeout")

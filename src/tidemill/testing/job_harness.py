@@ -9,28 +9,27 @@ from typing import Any, Self
 
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.model import Manifest
-from tidemill.checkpoint.storage import MemoryStorage, Storage
+from tidemill.checkpoint.storage.storages import MemoryStorage, Storage
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.common.configuration import Configuration
-from tidemill.common.metric_value import MetricSnapshot
-from tidemill.common.upgrade_report import UpgradeReport
-from tidemill.config import ExecutionOptions, PipelineOptions, StateRecoveryOptions
-from tidemill.datastream.data_stream import DataStream
-from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
+from tidemill.common.reports.metric_value import MetricSnapshot
+from tidemill.common.reports.upgrade_report import UpgradeReport
+from tidemill.config import ExecutionOptions, PipelineOptions
+from tidemill.datastream.environment.stream_execution_environment import StreamExecutionEnvironment
+from tidemill.datastream.streams.data_stream import DataStream
 from tidemill.datastream.time_domain import TimeDomain
 from tidemill.errors import StateError
 from tidemill.faults import Fault, InjectedFaultError, injected
 from tidemill.graph.plan import OperatorPlan
+from tidemill.local.engine import LocalEngine, Placement
 from tidemill.metrics.registry import MetricRegistry
-from tidemill.runtime.coordinator import Coordinator
-from tidemill.runtime.dry_run import report_upgrade
-from tidemill.runtime.job_metrics import JobMetrics
-from tidemill.runtime.launch import Launch, prepare
-from tidemill.runtime.savepoints import Ending
-from tidemill.runtime.snapshots import Snapshots
-from tidemill.runtime.split_input import SplitInput
+from tidemill.runtime.driver.assembly import HarnessSettings, JobAssembly
+from tidemill.runtime.driver.coordinator import Coordinator
+from tidemill.runtime.driver.dry_run import report_upgrade
+from tidemill.runtime.driver.epoch_limit import EpochLimit
+from tidemill.runtime.driver.launch import Launch, prepare
+from tidemill.runtime.driver.savepoints import Ending
 from tidemill.testing.committed_state import CommittedState
-from tidemill.testing.engine import LocalEngine, Placement
 from tidemill.testing.recording_sink import Recording, RecordingSink
 from tidemill.testing.scripted_source import Script, ScriptedSource
 
@@ -79,10 +78,13 @@ class JobHarness:
         configuration: Mapping[str, str] | None = None,
         storage: Storage | None = None,
         processing_time: int = 0,
+        clock: Callable[[], int] | None = None,
         merge_after: int = 8,
     ) -> None:
         """``max_records`` bounds an epoch of a bounded source; ``merge_after`` epochs deltas are merged.
 
+        How long an epoch takes does not bound it, unless ``execution.epoch.max-duration`` is configured.
+        ``clock`` gives the processing time in place of :meth:`set_processing_time`.
         The :attr:`inputs` of another harness may be given in place of names: this job reads the same ones.
         """
         # configuration
@@ -98,7 +100,8 @@ class JobHarness:
         self.storage = storage or MemoryStorage()
         self.inputs = dict(inputs) if isinstance(inputs, Mapping) else {name: Script() for name in inputs}
         self._recordings: dict[str, Recording] = {}
-        self._clock = processing_time
+        self._processing_time = processing_time
+        self._clock = clock or (lambda: self._processing_time)
         self._metrics: MetricRegistry | None = None
         # transient
         self._coordinator: Coordinator | None = None
@@ -130,7 +133,7 @@ class JobHarness:
 
     def set_processing_time(self, timestamp: int) -> None:
         """The processing time of the epochs from now on."""
-        self._clock = timestamp
+        self._processing_time = timestamp
 
     def crash(self, fault: Fault, **records: Iterable[Any]) -> None:
         """Run one epoch with a fault in it, drop everything that is not durable, and start again."""
@@ -151,10 +154,11 @@ class JobHarness:
         placement: Placement | None = None,
         build: Build | None = None,
         configuration: Mapping[str, str] | None = None,
+        merge_after: int | None = None,
         crashed: bool = False,
     ) -> None:
         """Start the job again from its storage: with another parallelism, on other workers, as another program, with
-        other values of some configuration keys.
+        other values of some configuration keys, with merges after another number of epochs.
 
         With ``crashed`` nothing of the running job is closed.
         """
@@ -165,6 +169,7 @@ class JobHarness:
         self._parallelism = parallelism or self._parallelism
         self._workers = workers or self._workers
         self._placement = placement or self._placement
+        self._merge_after = merge_after or self._merge_after
         self._start()
 
     def check_upgrade(
@@ -188,7 +193,7 @@ class JobHarness:
 
         A restart begins with the parallelism the harness was given.
         """
-        return self._live.request(parallelism)
+        return self._job.parallelism.request(parallelism)
 
     def savepoint(self, directory: str | os.PathLike[str]) -> str:
         """Take a savepoint of the last committed epoch, as :meth:`JobClient.trigger_savepoint` does; its path.
@@ -196,19 +201,23 @@ class JobHarness:
         A new harness with the same ``inputs`` starts from it, if its configuration has
         ``execution.state-recovery.path``.
         """
-        future = self._savepoints.request(os.fspath(directory), Ending.GO_ON)
-        self._savepoints.take(self._running().manifests, drain=lambda: None, cancel=lambda: None)
+        self._running()
+        future = self._job.savepoints.request(os.fspath(directory), Ending.GO_ON)
+        self._loop.take_savepoints(cancel=lambda: None)
         return future.result()
 
-    def kill_worker(self, worker: int) -> None:
-        """A worker loses all it holds in memory."""
-        self._engine.kill_worker(worker)
+    def kill_worker(self, worker: int, *, flushed: bool = True) -> None:
+        """A worker loses all it holds in memory. Its successor finds what it had on its local disk.
+
+        With ``flushed`` False it finds only what had got there: RocksDB keeps in memory what is new.
+        """
+        self._engine.kill_worker(worker, flushed=flushed)
 
     def close(self) -> None:
         """Stop the job; what it committed stays."""
         if self._coordinator is not None:
-            self._savepoints.settle()
-            self._sources.close()
+            self._job.savepoints.settle()
+            self._loop.close()
             self._coordinator.close()
             self._coordinator = None
 
@@ -236,7 +245,13 @@ class JobHarness:
     @property
     def has_input(self) -> bool:
         """Whether an epoch would have input now."""
-        return not self._finished and self._sources.available()
+        return not self._finished and self._loop.has_input
+
+    @property
+    def due(self) -> bool:
+        """Whether a driver would run an epoch now: there is input, or processing time has come to a timer, or to where
+        an input without records is idle."""
+        return self.has_input or (not self._finished and self._running().timer_due())
 
     @property
     def cold_starts(self) -> int:
@@ -269,32 +284,16 @@ class JobHarness:
         launch = self._launch = self._compile().restoring(self.storage)
         bundle = launch.bundle(self.storage)
         self._engine = LocalEngine(bundle, self._workers, self._placement)
-        self._live = launch.parallelism(self._parallelism)
-        self._savepoints = launch.savepoints(self.storage)
-        metrics = JobMetrics.of(launch.job_id, launch.plan, launch.configuration, registry=self._metrics)
-        self._metrics = metrics.registry
-        coordinator = Coordinator(
-            bundle,
-            self._engine,
-            self._live,
-            launch.committers(),
-            clock=lambda: self._clock,
-            snapshots=Snapshots(self.storage, background=False, fan_in=self._merge_after),
-            start_from=launch.start_from,
-            allow_non_restored_state=launch.configuration.get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE),
-            metrics=metrics,
-        )
+        duration = launch.configuration.get(ExecutionOptions.EPOCH_MAX_DURATION).total_seconds()
+        bounded = launch.configuration.contains(ExecutionOptions.EPOCH_MAX_DURATION)
+        limit = EpochLimit(self._max_records, duration if bounded else None)
+        settings = HarnessSettings(self._clock, limit, self._merge_after, self._metrics)
+        job = self._job = JobAssembly(launch, self.storage, launch.parallelism(self._parallelism), harness=settings)
+        self._metrics = job.metrics.registry
+        coordinator = job.coordinator(bundle, self._engine)
         restored = coordinator.open()
         self._finished = restored is not None and restored.finished
-        positions = coordinator.head.sources
-        self._sources = SplitInput(
-            launch.plan,
-            launch.split_sources(),
-            positions,
-            self._live,
-            self._max_records,
-            whole=launch.plan.runtime_mode == "BATCH",
-        )
+        self._loop = job.open_loop(coordinator)
         self._coordinator = coordinator
 
     def _compile(self) -> Launch:
@@ -317,16 +316,13 @@ class JobHarness:
         return prepare(env._program(None), self._parallelism)
 
     def _run_epoch(self) -> None:
-        coordinator = self._running()
-        inputs = self._sources.next_input()
-        if self._sources.whole and not inputs.last:
-            return
+        self._running()
         try:
-            coordinator.run_epoch(inputs)
+            manifest = self._loop.step()
         except BaseException:
             self._coordinator = None  # as a crashed driver: nothing of it is used again, nor closed
             raise
-        self._finished = inputs.last
+        self._finished = manifest is not None and manifest.finished
 
     def _running(self) -> Coordinator:
         if self._coordinator is None:

@@ -6,28 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from tidemill.common.typeinfo import TypeInformation
-from tidemill.datastream.data_stream import DataStream
-from tidemill.datastream.state_descriptors import MapStateDescriptor
+from tidemill.datastream.functions.state_descriptors import MapStateDescriptor
+from tidemill.datastream.streams.data_stream import DataStream
 from tidemill.datastream.time_domain import TimeDomain
 from tidemill.errors import StateError
-from tidemill.state.backend import KeyedStateBackend
-from tidemill.state.canonical_key import canonical_key
-from tidemill.state.copies import detached
-from tidemill.state.keyed_states import (
-    HeapAggregatingState,
-    HeapListState,
-    HeapMapState,
-    HeapReducingState,
-    HeapValueState,
-)
-from tidemill.state.ttl_states import (
-    TtlAggregatingState,
-    TtlListState,
-    TtlMapState,
-    TtlReducingState,
-    TtlState,
-    TtlValueState,
-)
+from tidemill.state.codecs.copies import detached
+from tidemill.state.keyed.backend import KeyedStateBackend
+from tidemill.state.keys.canonical_key import canonical_key
 from tidemill.testing.operator_harness import OperatorHarness
 from tidemill.testing.snapshot import Snapshot
 
@@ -103,16 +88,7 @@ class KeyedHarness(OperatorHarness):
         """
         state: Any = self._state(name)
         with _AtKey(self, state, key, namespace):
-            if isinstance(state, TtlState):
-                found = state.peek()
-            elif isinstance(state, HeapValueState):
-                found = state.value()
-            elif isinstance(state, HeapListState):
-                found = list(state.get())
-            elif isinstance(state, HeapMapState):
-                found = dict(state.items())
-            else:
-                found = state.get()
+            found = state.peek()
         return detached(found)
 
     def put_state(self, name: str, key: Any, value: Any, namespace: Any = None) -> None:
@@ -122,16 +98,7 @@ class KeyedHarness(OperatorHarness):
         """
         state: Any = self._state(name)
         with _AtKey(self, state, key, namespace):
-            if isinstance(state, (HeapValueState, HeapListState, TtlValueState, TtlListState)):
-                state.update(value)
-            elif isinstance(state, (TtlReducingState, TtlAggregatingState)):
-                state.put(value)
-            elif isinstance(state, (HeapMapState, TtlMapState)):
-                state.clear()
-                state.put_all(value)
-            elif isinstance(state, (HeapReducingState, HeapAggregatingState)):
-                state.clear()
-                state._overlay[state._context.key] = value
+            state.replace(value)
 
     def keys(self, name: str, namespace: Any = None) -> list[Any]:
         """The keys for which a state holds something."""

@@ -10,27 +10,28 @@ from typing import Any, Self
 from tidemill.common.configuration import Configuration
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.config import ExecutionOptions
-from tidemill.datastream.data_stream import DataStream
+from tidemill.datastream.environment.stream_execution_environment import StreamExecutionEnvironment
+from tidemill.datastream.functions.state_descriptors import MapStateDescriptor
 from tidemill.datastream.output_tag import OutputTag
-from tidemill.datastream.state_descriptors import MapStateDescriptor
-from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
-from tidemill.datastream.transformations import PartitionKind
+from tidemill.datastream.program.transformations import PartitionKind
+from tidemill.datastream.streams.data_stream import DataStream
 from tidemill.errors import GraphError, StateError, TidemillError
 from tidemill.graph.plan import ChainPlan, JobPlan
 from tidemill.graph.uids import operators_by_uid
-from tidemill.runtime.chain import Chain, ChainSettings
-from tidemill.runtime.input_clock import Channel, InputClock
-from tidemill.runtime.launch import prepare
+from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
+from tidemill.runtime.driver.launch import prepare
+from tidemill.runtime.exchange.routes import key_extractor
+from tidemill.runtime.exchange.sorted_input import SortedInput
 from tidemill.runtime.operators.timestamps import TimestampsOperator
-from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
-from tidemill.runtime.routes import key_extractor
-from tidemill.runtime.sorted_input import SortedInput
-from tidemill.state.backend import KeyedStateBackend
-from tidemill.state.canonical_key import canonical_keys
+from tidemill.runtime.task.chain import Chain, ChainSettings
+from tidemill.runtime.time.input_clock import Channel, InputClock
+from tidemill.state.files.state_file import Section, decode_sections, encode_sections
+from tidemill.state.files.ttl_merge import CommittedTimes
+from tidemill.state.keyed.backend import KeyedStateBackend
+from tidemill.state.keys.canonical_key import canonical_keys
+from tidemill.state.keys.key_groups import Subtask
 from tidemill.state.merging import merge_sections
-from tidemill.state.operator_state import is_operator_state
-from tidemill.state.state_file import Section, decode_sections, encode_sections
-from tidemill.state.ttl_merge import CommittedTimes
+from tidemill.state.operator.operator_state import is_operator_state
 from tidemill.testing.program import apply_function, inputs_of
 from tidemill.testing.scripted_source import ScriptedSource
 from tidemill.testing.snapshot import Snapshot
@@ -72,7 +73,7 @@ class OperatorHarness:
         """
         # configuration
         self._what = what
-        self._settings = ChainSettings(job_parameters or {}, runtime_mode)
+        self._settings = ChainSettings(job_parameters or {}, runtime_mode, runs_again=False)
         self._broadcast = tuple(broadcast)
         self._options: dict[str, Any] = {
             "broadcast": self._broadcast,
@@ -292,8 +293,10 @@ class OperatorHarness:
         if self._chain_plan.head.keyed:
             for edge in plan.edges_into(self._chain_plan.id):
                 if edge.kind is PartitionKind.KEY_GROUP:
-                    selector = pickle.loads(edge.partitioner).selector
-                    extractors[edge.input_index] = key_extractor(self._chain_plan.head.name, selector)
+                    partitioning = pickle.loads(edge.partitioner)
+                    extractors[edge.input_index] = key_extractor(
+                        self._chain_plan.head.name, partitioning.selector, partitioning.key_type
+                    )
         return extractors
 
     def _keyed_sections(self) -> Iterator[Section]:
@@ -306,7 +309,7 @@ class OperatorHarness:
 
     def _start(self, snapshot: Snapshot | None) -> None:
         watermark = MIN_TIME if snapshot is None else snapshot.watermark
-        chain = self._chain = Chain(self._chain_plan, {}, self.subtask, self.parallelism, self._settings)
+        chain = self._chain = Chain(self._chain_plan, {}, Subtask(self.subtask), self.parallelism, self._settings)
         chain.load(self._keyed_sections())
         for file in self._files:
             chain.load(filter(is_operator_state, decode_sections(file, "snapshot")))

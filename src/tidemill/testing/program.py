@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tidemill.datastream.basic_functions import (
+from tidemill.datastream.functions.base import Function
+from tidemill.datastream.functions.basic import (
     CoFlatMapFunction,
     CoMapFunction,
     FilterFunction,
@@ -14,16 +15,15 @@ from tidemill.datastream.basic_functions import (
     MapFunction,
     ReduceFunction,
 )
-from tidemill.datastream.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from tidemill.datastream.data_stream import DataStream
-from tidemill.datastream.function_base import Function
-from tidemill.datastream.process_functions import (
+from tidemill.datastream.functions.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from tidemill.datastream.functions.process import (
     CoProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ProcessFunction,
 )
-from tidemill.datastream.state_descriptors import MapStateDescriptor
+from tidemill.datastream.functions.state_descriptors import MapStateDescriptor
+from tidemill.datastream.streams.data_stream import DataStream
 
 #: The method of a stream that takes each kind of function.
 _METHODS: Final[dict[type, str]] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import cloudpickle
 
-from tidemill.datastream.sinks import Committed, Committer, Sink, SinkWriter
+from tidemill.connectors.sinks import Committed, Committer, Sink, SinkWriter
 
 
 class Recording:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
+from tidemill.connectors.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.errors import GraphError
 
 
@@ -39,7 +39,7 @@ class ScriptedSource(SplitSource):
 
     def read(self, split: Split) -> Iterator[RecordBatch]:
         """The records that the split carries."""
-        yield RecordBatch(list(split.payload))
+        yield RecordBatch(split.payload)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (ScriptedSource, (None, self.parallelism))

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from tidemill.datastream.sinks import Sink
+from tidemill.connectors.sinks import Sink
 from tidemill.faults import traced
 from tidemill.testing.sink_run import SinkRun
 

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from tidemill.checkpoint.log import ManifestLog
-from tidemill.checkpoint.storage import MemoryStorage
-from tidemill.datastream.data_stream import DataStream
-from tidemill.datastream.sinks import (
+from tidemill.checkpoint.storage.storages import MemoryStorage
+from tidemill.connectors.sinks import (
     Committed,
     Committer,
     CommitterContext,
@@ -20,10 +19,11 @@ from tidemill.datastream.sinks import (
     SupportsWriterState,
     WriterContext,
 )
-from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
+from tidemill.datastream.environment.stream_execution_environment import StreamExecutionEnvironment
+from tidemill.datastream.streams.data_stream import DataStream
 from tidemill.errors import TidemillError
-from tidemill.faults import Fault
-from tidemill.runtime.sink_log import StoredSinkLog
+from tidemill.faults import Fault, ProcessDeath
+from tidemill.runtime.task.sink_log import StoredSinkLog
 from tidemill.testing.job_harness import JobHarness
 from tidemill.testing.scripted_source import Script
 
@@ -36,7 +36,7 @@ AFTER_MANIFEST: Final = ("manifest.after", "sink.commit.before", "sink.commit.af
 _MOST_RESTARTS: Final = 2
 
 
-class DriverKilledError(BaseException):
+class DriverKilledError(ProcessDeath):
     """A driver dies in the middle of a commit; nothing of it may catch this."""
 
 

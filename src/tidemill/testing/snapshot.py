@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tidemill.runtime.records import MIN_TIME
+from tidemill.runtime.batch.records import MIN_TIME
 
 _LENGTH = struct.Struct("<Q")
 

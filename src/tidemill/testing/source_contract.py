@@ -24,11 +24,11 @@ from typing import Any, Final
 
 import cloudpickle
 
-from tidemill.datastream.data_stream import DataStream
-from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
-from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
+from tidemill.connectors.sources import MadeRecords, Position, RecordBatch, Split, SplitEnumerator, SplitSource
+from tidemill.datastream.environment.stream_execution_environment import StreamExecutionEnvironment
+from tidemill.datastream.streams.data_stream import DataStream
 from tidemill.faults import Fault
-from tidemill.runtime.columns import ColumnBatch, Shape
+from tidemill.runtime.batch.columns import ColumnBatch, RecordShape
 from tidemill.testing.job_harness import JobHarness
 
 __all__ = ["SOURCE_CASES", "SourceCase", "check_source"]
@@ -192,10 +192,10 @@ def _job(run: SourceRun, trouble: Callable[[JobHarness], None]) -> None:
 
 def _records(source: SplitSource, split: Split) -> Iterator[Any]:
     for batch in source.read(split):
-        if isinstance(batch, RecordBatch):
+        if isinstance(batch, (RecordBatch, MadeRecords)):
             yield from batch.values
         else:
-            yield from ColumnBatch(batch, Shape.of(getattr(source, "type_info", None))).values
+            yield from ColumnBatch(batch, RecordShape.of(getattr(source, "type_info", None))).values
 
 
 def _several(splits: Split | Sequence[Split]) -> list[Split]:

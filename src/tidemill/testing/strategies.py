@@ -3,7 +3,7 @@
 They need `hypothesis <https://hypothesis.readthedocs.io>`_, which Tidemill itself does not depend on.
 
 >>> from hypothesis import given, settings
->>> from tidemill.state.key_groups import key_group_of
+>>> from tidemill.state.keys.key_groups import key_group_of
 >>> @settings(max_examples=20, database=None, deadline=None)
 ... @given(keys())
 ... def every_key_has_a_group(key):

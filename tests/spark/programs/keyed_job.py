@@ -26,7 +26,7 @@ from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from tidemill.errors import CheckpointError, JobCancelledError
-from tidemill.faults import install_from_environment
+from tidemill.spark.session.session_lease import SessionLease
 
 Record = tuple[str, int, int]
 
@@ -95,6 +95,7 @@ def environment(checkpoints: str, job_id: str, options: dict[str, str]) -> Strea
         "execution.checkpointing.dir": checkpoints,
         "execution.job-id": job_id,
         "execution.epoch.max-records": str(RECORDS // EPOCHS),
+        "execution.epoch.max-duration": "0 ms",  # each epoch has the same records, on a slow machine too
         "state.inline-delta-size": "2kb",  # so that there are deltas of both kinds, inline and in files
         "parallelism.default": "2",
         "spark.master": "local[2,4]",
@@ -148,9 +149,9 @@ def run_bounded(env: StreamExecutionEnvironment, output: Path) -> None:
 
 def run_streaming(env: StreamExecutionEnvironment, source: Path, output: Path) -> None:
     """Run until all records are committed, however many of them this driver finds to do."""
-    stream = env.read_json(
-        str(source), "key STRING, number LONG, at LONG", {"maxFilesPerTrigger": "1"}, watch=True
-    ).uid("numbers")
+    session = SessionLease(env.get_configuration()).session
+    reader = session.readStream.schema("key STRING, number LONG, at LONG").option("maxFilesPerTrigger", 1)
+    stream = env.from_dataframe(reader.json(str(source))).uid("numbers")
     build(stream, output)
     client = env.execute_async("keyed job")
     result = client.get_job_execution_result()
@@ -188,5 +189,4 @@ def main(arguments: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    install_from_environment()  # for a job that runs without Spark
     sys.exit(run_main(lambda: main(json.loads(sys.argv[1]))))

@@ -41,7 +41,12 @@ class Counting(KeyedProcessFunction):
 def main() -> None:
     arguments = json.loads(sys.argv[1])
     configuration = Configuration.from_dict(
-        {"execution.epoch.max-records": 10, "parallelism.default": PARALLELISM, **arguments["options"]}
+        {
+            "execution.epoch.max-records": 10,
+            "execution.epoch.max-duration": "0 ms",
+            "parallelism.default": PARALLELISM,
+            **arguments["options"],
+        }
     )
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     numbers = env.from_sequence(0, 10 * EPOCHS - 1)

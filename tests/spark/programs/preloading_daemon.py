@@ -15,7 +15,7 @@ import psutil
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import tidemill.spark.worker  # noqa: F401
+import tidemill.spark.jobs.worker  # noqa: F401
 
 if __name__ == "__main__":
     if psutil.Process().num_threads() > 1:  # some library has its own mind here: it is to be as it is without us

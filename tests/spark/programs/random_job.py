@@ -29,7 +29,7 @@ from tidemill.common import Types
 from tidemill.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.faults import executor_process
-from tidemill.runtime.job import RunningJob
+from tidemill.runtime.driver.job import RunningJob
 
 NUMBERS = 1200
 EPOCH = 200
@@ -97,6 +97,7 @@ def await_the_other(state: Path, epoch: int) -> None:
 def main(arguments: dict[str, Any]) -> None:
     options = {
         "execution.epoch.max-records": str(EPOCH),
+        "execution.epoch.max-duration": "0 ms",  # each epoch has the same records, on a slow machine too
         "state.inline-delta-size": "1b",  # so that each delta is a file
         **arguments.get("options", {}),
     }

@@ -16,13 +16,6 @@ from tests.spark.kafka_jobs import Count
 from tidemill.common import Encoder, JobClient, Types, run_main
 from tidemill.datastream.connectors.file_system import FileSink
 
-#: Spark compacts its log of files at every third one, and keeps no others for long.
-COMPACTING = {
-    "spark.sql.streaming.fileSource.log.compactInterval": "3",
-    "spark.sql.streaming.fileSource.log.cleanupDelay": "0",
-    "spark.sql.streaming.minBatchesToRetain": "1",
-}
-
 
 def start(source: Path, output: Path, options: dict[str, str]) -> JobClient:
     """Start the job."""
@@ -35,7 +28,7 @@ def start(source: Path, output: Path, options: dict[str, str]) -> JobClient:
 
 
 def main(arguments: dict[str, Any]) -> None:
-    client = start(Path(arguments["input"]), Path(arguments["output"]), {**COMPACTING, **arguments["options"]})
+    client = start(Path(arguments["input"]), Path(arguments["output"]), arguments["options"])
     client.get_job_execution_result().result()
 
 

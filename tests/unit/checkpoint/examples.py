@@ -18,8 +18,9 @@ from tidemill.checkpoint.model import (
     Slot,
     SubtaskId,
 )
-from tidemill.checkpoint.storage import MemoryStorage
+from tidemill.checkpoint.storage.storages import MemoryStorage
 from tidemill.errors import CheckpointError
+from tidemill.state.keys.key_groups import KeyGroup, Subtask
 
 JOB = "wordcount"
 
@@ -31,7 +32,7 @@ def piece(data: bytes = b"delta", *, file: str | None = None, chain: str = "coun
         chain=chain,
         length=len(data),
         sha256=hashlib.sha256(data).hexdigest(),
-        sections=(SectionInfo("count", "sum", 0, 63, 1),),
+        sections=(SectionInfo("count", "sum", KeyGroup(0), KeyGroup(63), 1),),
         file=file,
         data=data if file is None else None,
     )
@@ -49,7 +50,7 @@ def ack(
 ) -> Ack:
     """An ack of epoch 1, run 0, whose attempt is named after the subtask unless told otherwise."""
     return Ack(
-        subtask=SubtaskId(chain, subtask),
+        subtask=SubtaskId(chain, Subtask(subtask)),
         attempt=Attempt(attempt or f"{chain}{subtask}"),
         epoch=Epoch(epoch),
         run=run,

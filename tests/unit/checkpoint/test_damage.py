@@ -19,11 +19,11 @@ from tidemill.checkpoint.names import manifest_name, parse_manifest, parse_snaps
 from tidemill.checkpoint.restore import PieceReader, committed_pieces, run_name
 from tidemill.checkpoint.savepoint import METADATA, read_savepoint
 from tidemill.checkpoint.snapshot_index import read_snapshot_index
-from tidemill.checkpoint.storage import LocalStorage, MemoryStorage
+from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage
 from tidemill.common.configuration import Configuration
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.errors import CheckpointError, CorruptFileError, TidemillError
-from tidemill.state.state_file import decode_sections
+from tidemill.state.files.state_file import decode_sections
 from tidemill.testing import JobHarness
 from tidemill.testing.recording_sink import Recording, RecordingSink
 
@@ -207,7 +207,7 @@ def test_a_part_that_is_read_alone_has_a_checksum_of_its_own(job: Job, monkeypat
         name = job.of_kind(kind)[-1]
         piece, by = job.pieces()[name]
         first, last = piece.sections[0].first_group, piece.sections[0].last_group
-        half = {piece.sections[0].operator: (first, (first + last) // 2)}
+        half: dict[str, tuple[int, int]] = {piece.sections[0].operator: (first, (first + last) // 2)}
 
         def part(
             data: bytes, name: str = name, piece: Piece = piece, by: str = by, half: dict[str, tuple[int, int]] = half

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tidemill.checkpoint.storage import AlreadyExistsError, LocalStorage
+from tidemill.checkpoint.storage.storages import AlreadyExistsError, LocalStorage
 from tidemill.errors import CheckpointError
 
 
@@ -81,7 +81,7 @@ def test_a_writer_killed_half_way_leaves_only_a_temporary_file(tmp_path: Path) -
     # The child dies, as by kill -9, after it wrote the data and before that is linked to its name.
     program = """if True:
         import os, sys
-        from tidemill.checkpoint.storage import LocalStorage
+        from tidemill.checkpoint.storage.storages import LocalStorage
         os.link = lambda *_: os._exit(9)
         LocalStorage(sys.argv[1], durable=False).create("manifests/1", b"data")
     """

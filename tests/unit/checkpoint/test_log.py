@@ -19,7 +19,7 @@ from tidemill.checkpoint.manifest import decode_manifest, encode_manifest
 from tidemill.checkpoint.model import Epoch, Manifest, RunRef, Slot
 from tidemill.checkpoint.names import lineage_id, lineage_slot, manifest_name, snapshot_id
 from tidemill.checkpoint.retention import find_last, waypoints
-from tidemill.checkpoint.storage import LocalStorage, MemoryStorage, Storage
+from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage, Storage
 from tidemill.errors import CheckpointError, CheckpointOwnershipError, CorruptFileError, FencedError
 
 
@@ -252,7 +252,9 @@ def test_a_damaged_head_is_named_and_an_earlier_slot_offered_never_taken() -> No
     damage(storage, 4)
     before = storage.list()
     for _ in range(2):
-        with pytest.raises(CorruptFileError, match=rf"{manifest_name(4)} is corrupt at offset 24.*from_slot=3"):
+        with pytest.raises(
+            CorruptFileError, match=rf"{manifest_name(4)} is corrupt at offset 24.*job with /chk-2 behind it"
+        ):
             ManifestLog(storage, JOB).open_lineage()
     assert storage.list() == before
     log = ManifestLog(storage, JOB)
@@ -274,7 +276,7 @@ def test_only_a_slot_that_can_be_restored_is_offered() -> None:
     damage(storage, 6)
     damage(storage, 5)
     storage.delete(["state/x"])
-    with pytest.raises(CorruptFileError, match=r"from_slot=3$"):
+    with pytest.raises(CorruptFileError, match=r"slot 3 \(epoch 2\)"):
         log.read_head()
     with pytest.raises(CheckpointError, match=r"slot 4 .*cannot be restored.*among them state/x"):
         ManifestLog(storage, JOB).open_lineage(from_slot=4)
@@ -316,6 +318,23 @@ def test_a_job_that_starts_from_a_savepoint() -> None:
         ManifestLog(storage, JOB).open_lineage(initial=saved)
     with pytest.raises(CheckpointError, match="must be in snapshots"):
         ManifestLog(MemoryStorage(), JOB).open_lineage(initial=full_manifest())
+
+
+def test_a_history_that_has_begun_is_not_begun_again() -> None:
+    storage = MemoryStorage()
+    opened(storage, epochs=3)
+    snapshot = RunRef(Epoch(8), snapshot=snapshot_id(lineage_id(0, "saved"), 8, "abc"), bytes=9)
+    saved = replace(full_manifest(), job_id="elsewhere", pieces=(), runs=(snapshot,), operators_slot=None)
+    begins = {"id": "savepoint 1", "path": "/saved"}
+    first = ManifestLog(storage, JOB)
+    assert first.open_lineage(initial=saved, begins=begins).restored == saved
+    first.publish(following(first.head))
+    second = ManifestLog(storage, JOB)
+    assert second.open_lineage(initial=saved, begins=begins).restored == first.head
+    assert (second.head.epoch, second.head.history) == (9, first.head.history)
+    third = ManifestLog(storage, JOB)
+    assert third.open_lineage(initial=saved, begins={**begins, "id": "savepoint 2"}).restored == saved
+    assert third.head.epoch == 8
 
 
 @pytest.mark.parametrize("point", ["lineage.before", "lineage.after", "manifest.before", "manifest.after"])

@@ -18,7 +18,7 @@ from tidemill.checkpoint import frame
 from tidemill.checkpoint.manifest import MAGIC, decode_manifest, encode_manifest, read_piece
 from tidemill.checkpoint.model import Attempt, Epoch, Lineage, Manifest, RunRef, Slot
 from tidemill.checkpoint.snapshot_index import SnapshotIndex, decode_snapshot_index, encode_snapshot_index
-from tidemill.checkpoint.storage import MemoryStorage
+from tidemill.checkpoint.storage.storages import MemoryStorage
 from tidemill.errors import CheckpointError, CorruptFileError
 
 MINIMAL = Manifest("takeover", "j", Lineage("l"), Slot(1), Epoch(0))
@@ -159,8 +159,8 @@ def test_any_bytes_are_refused_without_a_crash(data: bytes) -> None:
 
 
 def test_a_newer_version_is_told_from_damage() -> None:
-    data = frame.pack(MAGIC, 3, {"anything": "else"}, [])
-    with pytest.raises(CheckpointError, match=r"^m has format version 3; .* reads up to 2: use a newer one") as caught:
+    data = frame.pack(MAGIC, 4, {"anything": "else"}, [])
+    with pytest.raises(CheckpointError, match=r"^m has format version 4; .* reads up to 3: use a newer one") as caught:
         decode_manifest(data, "m")
     assert not isinstance(caught.value, CorruptFileError)
     with pytest.raises(CorruptFileError, match="no format version 0"):

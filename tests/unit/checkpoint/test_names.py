@@ -24,7 +24,6 @@ def test_names_look_like_this() -> None:
     assert names.snapshot_index_name(snapshot) == f"snapshots/{LINEAGE}-000000000009-beef.tm"
     assert names.snapshot_file_name(snapshot, 4) == f"snapshots/{LINEAGE}-000000000009-beef/000004.tms"
     assert names.input_name("src", "part-0.arrow") == f"input/{names.uid_hash('src')}/part-0.arrow"
-    assert names.collect_name(LINEAGE, 1, "sink", 0, "a").startswith(f"collect/{LINEAGE}/000000000001-")
     log = names.sink_log_name(LINEAGE, 5, "out", 2, "a" * 32, 0)
     assert log == f"sinks/{names.uid_hash('out')}/{LINEAGE}/000000000005-2-{'a' * 32}-0.log"
     assert names.spark_location(LINEAGE) == f"spark/{LINEAGE}"
@@ -58,7 +57,6 @@ def test_ids_cannot_leave_their_place(bad: str) -> None:
         lambda: names.delta_name("l", 1, "c", 0, bad),
         lambda: names.snapshot_id(bad, 1, "a"),
         lambda: names.snapshot_id("l", 1, bad),
-        lambda: names.collect_name("l", 1, "s", 0, bad),
         lambda: names.sink_log_name(bad, 1, "s", 0, "a", 0),
         lambda: names.sink_log_name("l", 1, "s", 0, bad, 0),
         lambda: names.spark_location(bad),

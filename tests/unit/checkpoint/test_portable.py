@@ -12,7 +12,9 @@ from tidemill.checkpoint.manifest import encode_manifest
 from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Slot
 from tidemill.checkpoint.names import input_name, lineage_id, spark_location
 from tidemill.checkpoint.portable import PortableState, is_input, portable
-from tidemill.checkpoint.storage import MemoryStorage
+from tidemill.checkpoint.savepoint import METADATA, encode_metadata, read_savepoint
+from tidemill.checkpoint.spark_logs import LogEntry, recorded_logs, with_logs
+from tidemill.checkpoint.storage.storages import MemoryStorage
 from tidemill.errors import CheckpointError, CorruptFileError
 
 FIRST, SECOND, THIRD = (lineage_id(slot, "abc") for slot in (1, 5, 9))
@@ -111,3 +113,73 @@ def test_copying_ends_when_it_is_told_to_or_a_file_is_gone() -> None:
     storage.delete([f"spark/{SECOND}/sources/0/1"])
     with pytest.raises(CorruptFileError, match=r"sources/0/1 of the epoch is missing"):
         state.copy_into(MemoryStorage())
+
+
+# --- what manifests record of Spark's logs
+
+FILES = {"files": [[0, 0, "FileSource"]]}
+OFFSETS = 'v1\n{}\n{"logOffset":4}'
+
+
+def recording(storage: MemoryStorage, lineage: str, *names: str, batch: int = 4) -> dict[str, Any]:
+    """Positions that rely on these entries."""
+    entries = [LogEntry.of(name, storage.read(f"spark/{lineage}/sources/{name}")) for name in names]
+    return with_logs({"batch_id": batch, "offsets": OFFSETS, "lineage": lineage, "sources": FILES}, lineage, entries)
+
+
+def test_what_is_recorded_of_a_log_goes_along_and_is_checked() -> None:
+    storage = MemoryStorage()
+    spark_log(storage, FIRST, "sources/0/1", "sources/0/2.compact", "sources/0/3", "sources/0/4", "sources/0/5")
+    positions = recording(storage, FIRST, "0/2.compact", "0/3", "0/4")
+    state = taken(storage, spark=positions)
+    # What was merged stays behind; what was logged since goes along.
+    assert names(state) == [f"spark/{OWN}/sources/0/{name}" for name in ("2.compact", "3", "4", "5")]
+    assert state.manifest.spark is not None
+    assert recorded_logs(state.manifest.spark) == recorded_logs(positions)
+    state.copy_into(MemoryStorage())
+    storage.write(f"spark/{FIRST}/sources/0/3", b"damaged")
+    with pytest.raises(CorruptFileError, match=f"spark/{FIRST}/sources/0/3 of the epoch is corrupt"):
+        taken(storage, spark=positions).copy_into(MemoryStorage())
+    storage.delete([f"spark/{FIRST}/sources/0/3"])
+    with pytest.raises(CorruptFileError, match=f"spark/{FIRST}/sources/0/3 of the epoch is missing"):
+        taken(storage, spark=positions).copy_into(MemoryStorage())
+
+
+def test_the_record_of_the_head_counts_for_an_earlier_epoch_whose_entries_were_merged() -> None:
+    storage = MemoryStorage()
+    spark_log(storage, FIRST, "sources/0/0", "sources/0/1")
+    earlier = recording(storage, FIRST, "0/0", "0/1", batch=1)
+    storage.delete([f"spark/{FIRST}/sources/0/0", f"spark/{FIRST}/sources/0/1"])
+    spark_log(storage, FIRST, "sources/0/2.compact", "sources/0/3")
+    now = recording(storage, FIRST, "0/2.compact", "0/3", batch=3)
+    manifest = Manifest("epoch", "job", Lineage(FIRST), Slot(1), Epoch(6), spark=now)
+    storage.write("manifests/00000000000000000001.tm", encode_manifest(manifest))
+    assert names(taken(storage, spark=earlier)) == [f"spark/{OWN}/sources/0/{name}" for name in ("2.compact", "3")]
+    # Also if the job has gone on in another lineage, and the location of the earlier one is still there.
+    spark_log(storage, SECOND, "sources/0/2.compact", "sources/0/3", "sources/0/4")
+    later = recording(storage, SECOND, "0/2.compact", "0/3", "0/4")
+    manifest = Manifest("epoch", "job", Lineage(SECOND), Slot(1), Epoch(7), spark=later)
+    storage.write("manifests/00000000000000000001.tm", encode_manifest(manifest))
+    state = taken(storage, spark=earlier)
+    assert {file.source.split("/")[1] for file in state.files} == {SECOND}
+    assert all(file.sha256 for file in state.files)
+
+
+def test_positions_of_files_without_a_log_are_no_state_to_start_from() -> None:
+    storage = MemoryStorage()
+    positions = {"batch_id": 4, "offsets": OFFSETS, "lineage": FIRST, "sources": FILES}
+    with pytest.raises(CorruptFileError, match="sources/0 is missing: it says which files the source with uid 'files'"):
+        taken(storage, spark=positions)
+    unread = {**positions, "offsets": "v1\n{}\n-"}
+    assert names(taken(storage, spark=unread)) == []
+    spark_log(storage, FIRST, "sources/0/0")
+    state = taken(storage, spark=positions)
+    for files, complete in ((state.files, True), ((), False)):
+        saved = MemoryStorage()
+        copied = replace(state, files=files).copy_into(saved)
+        saved.create(METADATA, encode_metadata(state.manifest, copied, 0))
+        if complete:
+            assert read_savepoint(saved, "saved").manifest == state.manifest
+        else:
+            with pytest.raises(CorruptFileError, match=f"saved/spark/{OWN}/sources/0 is missing"):
+                read_savepoint(saved, "saved")

@@ -12,6 +12,7 @@ from tests.unit.checkpoint.examples import ack, full_manifest, piece
 from tidemill.checkpoint.model import Ack, Attempt, Epoch, Lineage, Manifest, RunRef, Slot, SubtaskId
 from tidemill.checkpoint.protocol import Publish, Rerun, Verdict, build_manifest, judge, should_skip
 from tidemill.errors import CheckpointError
+from tidemill.state.keys.key_groups import Subtask
 
 EXPECTED = {"source": 2, "count": 2, "sink": 1}
 EDGES = [("source", "count"), ("count", "sink"), ("source", "sink")]
@@ -26,7 +27,7 @@ def consistent() -> list[Ack]:
             chain,
             subtask,
             consumed={
-                SubtaskId(sender, n): Attempt(f"{sender}{n}")
+                SubtaskId(sender, Subtask(n)): Attempt(f"{sender}{n}")
                 for sender in senders.get(chain, [])
                 for n in range(EXPECTED[sender])
             },
@@ -81,10 +82,12 @@ def test_two_attempts_that_both_acked() -> None:
     assert "acked twice" in reason([*acks, acks[0]])
 
 
-@pytest.mark.parametrize("subtask", [SubtaskId("source", 2), SubtaskId("source", -1), SubtaskId("other", 0)])
-def test_an_ack_of_a_stranger(subtask: SubtaskId) -> None:
+@pytest.mark.parametrize(("chain", "number"), [("source", 2), ("source", -1), ("other", 0)])
+def test_an_ack_of_a_stranger(chain: str, number: int) -> None:
     acks = consistent()
-    assert reason([*acks, replace(acks[0], subtask=subtask)]).endswith("is not a subtask of this epoch")
+    assert reason([*acks, replace(acks[0], subtask=SubtaskId(chain, Subtask(number)))]).endswith(
+        "is not a subtask of this epoch"
+    )
 
 
 @pytest.mark.parametrize("change", [{"epoch": Epoch(2)}, {"epoch": Epoch(0)}, {"run": 1}])
@@ -112,17 +115,17 @@ def test_any_single_deviation_in_what_was_consumed_means_rerun(index: int, data:
         else:
             consumed[sender] = Attempt("other")
     else:
-        consumed[SubtaskId("count", 0)] = Attempt("count0")
+        consumed[SubtaskId("count", Subtask(0))] = Attempt("count0")
     acks[index] = replace(acks[index], consumed=consumed)
     assert isinstance(verdict(acks), Rerun)
 
 
 def test_a_receiver_that_missed_a_sender_or_heard_a_stranger() -> None:
     acks = consistent()
-    acks[2] = replace(acks[2], consumed={SubtaskId("source", 0): Attempt("source0")})
+    acks[2] = replace(acks[2], consumed={SubtaskId("source", Subtask(0)): Attempt("source0")})
     assert reason(acks) == "count[0] consumed nothing from source[1]"
     acks = consistent()
-    acks[2] = replace(acks[2], consumed={**acks[2].consumed, SubtaskId("sink", 0): Attempt("sink0")})
+    acks[2] = replace(acks[2], consumed={**acks[2].consumed, SubtaskId("sink", Subtask(0)): Attempt("sink0")})
     assert reason(acks) == "count[0] consumed from sink[0], which does not feed it"
 
 

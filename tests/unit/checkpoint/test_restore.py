@@ -16,9 +16,10 @@ from tidemill.checkpoint.names import manifest_name, snapshot_file_name, snapsho
 from tidemill.checkpoint.protocol import Publish, apply_compaction, build_manifest
 from tidemill.checkpoint.restore import PieceCache, PieceReader, committed_pieces, pieces_for
 from tidemill.checkpoint.snapshot_index import SnapshotIndex, encode_snapshot_index, write_snapshot_index
-from tidemill.checkpoint.storage import MemoryStorage
+from tidemill.checkpoint.storage.storages import MemoryStorage
 from tidemill.errors import CorruptFileError
-from tidemill.state.state_file import RangeReader, Section, decode_sections, encode_sections
+from tidemill.state.files.state_file import RangeReader, Section, decode_sections, encode_sections
+from tidemill.state.keys.key_groups import KeyGroup
 
 NO_RUNS: tuple[RunRef, ...] = ()
 
@@ -96,7 +97,9 @@ def test_a_cache_spares_what_was_read(storage: CountingStorage, log: ManifestLog
 
 def test_only_the_groups_and_operators_asked_for() -> None:
     def part(operator: str, first: int, last: int) -> Piece:
-        return replace(piece(operator.encode()), sections=(SectionInfo(operator, "s", first, last, 1),))
+        return replace(
+            piece(operator.encode()), sections=(SectionInfo(operator, "s", KeyGroup(first), KeyGroup(last), 1),)
+        )
 
     parts = [part("a", 0, 63), part("a", 64, 127), part("b", 0, 127), part("a", -1, -1), replace(piece(), sections=())]
     runs = [(RunRef(Epoch(1), slot=Slot(2)), parts)]

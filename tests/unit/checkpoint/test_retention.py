@@ -27,7 +27,7 @@ from tidemill.checkpoint.protocol import Publish, apply_compaction, build_manife
 from tidemill.checkpoint.restore import committed_pieces, pieces_for
 from tidemill.checkpoint.retention import waypoints
 from tidemill.checkpoint.snapshot_index import SnapshotIndex, write_snapshot_index
-from tidemill.checkpoint.storage import LocalStorage, MemoryStorage, NotFoundError, Storage
+from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage, NotFoundError, Storage
 from tidemill.errors import CorruptFileError, FencedError
 
 

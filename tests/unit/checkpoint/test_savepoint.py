@@ -18,20 +18,20 @@ from tidemill.checkpoint.frame import pack
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.manifest import encode_manifest
 from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Slot
-from tidemill.checkpoint.object_storage import ObjectStorage
 from tidemill.checkpoint.portable import PortableFile, PortableState
 from tidemill.checkpoint.restore import committed_pieces
 from tidemill.checkpoint.savepoint import (
     MAGIC,
     METADATA,
     UNFINISHED,
-    SavepointWriter,
+    SavepointFiles,
     dispose_savepoint,
     encode_metadata,
     open_state,
     read_savepoint,
 )
-from tidemill.checkpoint.storage import LocalStorage, MemoryStorage, storage_for
+from tidemill.checkpoint.storage.objects import ObjectStorage
+from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage, storage_for
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.errors import CheckpointError, CorruptFileError, TidemillError
 from tidemill.faults import Fault, InjectedFaultError, injected
@@ -381,7 +381,7 @@ def test_a_job_is_no_savepoint_and_a_forged_one_neither(job: JobHarness, tmp_pat
 
 def test_what_a_killed_driver_left_can_be_removed(job: JobHarness, tmp_path: Path) -> None:
     path = Path(job.savepoint(tmp_path / "saved"))
-    writer = SavepointWriter(str(tmp_path / "saved"), "job")
+    writer = SavepointFiles(str(tmp_path / "saved"), "job")
     shutil.copytree(path / "snapshots", Path(writer.path) / "snapshots")
     (Path(writer.path) / ".tmp" / "part").write_text("half a file")
     dispose_savepoint(writer.path)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tidemill.checkpoint.model import Epoch, Lineage, Manifest, RunRef, Slot
-from tidemill.checkpoint.storage_api import NotFoundError
+from tidemill.checkpoint.storage.api import NotFoundError
 from tidemill.checkpoint.versions import runs_after
-from tidemill.state.backend import StateVersion
+from tidemill.state.keyed.backend import StateVersion
 
 
 def epoch_run(epoch: int, slot: int | None = None) -> RunRef:
@@ -61,3 +61,9 @@ def test_a_version_of_another_lineage_must_be_one_of_the_runs() -> None:
 
 def test_a_version_from_the_future_is_of_no_use() -> None:
     assert runs_after(manifest(epoch_run(4)), StateVersion("new", 101, 51), no_manifest) is None
+
+
+def test_a_snapshot_with_nothing_below_is_for_an_empty_store_only() -> None:
+    # What a savepoint of epoch 0 held has been merged with what came later: deletions are not in the snapshot any more.
+    head = manifest(snapshot(2), epoch_run(3))
+    assert runs_after(head, StateVersion("new", 1, 0), no_manifest) is None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidemill.common.constants import MAX_LONG_VALUE
-from tidemill.datastream.sinks import (
+from tidemill.connectors.sinks import (
     Committed,
     Committer,
     CommitterContext,

@@ -13,15 +13,15 @@ import pytest
 
 from tests.unit.datastream.sink_epochs import context, run_epoch
 from tidemill.common import Row
-from tidemill.datastream.connectors.collect import CollectedResults, CollectSink
-from tidemill.datastream.connectors.collection import CollectionSource
-from tidemill.datastream.connectors.function_sink import FunctionSink
+from tidemill.connectors.collect import CollectedResults, CollectSink
+from tidemill.connectors.collection import CollectionSource
+from tidemill.connectors.function_sink import FunctionSink
+from tidemill.connectors.print_sink import PrintSink, changelog_text
+from tidemill.connectors.ranges import cut_range
+from tidemill.connectors.sinks import Committed
+from tidemill.connectors.sources import Split, SplitSource
 from tidemill.datastream.connectors.number_seq import NumberSequenceSource
-from tidemill.datastream.connectors.print_sink import PrintSink, changelog_text
-from tidemill.datastream.connectors.ranges import cut_range
 from tidemill.datastream.functions import RuntimeContext, SinkFunction
-from tidemill.datastream.sinks import Committed
-from tidemill.datastream.sources import Split, SplitSource
 from tidemill.errors import GraphError
 
 

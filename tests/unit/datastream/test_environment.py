@@ -22,6 +22,8 @@ from tidemill.common import (
     WatermarkStrategy,
 )
 from tidemill.config import ExecutionOptions, PipelineOptions
+from tidemill.connectors.collection import CollectionSource
+from tidemill.connectors.sources import DataFrameSource, FormatSource
 from tidemill.datastream import (
     CheckpointingMode,
     EmbeddedRocksDBStateBackend,
@@ -36,14 +38,12 @@ from tidemill.datastream import (
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
     TimeCharacteristic,
-    execution,
 )
-from tidemill.datastream.connectors.collection import CollectionSource
 from tidemill.datastream.connectors.file_system import FileSource, RollingPolicy, StreamFormat, StreamingFileSink
 from tidemill.datastream.connectors.number_seq import NumberSequenceSource
-from tidemill.datastream.execution import JobProgram
-from tidemill.datastream.sources import DataFrameSource, FormatSource
-from tidemill.datastream.specs import SourceSpec
+from tidemill.datastream.program import execution
+from tidemill.datastream.program.execution import JobProgram
+from tidemill.datastream.program.specs import SourceSpec
 from tidemill.errors import ConfigurationError, GraphError, JobExecutionError, TypeMismatchError
 
 

@@ -11,16 +11,16 @@ import pytest
 
 from tidemill.common import Row, Types
 from tidemill.datastream.functions import KeySelector, Partitioner
-from tidemill.datastream.key_selectors import (
+from tidemill.datastream.program.key_selectors import (
     FieldSelector,
     FunctionKeySelector,
     PositionSelector,
     as_key_selector,
     as_partitioner,
 )
-from tidemill.datastream.projection import Projection
 from tidemill.datastream.state import ValueState
-from tidemill.datastream.with_state import FilterWithState, FlatMapWithState, MapWithState
+from tidemill.datastream.streams.projection import Projection
+from tidemill.datastream.streams.with_state import FilterWithState, FlatMapWithState, MapWithState
 from tidemill.errors import GraphError, InvalidKeyError, TypeMismatchError
 
 Pair = namedtuple("Pair", ["id", "n"])  # noqa: PYI024 - the untyped kind is used too

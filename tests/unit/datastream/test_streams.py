@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tidemill.common import Duration, Row, Types, WatermarkStrategy
+from tidemill.connectors.collect import CollectSink
+from tidemill.connectors.function_sink import FunctionSink
+from tidemill.connectors.print_sink import PrintSink
 from tidemill.datastream import (
     CoFlatMapFunction,
     CoMapFunction,
@@ -23,12 +27,9 @@ from tidemill.datastream import (
     SlotSharingGroup,
     StreamExecutionEnvironment,
 )
-from tidemill.datastream.built_in import BuiltIn, Kind
-from tidemill.datastream.connectors.collect import CollectSink
-from tidemill.datastream.connectors.function_sink import FunctionSink
-from tidemill.datastream.connectors.print_sink import PrintSink
-from tidemill.datastream.key_selectors import FieldSelector, PositionSelector
-from tidemill.datastream.specs import (
+from tidemill.datastream.functions.built_in import AggregateKind, BuiltIn
+from tidemill.datastream.program.key_selectors import FieldSelector, PositionSelector
+from tidemill.datastream.program.specs import (
     BatchMapSpec,
     CoFlatMapSpec,
     CoMapSpec,
@@ -41,8 +42,8 @@ from tidemill.datastream.specs import (
     SinkSpec,
     TimestampsSpec,
 )
-from tidemill.datastream.transformations import ChainingStrategy, PartitionKind, Transformation
-from tidemill.datastream.with_state import FilterWithState, FlatMapWithState, MapWithState
+from tidemill.datastream.program.transformations import ChainingStrategy, PartitionKind, Transformation
+from tidemill.datastream.streams.with_state import FilterWithState, FlatMapWithState, MapWithState
 from tidemill.errors import GraphError
 
 
@@ -111,6 +112,11 @@ def pairs(env: StreamExecutionEnvironment) -> DataStream:
 def node(stream: Any) -> Transformation:
     found: Transformation = stream._operator("test")
     return found
+
+
+def selectors(operator: Transformation) -> list[Any]:
+    edges = (upstream.partitioning for (upstream,) in operator.inputs)
+    return [None if edge is None else pickle.loads(edge.data).selector for edge in edges]
 
 
 def kinds(stream: DataStream) -> list[PartitionKind | None]:
@@ -263,8 +269,10 @@ class TestPartitioning:
 
         partitioning = pairs.partition_custom(choose, 0)._upstreams[0].partitioning
         assert partitioning is not None
-        assert (partitioning.kind, partitioning.selector) == (PartitionKind.CUSTOM, PositionSelector(0))
-        assert partitioning.custom is choose
+        assert (partitioning.kind, partitioning.description) == (PartitionKind.CUSTOM, "CUSTOM(0)")
+        taken = pickle.loads(partitioning.data)
+        assert taken.selector == PositionSelector(0)
+        assert taken.custom("a", 2) == 0
         with pytest.raises(GraphError, match="key"):
             pairs.key_by(0).partition_custom(choose, 0)
 
@@ -279,13 +287,11 @@ class TestKeyed:
         operator = node(keyed.map(str))
         assert isinstance(keyed, KeyedStream)
         assert operator.keyed
-        assert operator.key_selectors == (FieldSelector("f0"),)
+        assert selectors(operator) == [FieldSelector("f0")]
         assert operator.key_type == Types.STRING()
-        assert operator.inputs[0][0].partitioning is not None
-        assert operator.inputs[0][0].partitioning.selector == FieldSelector("f0")
 
     def test_another_key_replaces_the_first(self, pairs: DataStream) -> None:
-        assert node(pairs.key_by(0).key_by(1).map(str)).key_selectors == (PositionSelector(1),)
+        assert selectors(node(pairs.key_by(0).key_by(1).map(str))) == [PositionSelector(1)]
 
     def test_functions_on_keyed_streams_are_keyed(self, pairs: DataStream) -> None:
         keyed = pairs.key_by(0)
@@ -303,17 +309,17 @@ class TestKeyed:
         keyed = pairs.key_by(0)
         assert isinstance(node(keyed.reduce(max)).spec, ReduceSpec)
         streams = {
-            Kind.SUM: keyed.sum(1),
-            Kind.MIN: keyed.min(1),
-            Kind.MAX: keyed.max(1),
-            Kind.MIN_BY: keyed.min_by(1),
-            Kind.MAX_BY: keyed.max_by(1),
+            AggregateKind.SUM: keyed.sum(1),
+            AggregateKind.MIN: keyed.min(1),
+            AggregateKind.MAX: keyed.max(1),
+            AggregateKind.MIN_BY: keyed.min_by(1),
+            AggregateKind.MAX_BY: keyed.max_by(1),
         }
         for kind, stream in streams.items():
             assert node(stream).spec.function == BuiltIn(kind, 1)
             assert stream.get_type() == pairs.get_type()
-        assert node(keyed.count()).spec.function == BuiltIn(Kind.COUNT)
-        assert node(keyed.avg(1)).spec.function == BuiltIn(Kind.AVG, 1)
+        assert node(keyed.count()).spec.function == BuiltIn(AggregateKind.COUNT)
+        assert node(keyed.avg(1)).spec.function == BuiltIn(AggregateKind.AVG, 1)
         with pytest.raises(TypeError, match="reduce"):
             keyed.reduce(3)  # type: ignore[arg-type]
 
@@ -368,7 +374,7 @@ class TestSeveral:
     def test_connect_keyed(self, pairs: DataStream) -> None:
         connected = pairs.connect(pairs).key_by(0, "f1", Types.STRING())
         operator = node(connected.process(KeyedBoth()))
-        assert operator.key_selectors == (PositionSelector(0), FieldSelector("f1"))
+        assert selectors(operator) == [PositionSelector(0), FieldSelector("f1")]
         assert operator.key_type == Types.STRING()
         assert node(connected.map(Both())).keyed
         assert node(pairs.key_by(0).connect(pairs.key_by(0)).process(KeyedBoth())).keyed

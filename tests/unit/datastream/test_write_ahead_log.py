@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tidemill.checkpoint.names import SINKS
-from tidemill.checkpoint.storage import LocalStorage, MemoryStorage, Storage
-from tidemill.datastream.sinks import Committed, Committer, CommitterContext, WriterContext
-from tidemill.datastream.write_ahead_log import Delivery, Destination, DestinationContext, Mark, WriteAheadLogSink
+from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage, Storage
+from tidemill.connectors.sinks import Committed, Committer, CommitterContext, WriterContext
+from tidemill.connectors.write_ahead_log import Delivery, Destination, DestinationContext, Mark, WriteAheadLogSink
 from tidemill.errors import CheckpointError, CorruptFileError
-from tidemill.runtime.sink_log import StoredSinkLog
+from tidemill.runtime.task.sink_log import StoredSinkLog
 
 FIRST, SECOND = "000000000001-aa", "000000000009-bb"
 

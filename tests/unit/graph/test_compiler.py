@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
-import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +20,6 @@ from tidemill.datastream import (
     CheckpointListener,
     CoMapFunction,
     DataStream,
-    KeySelector,
     MapFunction,
     MapStateDescriptor,
     OutputTag,
@@ -29,11 +27,12 @@ from tidemill.datastream import (
     RuntimeExecutionMode,
     SinkFunction,
     StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
 )
-from tidemill.datastream.key_selectors import PositionSelector
-from tidemill.datastream.specs import MapSpec
-from tidemill.datastream.transformations import ChainingStrategy, PartitionKind
-from tidemill.errors import GraphError, SerializationError
+from tidemill.datastream.program.key_selectors import PositionSelector
+from tidemill.datastream.program.specs import MapSpec
+from tidemill.datastream.program.transformations import ChainingStrategy, PartitionKind
+from tidemill.errors import GraphError
 from tidemill.graph.compiler import compile_job
 from tidemill.graph.explain import explain_plan
 from tidemill.graph.plan import JobPlan
@@ -337,6 +336,23 @@ class TestParallelism:
             compiled(env)
 
 
+class TestJoins:
+    def test_the_inputs_of_a_join_have_the_parallelism_of_their_streams(self, env: StreamExecutionEnvironment) -> None:
+        one, two = (env.from_collection([(1, 2)]).map(identity).set_parallelism(n) for n in (1, 3))
+        windows = TumblingEventTimeWindows.of(10)
+        one.join(two).where(0).equal_to(0).window(windows).apply(lambda a, b: a)
+        inputs = [chain for chain in compiled(env).chains if "Input" in chain.name]
+        assert [chain.name for chain in inputs] == ["Source: Collection Source -> Map -> Input 1", "Map -> Input 2"]
+        assert [chain.parallelism for chain in inputs] == [1, 3]
+
+    def test_of_united_streams_with_different_ones_the_default_holds(self, env: StreamExecutionEnvironment) -> None:
+        windows = TumblingEventTimeWindows.of(10)
+        one, two = (env.from_collection([(1, 2)]).map(identity).set_parallelism(n) for n in (1, 3))
+        one.union(two).join(two).where(0).equal_to(0).window(windows).apply(lambda a, b: a)
+        plan = compiled(env)
+        assert {chain.head.name: chain.parallelism for chain in plan.chains}["Input 1"] == 2
+
+
 class TestSparkSources:
     def test_operators_follow_the_source(self, env: StreamExecutionEnvironment) -> None:
         spark_source(env).map(identity).filter(bool).print().name("P")
@@ -546,75 +562,6 @@ class TestProgram:
         plan = compiled(env)
         assert plan.edges_from(0) == plan.edges_into(1) == plan.edges
         assert plan.edges_into(0) == ()
-
-
-class Client:
-    def __init__(self) -> None:
-        self.name = "db"
-        self._socket = threading.Lock()
-
-
-class Enrich(MapFunction):
-    def __init__(self) -> None:
-        self.client = Client()
-
-    def map(self, value: Any) -> Any:
-        return value
-
-
-class Selects(KeySelector):
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-
-    def get_key(self, value: Any) -> Any:
-        return value
-
-
-class TestPickling:
-    def error(self, env: StreamExecutionEnvironment) -> str:
-        with pytest.raises(SerializationError) as caught:
-            compiled(env)
-        return str(caught.value)
-
-    def test_an_attribute_deep_inside_is_named(self, env: StreamExecutionEnvironment) -> None:
-        env.from_sequence(1, 9).map(Enrich()).name("M")
-        text = self.error(env)
-        assert "function Enrich of operator 'M'" in text
-        assert __file__ in text
-        assert "Enrich.client._socket is a _thread.lock" in text
-        assert "open()" in text
-
-    def test_a_captured_variable_is_named(self, env: StreamExecutionEnvironment) -> None:
-        handles = {"a": [threading.Lock()]}
-        env.from_sequence(1, 9).filter(lambda n: bool(handles))
-        assert "captured variable 'handles'['a'][0]" in self.error(env)
-
-    def test_key_selectors_and_partitioners_are_named(self, env: StreamExecutionEnvironment) -> None:
-        env.from_sequence(1, 9).key_by(Selects()).sum().name("R")
-        assert "key selector Selects of operator 'R'" in self.error(env)
-        other = StreamExecutionEnvironment.get_execution_environment()
-        lock = threading.Lock()
-        other.from_sequence(1, 9).partition_custom(lambda key, count: int(lock.locked()), identity).map(str)
-        assert "partitioner" in self.error(other)
-
-    def test_so_is_a_sink_function(self, env: StreamExecutionEnvironment) -> None:
-        sink = BufferingSink()
-        sink.connection = threading.Lock()  # type: ignore[attr-defined]
-        env.from_sequence(1, 9).add_sink(sink)
-        assert "BufferingSink.connection" in self.error(env)
-
-    def test_an_object_that_refuses_by_itself(self, env: StreamExecutionEnvironment) -> None:
-        class Refuses(MapFunction):
-            def map(self, value: Any) -> Any:
-                return value
-
-            def __reduce__(self) -> Any:
-                raise ValueError("not me")
-
-        env.from_sequence(1, 9).map(Refuses())
-        text = self.error(env)
-        assert "Refuses" in text
-        assert "not me" in text
 
 
 class TestText:

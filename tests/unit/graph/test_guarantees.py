@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from tidemill.common import Configuration
+from tidemill.connectors.collection import CollectionSource
+from tidemill.connectors.sources import Position, Split, SplitEnumerator, SplitSource
 from tidemill.datastream import StreamExecutionEnvironment
-from tidemill.datastream.connectors.collection import CollectionSource
 from tidemill.datastream.functions import SinkFunction
-from tidemill.datastream.sources import Position, Split, SplitEnumerator, SplitSource
 from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment as Environment
 from tidemill.graph.explain import explain_plan
 from tidemill.graph.guarantees import promises, warning, weakest
 from tidemill.graph.plan import JobPlan
 from tidemill.graph.plan_json import plan_to_json
-from tidemill.runtime.launch import prepare
+from tidemill.runtime.driver.launch import prepare
 from tidemill.testing.recording_sink import Recording, RecordingSink
 
 

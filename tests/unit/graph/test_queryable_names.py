@@ -17,7 +17,7 @@ from tidemill.datastream import (
     StreamExecutionEnvironment,
     ValueStateDescriptor,
 )
-from tidemill.datastream.state_descriptors import StateDescriptor
+from tidemill.datastream.functions.state_descriptors import StateDescriptor
 from tidemill.errors import GraphError
 from tidemill.graph.compiler import compile_job
 

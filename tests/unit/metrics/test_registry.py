@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from tests.own_logs import logged_here
-from tidemill.common.metric_value import HistogramValue, MetricKind, MetricScope
-from tidemill.metrics.registry import OTHER, MetricRegistry, Place
+from tidemill.common.reports.metric_value import HistogramValue, MetricKind, MetricScope
+from tidemill.metrics.registry import OTHER, MetricPlace, MetricRegistry
 from tidemill.metrics.summary import Summary
 
 
@@ -30,8 +30,8 @@ def registry(clock: Clock) -> MetricRegistry:
     return MetricRegistry("id", "job", most_subtasks=3, clock=clock, wall_clock=lambda: 77)
 
 
-def at(subtask: int | None, operator: str = "count") -> Place:
-    return Place(MetricScope.OPERATOR, operator, subtask)
+def at(subtask: int | None, operator: str = "count") -> MetricPlace:
+    return MetricPlace(MetricScope.OPERATOR, operator, subtask)
 
 
 def test_counts_are_added_up_and_can_go_down(registry: MetricRegistry) -> None:
@@ -81,7 +81,7 @@ def test_a_gauge_is_what_it_was_set_to_or_says_now(registry: MetricRegistry) -> 
     registry.gauge(at(0), "depth", 3)
     registry.gauge(at(0), "depth", 4)
     answers: list[float | None] = [None, 9.0]
-    registry.gauge(Place(), "uptime", lambda: answers.pop(0))
+    registry.gauge(MetricPlace(), "uptime", lambda: answers.pop(0))
     snapshot = registry.snapshot()
     assert snapshot.get("depth") == 4
     assert not snapshot.find("uptime"), "there was nothing to say"
@@ -173,10 +173,10 @@ def test_who_looks_often_asks_for_some_names_only() -> None:
         asked.append("slow")
         return 1.0
 
-    registry.count(Place(MetricScope.TASK, "count", 0), "numRecordsIn", 5)
-    registry.gauge(Place(), "currentEpoch", 7)
-    registry.gauge(Place(), "slow", slow)
-    registry.observe(Place(), "epochDuration", 3.0)
+    registry.count(MetricPlace(MetricScope.TASK, "count", 0), "numRecordsIn", 5)
+    registry.gauge(MetricPlace(), "currentEpoch", 7)
+    registry.gauge(MetricPlace(), "slow", slow)
+    registry.observe(MetricPlace(), "epochDuration", 3.0)
     some = registry.snapshot({"numRecordsInPerSecond", "currentEpoch"})
     assert sorted(value.name for value in some) == ["currentEpoch", "numRecordsInPerSecond"]
     assert not asked, "a function that is not wanted is not asked"

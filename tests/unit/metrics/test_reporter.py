@@ -12,10 +12,10 @@ import pytest
 
 from tests.waiting import eventually
 from tidemill.common import Configuration
-from tidemill.common.metric_value import MetricSnapshot
+from tidemill.common.reports.metric_value import MetricSnapshot
 from tidemill.errors import ConfigurationError
 from tidemill.metrics import reporter as reporters
-from tidemill.metrics.registry import MetricRegistry, Place
+from tidemill.metrics.registry import MetricPlace, MetricRegistry
 from tidemill.metrics.reporter import MetricReporter, start_reporters
 
 
@@ -75,7 +75,7 @@ def class_of(reporter: type[MetricReporter]) -> str:
 @pytest.fixture
 def registry() -> MetricRegistry:
     registry = MetricRegistry("id", "job")
-    registry.count(Place(), "numEpochs", 3)
+    registry.count(MetricPlace(), "numEpochs", 3)
     return registry
 
 
@@ -85,7 +85,7 @@ def test_a_reporter_is_told_every_interval_and_at_the_end(registry: MetricRegist
     (mine,) = Noting.made
     assert mine.options == {"factory.class": class_of(Noting), "url": "x", "interval": "10 ms"}
     eventually(lambda: len(mine.told) > 2)
-    registry.count(Place(), "numEpochs", 1)
+    registry.count(MetricPlace(), "numEpochs", 1)
     running.close()
     assert mine.told[-1] == 4, "what the job came to is told, however short it was"
     assert mine.closed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.common.outer_configuration import CONFIGURATION_FILE
+from tidemill.datastream.environment.outer_configuration import CONFIGURATION_FILE
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tidemill.common.metric_value import MetricKind
+from tidemill.common.reports.metric_value import MetricKind
 from tidemill.metrics.catalog import CATALOG, PER_SECOND
 from tidemill.ops.prometheus_format import family_name
 

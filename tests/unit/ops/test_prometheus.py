@@ -15,9 +15,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from tests.waiting import eventually
-from tidemill.common.metric_value import MetricScope
+from tidemill.common.reports.metric_value import MetricScope
 from tidemill.errors import ConfigurationError
-from tidemill.metrics.registry import MetricRegistry, Place
+from tidemill.metrics.registry import MetricPlace, MetricRegistry
 from tidemill.metrics.summary import COARSE_BOUNDS, Summary
 from tidemill.ops import prometheus
 from tidemill.ops.prometheus import PrometheusReporter
@@ -30,7 +30,7 @@ FREE = "0"  # the system chooses
 def registry() -> MetricRegistry:
     registry = MetricRegistry("id-1", 'a "quoted" job')
     registry.name(MetricScope.OPERATOR, "uid", "Count")
-    place = Place(MetricScope.OPERATOR, "uid", 2)
+    place = MetricPlace(MetricScope.OPERATOR, "uid", 2)
     registry.count(place, "numRecordsIn", 5)
     registry.series(place, "orders.too-late").add(-1)
     registry.series(place, "seen", span=60).add(8)
@@ -43,7 +43,7 @@ def registry() -> MetricRegistry:
     few = Summary(spread=False)
     few.update(4)
     registry.summary(place._replace(subtask=None), "few", few.packed())
-    registry.gauge(Place(), "currentEpoch", 9)
+    registry.gauge(MetricPlace(), "currentEpoch", 9)
     return registry
 
 
@@ -117,7 +117,7 @@ def test_open_metrics_are_spoken_too(reporter: PrometheusReporter) -> None:
 
 
 def test_names_that_prometheus_cannot_tell_apart_do_not_break_it(registry: MetricRegistry) -> None:
-    place = Place(MetricScope.OPERATOR, "uid", 0)
+    place = MetricPlace(MetricScope.OPERATOR, "uid", 0)
     registry.count(place, "a.b", 1)
     registry.series(place, "a-b", span=60).add(1)
     names = [family.name for family in families_of([registry.snapshot()])]
@@ -169,7 +169,7 @@ def test_options_that_cannot_be_are_refused(registry: MetricRegistry, options: d
 
 def test_jobs_of_one_process_share_an_address(reporter: PrometheusReporter, registry: MetricRegistry) -> None:
     other, job = PrometheusReporter(), MetricRegistry("id-2", "other")
-    job.gauge(Place(), "currentEpoch", 1)
+    job.gauge(MetricPlace(), "currentEpoch", 1)
     other.open(job, {"port": FREE})
     assert other.port == reporter.port
     epochs = samples(get(reporter.port)[1])["tidemill_job_currentEpoch"]
@@ -205,7 +205,7 @@ def test_scrapers_that_hang_are_sent_away_and_hold_up_nobody(
                 silent()
             # They are taken in the order in which they came, before who asks now.
             assert get(reporter.port)[0] == 503, "all places are taken by those who say nothing"
-            registry.count(Place(), "numEpochs", 1)  # nor does a job wait for them
+            registry.count(MetricPlace(), "numEpochs", 1)  # nor does a job wait for them
         eventually(lambda: get(reporter.port)[0] == 200)
         with ExitStack() as stack:
             monkeypatch.setattr(prometheus._Handler, "timeout", 0.05)
@@ -221,5 +221,5 @@ def test_many_scrapes_cost_one_look_a_second(
 ) -> None:
     monkeypatch.setattr(prometheus, "_FRESH", 60.0)
     before = get(reporter.port)[1]
-    registry.gauge(Place(), "currentEpoch", 10)
+    registry.gauge(MetricPlace(), "currentEpoch", 10)
     assert get(reporter.port)[1] == before

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidemill.checkpoint.storage import MemoryStorage, Storage
+from tidemill.checkpoint.storage.storages import MemoryStorage, Storage
 from tidemill.common import Configuration
 from tidemill.config import ExecutionOptions
 from tidemill.datastream import StreamExecutionEnvironment
-from tidemill.runtime.job_bundle import JobBundle
-from tidemill.runtime.launch import Launch, prepare
+from tidemill.runtime.driver.launch import Launch, prepare
+from tidemill.runtime.task.job_bundle import JobBundle
 from tidemill.testing.recording_sink import Recording, RecordingSink
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tidemill import faults
-from tidemill.checkpoint.storage import storage_for
+from tidemill.checkpoint.storage.storages import storage_for
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.testing import JobHarness
 

@@ -17,10 +17,10 @@ from tidemill.datastream import (
     TumblingEventTimeWindows,
     WindowAssigner,
 )
-from tidemill.datastream.built_in import BuiltIn, Kind
-from tidemill.datastream.specs import FilterSpec, ReduceSpec, WindowSpec
+from tidemill.datastream.functions.built_in import AggregateKind, BuiltIn
+from tidemill.datastream.program.specs import FilterSpec, ReduceSpec, WindowSpec
 from tidemill.errors import TypeMismatchError
-from tidemill.runtime.built_in import (
+from tidemill.runtime.operators.built_in import (
     Avg,
     BuiltInReduce,
     Count,
@@ -96,8 +96,8 @@ class TestRolling:
 # --- as data
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_a_built_in_is_data_that_can_be_sent_and_compared(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", AggregateKind)
+def test_a_built_in_is_data_that_can_be_sent_and_compared(kind: AggregateKind) -> None:
     built_in = BuiltIn(kind, "n")
     assert pickle.loads(pickle.dumps(built_in)) == built_in
     assert kind.value in repr(built_in)
@@ -105,30 +105,30 @@ def test_a_built_in_is_data_that_can_be_sent_and_compared(kind: Kind) -> None:
 
 def test_fields_that_cannot_be() -> None:
     with pytest.raises(TypeError, match=r"sum\(\): a field is chosen by position or by name, not by a float"):
-        BuiltIn(Kind.SUM, 1.5)  # type: ignore[arg-type]
+        BuiltIn(AggregateKind.SUM, 1.5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"avg.*bool"):
-        BuiltIn(Kind.AVG, True)
+        BuiltIn(AggregateKind.AVG, True)
     with pytest.raises(TypeError, match=r"max_by.*NoneType"):
-        BuiltIn(Kind.MAX_BY)
+        BuiltIn(AggregateKind.MAX_BY)
     with pytest.raises(ValueError, match=r"min\(-1\): a position counts from 0"):
-        BuiltIn(Kind.MIN, -1)
+        BuiltIn(AggregateKind.MIN, -1)
 
 
 def test_the_code_of_each_kind_is_chosen_in_one_place() -> None:
-    code = {kind: type(code_of(BuiltIn(kind, 1))) for kind in Kind}
+    code = {kind: type(code_of(BuiltIn(kind, 1))) for kind in AggregateKind}
     assert code == {
-        Kind.SUM: Sum,
-        Kind.MIN: Min,
-        Kind.MAX: Max,
-        Kind.MIN_BY: MinBy,
-        Kind.MAX_BY: MaxBy,
-        Kind.COUNT: Count,
-        Kind.AVG: Avg,
+        AggregateKind.SUM: Sum,
+        AggregateKind.MIN: Min,
+        AggregateKind.MAX: Max,
+        AggregateKind.MIN_BY: MinBy,
+        AggregateKind.MAX_BY: MaxBy,
+        AggregateKind.COUNT: Count,
+        AggregateKind.AVG: Avg,
     }
-    reduce = with_code(ReduceSpec(BuiltIn(Kind.SUM, 1))).function
+    reduce = with_code(ReduceSpec(BuiltIn(AggregateKind.SUM, 1))).function
     assert isinstance(reduce, Sum)
     assert reduce.field == 1
-    window = with_code(WindowSpec("assigner", "trigger", reduce=BuiltIn(Kind.MIN, 1)))
+    window = with_code(WindowSpec("assigner", "trigger", reduce=BuiltIn(AggregateKind.MIN, 1)))
     assert isinstance(window.reduce, Min)
     assert window.assigner == "assigner"
     for theirs in (ReduceSpec(max), WindowSpec(None, None, reduce=max, aggregate=Count()), FilterSpec(bool)):

@@ -14,32 +14,33 @@ import pytest
 from tests.unit.runtime.plans import launch
 from tests.waiting import eventually
 from tidemill.checkpoint.cleanup import discard_job
-from tidemill.checkpoint.local_storage import LocalStorage
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Piece, RunRef, SectionInfo, Slot
-from tidemill.checkpoint.storage import MemoryStorage, Storage
+from tidemill.checkpoint.storage.local import LocalStorage
+from tidemill.checkpoint.storage.storages import MemoryStorage, Storage
 from tidemill.common import Configuration, Types
-from tidemill.common.checkpoint_statistics import CheckpointStatus
 from tidemill.common.job_client import JobClient
 from tidemill.common.job_status import JobStatus
+from tidemill.common.reports.checkpoint_statistics import CheckpointStatus
 from tidemill.config import CheckpointingOptions
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.checkpoint_storage import JobManagerCheckpointStorage
-from tidemill.datastream.checkpointed import CheckpointListener
 from tidemill.datastream.functions import KeyedProcessFunction
+from tidemill.datastream.functions.checkpointed import CheckpointListener
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import CheckpointError, ConfigurationError, CorruptFileError, FencedError, JobCancelledError
-from tidemill.runtime.checkpointing import Checkpointing, CheckpointSettings
-from tidemill.runtime.coordinator import Coordinator
-from tidemill.runtime.job import RunningJob, StopSignal
-from tidemill.runtime.launch import let_go
-from tidemill.runtime.pieces import PieceForm
-from tidemill.runtime.restarts import NoRestarts
-from tidemill.runtime.split_input import SplitInput
-from tidemill.testing.engine import LocalEngine
+from tidemill.local.engine import LocalEngine
+from tidemill.runtime.driver.checkpointing import Checkpointing, CheckpointSettings
+from tidemill.runtime.driver.coordinator import Coordinator
+from tidemill.runtime.driver.job import RunningJob, StopSignal
+from tidemill.runtime.driver.launch import let_go
+from tidemill.runtime.driver.restarts import NoRestarts
+from tidemill.runtime.driver.split_input import SplitInput
+from tidemill.runtime.task.pieces import PieceForm
+from tidemill.state.keys.key_groups import KeyGroup
 from tidemill.testing.faulty_storage import Fate, FaultyStorage
 from tidemill.testing.recording_sink import Recording
-from tidemill.testing.simulated_world import KilledError
+from tidemill.testing.simulation.world import KilledError
 
 
 class Clock:
@@ -157,7 +158,7 @@ def test_the_history_remembers_so_many() -> None:
 
 def test_memory_of_the_driver_has_a_limit() -> None:
     checkpointing = Checkpointing(CheckpointSettings(max_state_size=1000))
-    section = SectionInfo("sum", "total", 0, 127, 10)
+    section = SectionInfo("sum", "total", KeyGroup(0), KeyGroup(127), 10)
     small = Piece(0, "sum", 900, "", (section,), file="a")
     large = Piece(1, "sum", 1001, "", (section,), file="b")
     checkpointing.check_size(manifest(1, pieces=(small, small)))

@@ -11,28 +11,30 @@ from hypothesis import strategies as st
 
 from tidemill.common.typeinfo import Types
 from tidemill.common.types import Row
-from tidemill.datastream.key_selectors import FieldSelector, PositionSelector
-from tidemill.datastream.transformations import Partitioning, PartitionKind
-from tidemill.runtime.columns import (
+from tidemill.datastream.program.key_selectors import FieldSelector, PositionSelector
+from tidemill.datastream.program.transformations import Partitioning, PartitionKind
+from tidemill.runtime.batch.columns import (
     FILE_COLUMN,
     ColumnBatch,
-    Shape,
+    RecordShape,
     decode_columns,
     encode_columns,
     key_column,
     rows_by_file,
     rows_by_partition,
 )
-from tidemill.runtime.exchange import EdgeSender
-from tidemill.runtime.inbox import Inbox
-from tidemill.runtime.parcels import Header, Kind, order_of
-from tidemill.runtime.records import MIN_TIME, Batch
-from tidemill.runtime.routes import route_for
+from tidemill.runtime.batch.records import MIN_TIME, Batch
+from tidemill.runtime.exchange.inbox import Inbox
+from tidemill.runtime.exchange.parcels import Header, ParcelKind, order_of
+from tidemill.runtime.exchange.routes import route_for
+from tidemill.runtime.exchange.sender import EdgeSender
 
 TARGETS = 3
 
 
-def batch_of(rows: list[tuple[Any, ...]], kinds: list[pa.DataType], shape: Shape = Shape.TUPLE) -> ColumnBatch:
+def batch_of(
+    rows: list[tuple[Any, ...]], kinds: list[pa.DataType], shape: RecordShape = RecordShape.TUPLE
+) -> ColumnBatch:
     columns = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(kinds)]
     return ColumnBatch(pa.RecordBatch.from_arrays(columns, names=["k", "v"][: len(kinds)]), shape)
 
@@ -87,25 +89,32 @@ def test_rows_go_where_their_records_would_go(rows: list[tuple[int, int]]) -> No
 
 def test_keys_can_be_text_and_rows_can_have_names() -> None:
     rows = [(f"user{i % 7}", i) for i in range(100)]
-    columnar = sent([batch_of(rows, [pa.string(), pa.int64()], Shape.ROW)], FieldSelector("k"))
+    columnar = sent([batch_of(rows, [pa.string(), pa.int64()], RecordShape.ROW)], FieldSelector("k"))
     found = [record for target in range(TARGETS) for record in received(columnar[target])[0]]
     assert sorted(found, key=lambda row: row.v) == [Row(k=key, v=value) for key, value in rows]
-    assert all(header.kind in (Kind.COLUMNS, Kind.END) for parcels in columnar.values() for header, _ in parcels)
+    assert all(
+        header.kind in (ParcelKind.COLUMNS, ParcelKind.END) for parcels in columnar.values() for header, _ in parcels
+    )
 
 
 @pytest.mark.parametrize(
     ("rows", "kinds", "shape", "selector"),
     [
-        ([(None, 1), (2, 2)], [pa.int64(), pa.int64()], Shape.TUPLE, PositionSelector(0)),  # a key that is None
-        ([(1.5, 1), (float("nan"), 2)], [pa.float64(), pa.int64()], Shape.TUPLE, PositionSelector(0)),  # NaN
-        ([(1, 1)], [pa.int64(), pa.int64()], Shape.TUPLE, PositionSelector(5)),  # no such column
-        ([(1, 1)], [pa.int64(), pa.int64()], Shape.TUPLE, FieldSelector("k")),  # tuples have no such names
-        ([(1, 1)], [pa.int64(), pa.int64()], Shape.TUPLE, lambda row: row[0]),  # the user's function needs objects
-        ([(1,)], [pa.int64()], Shape.SINGLE, PositionSelector(0)),  # the record is the number itself
+        ([(None, 1), (2, 2)], [pa.int64(), pa.int64()], RecordShape.TUPLE, PositionSelector(0)),  # a key that is None
+        ([(1.5, 1), (float("nan"), 2)], [pa.float64(), pa.int64()], RecordShape.TUPLE, PositionSelector(0)),  # NaN
+        ([(1, 1)], [pa.int64(), pa.int64()], RecordShape.TUPLE, PositionSelector(5)),  # no such column
+        ([(1, 1)], [pa.int64(), pa.int64()], RecordShape.TUPLE, FieldSelector("k")),  # tuples have no such names
+        (
+            [(1, 1)],
+            [pa.int64(), pa.int64()],
+            RecordShape.TUPLE,
+            lambda row: row[0],
+        ),  # the user's function needs objects
+        ([(1,)], [pa.int64()], RecordShape.SINGLE, PositionSelector(0)),  # the record is the number itself
     ],
 )
 def test_what_only_python_can_decide_is_left_to_it(
-    rows: list[tuple[Any, ...]], kinds: list[pa.DataType], shape: Shape, selector: Any
+    rows: list[tuple[Any, ...]], kinds: list[pa.DataType], shape: RecordShape, selector: Any
 ) -> None:
     assert key_column(batch_of(rows, kinds, shape), selector) is None
 
@@ -137,16 +146,16 @@ def test_values_are_made_when_asked_for() -> None:
 
 
 def test_shapes_follow_the_declared_type() -> None:
-    assert Shape.of(Types.TUPLE([Types.LONG()])) is Shape.TUPLE
-    assert Shape.of(Types.ROW([Types.LONG()])) is Shape.ROW
-    assert Shape.of(None) is Shape.ROW
-    assert Shape.of(Types.STRING()) is Shape.SINGLE
+    assert RecordShape.of(Types.TUPLE([Types.LONG()])) is RecordShape.TUPLE
+    assert RecordShape.of(Types.ROW([Types.LONG()])) is RecordShape.ROW
+    assert RecordShape.of(None) is RecordShape.ROW
+    assert RecordShape.of(Types.STRING()) is RecordShape.SINGLE
 
 
 def test_round_trip_of_nested_values() -> None:
     column = pa.array([{"a": 1}, None], pa.map_(pa.string(), pa.int64()))
     rows = pa.RecordBatch.from_arrays([pa.array([7, 8]), column], names=["k", "m"])
-    (batch,) = decode_columns(encode_columns([rows], Shape.TUPLE, 0))
+    (batch,) = decode_columns(encode_columns([rows], RecordShape.TUPLE, 0))
     assert batch.values == [(7, {"a": 1}), (8, None)]
     assert batch.keys == [7, 8]
 

@@ -10,12 +10,12 @@ import pytest
 
 from tests.waiting import eventually
 from tidemill.common import Configuration, JobStatus
+from tidemill.connectors.sinks import Committed, Committer, CommitterContext, Sink, SinkWriter
 from tidemill.datastream.data_stream import DataStream
-from tidemill.datastream.sinks import Committed, Committer, CommitterContext, Sink, SinkWriter
 from tidemill.datastream.stream_execution_environment import StreamExecutionEnvironment
 from tidemill.errors import CheckpointError, JobExecutionError, UserCodeError
-from tidemill.runtime.coordinator import Coordinator
-from tidemill.runtime.deadline import Deadline, DeadlineExceededError
+from tidemill.runtime.driver.coordinator import Coordinator
+from tidemill.runtime.driver.deadline import Deadline, DeadlineExceededError
 from tidemill.testing import JobHarness
 
 
@@ -183,7 +183,7 @@ class TestDeadline:
 
     def test_a_sink_that_hangs_does_not_hold_up_the_restart_once_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What did not return from commit() will not return from discard() or close(), either."""
-        monkeypatch.setattr("tidemill.runtime.deadline._PATIENCE", 0.02)
+        monkeypatch.setattr("tidemill.runtime.driver.deadline._PATIENCE", 0.02)
         running, coordinator = self.coordinator(0.5)
         Calls.hang = never = threading.Event()
         monkeypatch.setattr(BytesCommitter, "discard", lambda *arguments: _wait(never))

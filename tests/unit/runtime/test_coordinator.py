@@ -11,19 +11,20 @@ import pytest
 
 from tests.unit.runtime.plans import launch
 from tidemill.checkpoint.model import Ack, Attempt
-from tidemill.checkpoint.storage import MemoryStorage
-from tidemill.datastream.sinks import Committed, Committer
+from tidemill.checkpoint.storage.storages import MemoryStorage
+from tidemill.connectors.sinks import Committed, Committer
 from tidemill.errors import CheckpointError, FencedError, GraphError, JobExecutionError, StateError, UserCodeError
 from tidemill.faults import Fault, InjectedFaultError, injected
-from tidemill.runtime.coordinator import Coordinator
-from tidemill.runtime.engine import EpochInput
+from tidemill.local.engine import LocalEngine
+from tidemill.runtime.batch.failures import Failure
+from tidemill.runtime.driver.coordinator import Coordinator
+from tidemill.runtime.driver.engine import EpochInput
+from tidemill.runtime.driver.launch import Launch
+from tidemill.runtime.driver.split_input import SplitInput
 from tidemill.runtime.epoch import EpochContext, Layout
-from tidemill.runtime.epoch_stats import EpochStats
-from tidemill.runtime.failures import Failure
-from tidemill.runtime.launch import Launch
-from tidemill.runtime.outbox import Outbox, read_report
-from tidemill.runtime.split_input import SplitInput
-from tidemill.testing.engine import LocalEngine
+from tidemill.runtime.exchange.outbox import Outbox, read_report
+from tidemill.runtime.observe.epoch_stats import EpochStats
+from tidemill.state.keys.key_groups import Subtask
 from tidemill.testing.recording_sink import Recording
 
 Tamper = Callable[[int, list[Ack]], list[Ack | Failure]]
@@ -172,8 +173,8 @@ def test_a_failure_is_raised_and_leaves_the_head() -> None:
     job.epoch()
     head = job.coordinator.head
     job.engine.tamper = lambda run, acks: [
-        Failure("TidemillError", "did not finish", "x", 0, primary=False),
-        Failure("UserCodeError", "user's fault", "y", 1),
+        Failure("TidemillError", "did not finish", "x", Subtask(0), primary=False),
+        Failure("UserCodeError", "user's fault", "y", Subtask(1)),
         *acks,
     ]
     with pytest.raises(UserCodeError, match="user's fault"):
@@ -212,7 +213,7 @@ def test_a_driver_that_was_taken_over_does_not_take_it_for_a_failure_of_its_own(
     job = Job()
     job.epoch()
     Job(job.storage)
-    job.engine.tamper = lambda run, acks: [Failure("CorruptFileError", "a file is gone", "x", 0), *acks]
+    job.engine.tamper = lambda run, acks: [Failure("CorruptFileError", "a file is gone", "x", Subtask(0)), *acks]
     with pytest.raises(FencedError, match="was taken over by lineage"):
         job.epoch()
 

@@ -9,9 +9,9 @@ import pytest
 
 from tidemill.common import Types
 from tidemill.common.configuration import Configuration
-from tidemill.common.upgrade_report import Outcome
+from tidemill.common.reports.upgrade_report import Outcome
 from tidemill.datastream import StreamExecutionEnvironment, ValueStateDescriptor
-from tidemill.datastream.process_functions import KeyedProcessFunction
+from tidemill.datastream.functions.process import KeyedProcessFunction
 from tidemill.errors import CheckpointError, ConfigurationError, StateMigrationError
 from tidemill.testing import JobHarness
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from tidemill.errors import CheckpointError, FailureSite, UserCodeError
-from tidemill.runtime.exception_history import ExceptionHistory
-from tidemill.runtime.failures import Failure, failure_of, user_error
+from tidemill.runtime.batch.failures import Failure, failure_of, user_error
+from tidemill.runtime.observe.exception_history import ExceptionHistory
+from tidemill.state.keys.key_groups import Subtask
 
 
 def failure(record: object, *, key: object = "k", epoch: int = 3, raised: Exception | None = None) -> Exception:
     """An error as the driver gets it from a worker."""
     site = FailureSite("parse", "parse-1")
     error = user_error("parse", raised or ValueError("bad"), record=record, key=key, site=site)
-    report: Failure = failure_of(error, "chain", 1, epoch=epoch)
+    report: Failure = failure_of(error, "chain", Subtask(1), epoch=epoch)
     return report.to_error()
 
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from tidemill.datastream.key_selectors import FieldSelector, PositionSelector
-from tidemill.datastream.transformations import Partitioning, PartitionKind
+from tidemill.datastream.program.key_selectors import FieldSelector, PositionSelector
+from tidemill.datastream.program.transformations import Partitioning, PartitionKind
 from tidemill.errors import GraphError, InvalidKeyError, UserCodeError
-from tidemill.runtime.exchange import EdgeSender
-from tidemill.runtime.parcels import HEADER_SIZE, Header, Kind, decode_records
-from tidemill.runtime.records import Batch
-from tidemill.runtime.routes import Route, key_extractor, rescale_targets, route_for
-from tidemill.runtime.strands import Opening, PartitionEnd, SentStrand, Strand
-from tidemill.state.key_groups import key_group_of, subtask_for_group
+from tidemill.runtime.batch.records import Batch
+from tidemill.runtime.exchange.parcels import HEADER_SIZE, Header, ParcelKind, decode_records
+from tidemill.runtime.exchange.routes import Route, key_extractor, rescale_targets, route_for
+from tidemill.runtime.exchange.sender import EdgeSender
+from tidemill.runtime.time.strands import Opening, PartitionEnd, SentStrand, Strand
+from tidemill.state.keys.key_groups import key_group_of, subtask_for_group
 
 MAX_PARALLELISM = 128
 
@@ -160,7 +160,7 @@ class Sent:
         assert Header.unpack(parcel).target == header.target
         self.parcels.append((Header.unpack(parcel), parcel[HEADER_SIZE:]))
 
-    def of(self, target: int, kind: Kind = Kind.DATA) -> list[tuple[Header, bytes]]:
+    def of(self, target: int, kind: ParcelKind = ParcelKind.DATA) -> list[tuple[Header, bytes]]:
         return [(header, data) for header, data in self.parcels if header.target == target and header.kind is kind]
 
 
@@ -193,7 +193,7 @@ def test_every_target_is_told_the_end_and_how_much_it_was_sent() -> None:
     sender.send(Batch([1, 2, 3]))
     sender.watermark(9)
     sender.finish()
-    ends = {header.target: header for header, _ in sent.parcels if header.kind is Kind.END}
+    ends = {header.target: header for header, _ in sent.parcels if header.kind is ParcelKind.END}
     assert {target: header.seq for target, header in ends.items()} == {10: 1, 11: 0, 12: 0}
     for header in ends.values():
         assert (header.edge, header.level, header.sender, header.watermark) == (4, 2, 1, 9)
@@ -257,7 +257,7 @@ def test_broadcast_encodes_once_and_reaches_all() -> None:
     sender.finish()
     payloads = [sent.of(10 + target)[0][1] for target in range(3)]
     assert payloads[0] == payloads[1] == payloads[2]
-    assert [header.seq for header, _ in sent.parcels if header.kind is Kind.END] == [1, 1, 1]
+    assert [header.seq for header, _ in sent.parcels if header.kind is ParcelKind.END] == [1, 1, 1]
 
 
 def test_a_new_epoch_starts_from_scratch() -> None:
@@ -267,7 +267,7 @@ def test_a_new_epoch_starts_from_scratch() -> None:
     again = Sent()
     sender.begin_epoch(b"other-attempt-16", 7, "seed", again.ship)
     sender.finish()
-    assert [(header.kind, header.seq, header.watermark) for header, _ in again.parcels] == [(Kind.END, 0, 7)]
+    assert [(header.kind, header.seq, header.watermark) for header, _ in again.parcels] == [(ParcelKind.END, 0, 7)]
 
 
 @pytest.mark.parametrize("kind", [PartitionKind.REBALANCE, PartitionKind.BROADCAST])
@@ -284,7 +284,7 @@ def test_idleness_is_told_at_once_and_with_the_end(kind: PartitionKind) -> None:
         told = [(header.seq, header.idle, len(decode_records(data)[0])) for header, data in sent.of(target)]
         records = 2 if kind is PartitionKind.BROADCAST else 1
         assert told == [(0, False, records), (1, True, 0), (2, False, 0), (3, True, 0)]
-        [(end, _)] = sent.of(target, Kind.END)
+        [(end, _)] = sent.of(target, ParcelKind.END)
         assert (end.idle, end.seq, end.watermark) == (True, 4, 9)
 
 
@@ -295,7 +295,7 @@ def test_an_epoch_begins_as_active() -> None:
     sender.finish()
     sender.begin_epoch(b"attempt-" * 2, 5, "seed", sent.ship)
     sender.finish()
-    assert [header.idle for header, _ in sent.of(10, Kind.END)] == [True, False]
+    assert [header.idle for header, _ in sent.of(10, ParcelKind.END)] == [True, False]
 
 
 # --- strands
@@ -318,14 +318,14 @@ def test_each_strand_is_a_channel_with_a_time_of_its_own() -> None:
         (1, 0, 5, (["a", "b"], [(1, 9), (2, 19)])),
         (2, 0, 7, (["x"], None)),
     ], "what the chain itself says of time is not for a strand"
-    [(header, data)] = sent.of(10, Kind.OPEN)
+    [(header, data)] = sent.of(10, ParcelKind.OPEN)
     assert header.watermark == 5, "where the epoch began"
     opening = Opening.unpack(data)
     assert opening.strands == [SentStrand(0, None, 0, 5), SentStrand(1, "p", 1, 5), SentStrand(2, "q", 1, 7)]
     assert opening.ends == [PartitionEnd("p", 19, False), PartitionEnd("q", 7, True)]
-    [(_, elsewhere)] = sent.of(11, Kind.OPEN)
+    [(_, elsewhere)] = sent.of(11, ParcelKind.OPEN)
     assert [strand.parcels for strand in Opening.unpack(elsewhere).strands] == [0, 0, 0], "everybody hears of them"
-    assert [header.seq for header, _ in sent.of(10, Kind.END)] == [2]
+    assert [header.seq for header, _ in sent.of(10, ParcelKind.END)] == [2]
 
 
 def test_the_shared_strand_has_no_time_of_its_own() -> None:
@@ -338,7 +338,7 @@ def test_the_shared_strand_has_no_time_of_its_own() -> None:
     sender.partition_ends([])
     sender.finish()
     assert [(header.strand, header.watermark) for header, _ in sent.of(10)] == [(0, 5)]
-    [(_, data)] = sent.of(10, Kind.OPEN)
+    [(_, data)] = sent.of(10, ParcelKind.OPEN)
     assert Opening.unpack(data).strands[0] == SentStrand(0, None, 1, 5)
 
 
@@ -348,9 +348,9 @@ def test_records_of_an_unknown_file_are_told_of_also_when_all_partitions_have_en
     sender.send(Batch(["a"], [10]))
     sender.partition_ends([])
     sender.finish()
-    [(_, data)] = sent.of(10, Kind.OPEN)
+    [(_, data)] = sent.of(10, ParcelKind.OPEN)
     assert Opening.unpack(data).strands == [SentStrand(0, None, 1, 5)], "or other senders' time would make them late"
-    assert not sent.of(11, Kind.OPEN), "there is nothing to tell"
+    assert not sent.of(11, ParcelKind.OPEN), "there is nothing to tell"
 
 
 def test_who_has_no_event_time_tells_nothing_of_strands() -> None:
@@ -360,12 +360,12 @@ def test_who_has_no_event_time_tells_nothing_of_strands() -> None:
     sender.send(Batch(["a"]))
     sender.watermark_status(True)
     sender.finish()
-    assert not sent.of(10, Kind.OPEN)
-    assert [header.seq for header, _ in sent.of(10, Kind.END)] == [1]
+    assert not sent.of(10, ParcelKind.OPEN)
+    assert [header.seq for header, _ in sent.of(10, ParcelKind.END)] == [1]
 
 
 def test_what_waits_of_many_strands_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.runtime.exchange._MOST_WAITING", 10)
+    monkeypatch.setattr("tidemill.runtime.exchange.sender._MOST_WAITING", 10)
     sent = Sent()
     sender = make_sender(sent, PartitionKind.GLOBAL, 1, dealt=True)
     for number in range(1, 8):

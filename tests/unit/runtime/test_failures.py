@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tidemill.errors import FailureSite, StateError, TidemillError, UserCodeError
-from tidemill.runtime.coordinator import raise_failure
-from tidemill.runtime.failures import Failure, failure_of, user_error, user_traceback
-from tidemill.runtime.routes import key_extractor
+from tidemill.runtime.batch.failures import Failure, failure_of, user_error, user_traceback
+from tidemill.runtime.driver.coordinator import raise_failure
+from tidemill.runtime.exchange.routes import key_extractor
+from tidemill.state.keys.key_groups import Subtask
 
 
 def caught_from(call: Any) -> Exception:
@@ -35,7 +36,7 @@ def test_the_users_traceback_comes_first_without_our_frames() -> None:
 
 def test_a_traceback_of_ours_alone_is_shown_rather_than_none() -> None:
     error = caught_from(lambda: key_extractor("op", 7)([0]))
-    assert "routes.py" in str(error)
+    assert "calls.py" in str(error)
     assert "TypeError" in str(error)
 
 
@@ -77,19 +78,19 @@ def test_the_cause_is_shown() -> None:
 
 
 def test_a_failure_becomes_its_error_again() -> None:
-    failure = failure_of(StateError("broken"), "uid", 3)
+    failure = failure_of(StateError("broken"), "uid", Subtask(3))
     assert failure == Failure(
-        "StateError", "broken", "uid", 3, site=FailureSite(uid="uid", subtask=3, exception="StateError")
+        "StateError", "broken", "uid", Subtask(3), site=FailureSite(uid="uid", subtask=3, exception="StateError")
     )
     error = failure.to_error()
     assert type(error) is StateError
     assert str(error) == "broken"
-    assert type(Failure("Unknown", "x", "uid", 0).to_error()) is TidemillError
+    assert type(Failure("Unknown", "x", "uid", Subtask(0)).to_error()) is TidemillError
 
 
 def test_the_first_real_failure_is_raised() -> None:
-    consequence = Failure("TidemillError", "did not finish", "a", 0, primary=False)
-    real = [Failure("UserCodeError", f"real {n}", "b", n) for n in (1, 0)]
+    consequence = Failure("TidemillError", "did not finish", "a", Subtask(0), primary=False)
+    real = [Failure("UserCodeError", f"real {n}", "b", Subtask(n)) for n in (1, 0)]
     with pytest.raises(UserCodeError, match="real 0"):
         raise_failure([consequence, *real])
     with pytest.raises(TidemillError, match="did not finish"):

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from tidemill.common import Configuration, Time, Types, WatermarkStrategy
-from tidemill.common.hot_keys import HotKey, HotKeys
 from tidemill.common.job_client import JobClient
+from tidemill.common.reports.hot_keys import HotKey, HotKeys
 from tidemill.common.watermark_strategy import TimestampAssigner
+from tidemill.connectors.sources import Split
 from tidemill.datastream import (
     DataStream,
     EventTimeSessionWindows,
@@ -23,12 +24,11 @@ from tidemill.datastream import (
     StreamExecutionEnvironment,
     TumblingEventTimeWindows,
 )
-from tidemill.datastream.sources import Split
 from tidemill.ops.prometheus_format import families_of
-from tidemill.runtime import inbox
-from tidemill.runtime.columns import decode_columns
-from tidemill.runtime.hot_keys import JobHotKeys
-from tidemill.runtime.key_sampler import KeySample
+from tidemill.runtime.batch.columns import decode_columns
+from tidemill.runtime.exchange import inbox
+from tidemill.runtime.observe.hot_keys import JobHotKeys
+from tidemill.runtime.observe.key_sampler import KeySample
 from tidemill.testing.scripted_source import Script, ScriptedSource
 
 #: Of eight records five are of one key.

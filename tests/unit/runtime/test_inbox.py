@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.inbox import Inbox, IncompleteInputError
-from tidemill.runtime.input_clock import Channel
-from tidemill.runtime.parcels import Header, Kind, encode_records, split
-from tidemill.runtime.records import Batch
+from tidemill.runtime.batch.records import Batch
+from tidemill.runtime.exchange.inbox import Inbox, IncompleteInputError
+from tidemill.runtime.exchange.parcels import Header, ParcelKind, encode_records, split
+from tidemill.runtime.time.input_clock import Channel
 
 MIN_TIME = -(2**63)
 ONE, TWO = b"1" * 16, b"2" * 16
@@ -19,12 +19,12 @@ ONE, TWO = b"1" * 16, b"2" * 16
 def data(
     values: list[Any], *, edge: int = 0, sender: int = 0, seq: int = 0, watermark: int = MIN_TIME, **more: Any
 ) -> bytes:
-    header = Header(Kind.DATA, 1, edge, 0, sender, seq, watermark, more.get("attempt", ONE))
+    header = Header(ParcelKind.DATA, 1, edge, 0, sender, seq, watermark, more.get("attempt", ONE))
     return header.pack() + encode_records(values, more.get("timestamps"), more.get("keys"), more.get("marks"))
 
 
 def end(sent: int, *, edge: int = 0, sender: int = 0, watermark: int = MIN_TIME, attempt: bytes = ONE) -> bytes:
-    return Header(Kind.END, 1, edge, 0, sender, sent, watermark, attempt).pack()
+    return Header(ParcelKind.END, 1, edge, 0, sender, sent, watermark, attempt).pack()
 
 
 class Reader:
@@ -79,7 +79,7 @@ def test_a_lost_parcel_is_noticed() -> None:
 
 
 def test_a_lost_part_of_a_split_parcel_is_noticed() -> None:
-    header = Header(Kind.DATA, 1, 0, 0, 0, 0, MIN_TIME, ONE)
+    header = Header(ParcelKind.DATA, 1, 0, 0, 0, 0, MIN_TIME, ONE)
     parts = list(split(header, encode_records([b"x" * 1000], None, None, None), 100))
     for missing in (0, 5, len(parts) - 1):
         kept = parts[:missing] + parts[missing + 1 :]
@@ -98,7 +98,7 @@ def test_an_unknown_channel_is_refused() -> None:
 
 
 def idle(seq: int, *, sender: int, watermark: int, is_idle: bool = True) -> bytes:
-    header = Header(Kind.DATA, 1, 0, 0, sender, seq, watermark, ONE, idle=is_idle)
+    header = Header(ParcelKind.DATA, 1, 0, 0, sender, seq, watermark, ONE, idle=is_idle)
     return header.pack() + encode_records([], None, None, None)
 
 
@@ -118,7 +118,7 @@ def test_the_status_of_channels_travels_in_band() -> None:
         idle(1, sender=0, watermark=9, is_idle=False),
         data(["a"], sender=0, seq=2, watermark=10),
         end(3, sender=0, watermark=12),
-        Header(Kind.END, 1, 0, 0, 1, 1, 8, ONE, idle=True).pack(),
+        Header(ParcelKind.END, 1, 0, 0, 1, 1, 8, ONE, idle=True).pack(),
     ]
     assert list(inbox.read(parcels)) == [0, 0, 0, 1]
     assert events == [8, "idle", "active", 9, 10, ["a"], 12]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tidemill.runtime.input_clock import Channel, InputClock
-from tidemill.runtime.records import MIN_TIME
+from tidemill.runtime.batch.records import MIN_TIME
+from tidemill.runtime.time.input_clock import Channel, InputClock
 
 ONE, TWO, THREE = (Channel(0, sender) for sender in range(3))
 LEFT, RIGHT = Channel(0, 0), Channel(1, 0)

@@ -7,15 +7,16 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.runtime.plans import bundle
+from tidemill.checkpoint.model import Epoch
 from tidemill.common import ExitCode, JobStatus
 from tidemill.common.exit_codes import exit_code_of
 from tidemill.common.restart_strategy import RestartStrategies
 from tidemill.errors import CheckpointError, EngineLostError, FencedError, TidemillError, UserCodeError
-from tidemill.runtime.epoch_stats import EpochStats
-from tidemill.runtime.failures import user_error
-from tidemill.runtime.job import RunningJob, StopSignal
-from tidemill.runtime.rescaling import JobParallelism
-from tidemill.runtime.restarts import restarts_for
+from tidemill.runtime.batch.failures import user_error
+from tidemill.runtime.driver.job import RunningJob, StopSignal
+from tidemill.runtime.driver.rescaling import JobParallelism
+from tidemill.runtime.driver.restarts import restarts_for
+from tidemill.runtime.observe.epoch_stats import EpochStats
 
 
 def job(attempt: Callable[[StopSignal], None], most_restarts: int = 0) -> RunningJob:
@@ -25,7 +26,7 @@ def job(attempt: Callable[[StopSignal], None], most_restarts: int = 0) -> Runnin
 
 
 def stats(epoch: int, **metrics: float) -> EpochStats:
-    return EpochStats(epoch, 1, 0.1, 0.1, 0.0, 0.0, 0, 0, 1, metrics)
+    return EpochStats(Epoch(epoch), 1, 0.1, 0.1, 0.0, 0.0, 0, 0, 1, metrics)
 
 
 def test_a_thread_that_is_made_to_exit_has_not_finished_its_job() -> None:
@@ -33,7 +34,7 @@ def test_a_thread_that_is_made_to_exit_has_not_finished_its_job() -> None:
         raise SystemExit(3)
 
     running = job(leave).start()
-    with pytest.raises(SystemExit):
+    with pytest.raises(UserCodeError, match="SystemExit: 3"):
         running.get_job_execution_result().result(60)
     assert running.get_job_status().result() == JobStatus.FAILED
 

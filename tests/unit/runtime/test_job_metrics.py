@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tidemill.common import Configuration, Duration, Types, WatermarkStrategy
-from tidemill.common.metric_value import HistogramValue, MetricKind, MetricScope, MetricSnapshot
+from tidemill.common.reports.metric_value import HistogramValue, MetricKind, MetricScope, MetricSnapshot
 from tidemill.common.watermark_strategy import TimestampAssigner
 from tidemill.datastream import (
     ErrorPolicy,
@@ -25,9 +25,10 @@ from tidemill.datastream.window import TumblingEventTimeWindows
 from tidemill.errors import TidemillError
 from tidemill.faults import Fault
 from tidemill.metrics.catalog import CATALOG, PER_SECOND
-from tidemill.runtime import coordinator, subtask_report, task
-from tidemill.runtime.job_metrics import JobMetrics
-from tidemill.testing import JobHarness, job_harness
+from tidemill.runtime.driver import assembly, coordinator
+from tidemill.runtime.driver.job_metrics import JobMetrics
+from tidemill.runtime.task import subtask_report, task
+from tidemill.testing import JobHarness
 
 
 class Clock:
@@ -54,7 +55,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (task, subtask_report):
         monkeypatch.setattr(module, "perf_counter_ns", CLOCK.look)
     monkeypatch.setattr(coordinator, "time", SimpleNamespace(perf_counter=seconds, time_ns=time.time_ns))
-    monkeypatch.setattr(job_harness, "JobMetrics", SimpleNamespace(of=partial(timed, seconds)))
+    monkeypatch.setattr(assembly, "JobMetrics", SimpleNamespace(of=partial(timed, seconds)))
 
 
 def timed(seconds: Callable[[], float], *arguments: Any, **options: Any) -> JobMetrics:
@@ -326,7 +327,8 @@ def test_jobs_report_what_the_catalog_lists_and_nothing_else() -> None:
     listed = {(m.scope, m.name, m.kind, frozenset(m.by)) for m in CATALOG}
     rates = {(m.scope, m.name + PER_SECOND, MetricKind.METER, frozenset(m.by)) for m in CATALOG if m.rated}
     assert found - listed - rates == set(), "reported, but not listed"
-    never_here = {"lastCheckpointRestoreTimestamp"}  # the job was not restored
+    # The job was not restored, and watches no files.
+    never_here = {"lastCheckpointRestoreTimestamp", "pendingFiles", "numFilesSkipped"}
     assert {name for _, name, *_ in (listed | rates) - found} == never_here
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tidemill.runtime.hot_keys import JobHotKeys
-from tidemill.runtime.key_sampler import KeySample, KeySampler
-from tidemill.state.stable_hash import stable_hash
+from tidemill.runtime.observe.hot_keys import JobHotKeys
+from tidemill.runtime.observe.key_sampler import KeySample, KeySampler
+from tidemill.state.keys.stable_hash import stable_hash
 
 
 class Clock:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tidemill.checkpoint.names import manifest_name
-from tidemill.checkpoint.storage import LocalStorage, MemoryStorage, Storage
+from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage, Storage
 from tidemill.common import Types
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
@@ -23,10 +23,10 @@ from tidemill.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from tidemill.runtime.chain import Chain
-from tidemill.runtime.routes import KeyRoute
+from tidemill.runtime.exchange.routes import KeyRoute
+from tidemill.runtime.task.chain import Chain
 from tidemill.testing import JobHarness
-from tidemill.testing.simulated_functions import Mean
+from tidemill.testing.simulation.functions import Mean
 
 Env = StreamExecutionEnvironment
 
@@ -93,7 +93,7 @@ def chains(job: JobHarness) -> list[Chain]:
 
 @pytest.fixture
 def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.state.key_groups._CACHE_FLOOR", 3 * KEYS)
+    monkeypatch.setattr("tidemill.state.keys.key_groups._CACHE_FLOOR", 3 * KEYS)
 
 
 @pytest.mark.usefixtures("small_caches")

@@ -11,9 +11,9 @@ import pytest
 
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.errors import LocalStateError
+from tidemill.state.files.state_file import Section
 from tidemill.state.rocksdb import RocksDBBackend
 from tidemill.state.rocksdb.store import Store
-from tidemill.state.state_file import Section
 from tidemill.testing import JobHarness
 from tidemill.testing.job_harness import moving
 

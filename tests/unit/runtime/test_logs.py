@@ -5,25 +5,22 @@ from __future__ import annotations
 import io
 import json
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tidemill.common import Configuration, Types
 from tidemill.common.time import Time
 from tidemill.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment, ValueStateDescriptor
 from tidemill.datastream.async_data_stream import AsyncDataStream
-from tidemill.datastream.async_functions import AsyncFunction
+from tidemill.datastream.functions.asynchronous import AsyncFunction
 from tidemill.errors import ConfigurationError, FailureSite, UserCodeError
-from tidemill.runtime.failures import without_payload
-from tidemill.runtime.log_place import PLACE, LogPlace, PlaceFilter, at
-from tidemill.runtime.log_redaction import redacted, redacted_value
-from tidemill.runtime.logs import JsonFormatter, LogSettings, TextFormatter
+from tidemill.runtime.batch.failures import without_payload
+from tidemill.runtime.observe.log_place import PLACE, LogPlace, PlaceFilter, at
+from tidemill.runtime.observe.logs import JsonFormatter, LogSettings, TextFormatter
+from tidemill.state.keys.key_groups import Subtask
 from tidemill.testing import JobHarness
 
 mine = logging.getLogger("shop")
@@ -135,7 +132,7 @@ def record(message: str, *arguments: Any, **more: Any) -> logging.LogRecord:
 
 
 def test_text_has_the_place_of_a_record() -> None:
-    with at(LogPlace("j", 7, "Count", "count", 3)):
+    with at(LogPlace("j", 7, "Count", "count", Subtask(3))):
         text = TextFormatter().format(record("slow: %d ms", 5))
     assert text.endswith("WARNING shop.prices [operator 'Count' (uid count), subtask 3, job j, epoch 7]: slow: 5 ms")
     assert TextFormatter().format(record("x")).endswith("WARNING shop.prices: x")
@@ -159,7 +156,7 @@ def test_the_filter_is_for_handlers_of_the_users_own() -> None:
     handler = logging.StreamHandler(written)
     handler.addFilter(PlaceFilter())
     handler.setFormatter(logging.Formatter("%(job)s/%(uid)s/%(epoch)s %(message)s"))
-    with at(LogPlace("j", 7, "Count", "count", 3)):
+    with at(LogPlace("j", 7, "Count", "count", Subtask(3))):
         handler.handle(record("hello"))
     handler.handle(record("bye"))
     assert written.getvalue() == "j/count/7 hello\n/None/None bye\n"
@@ -221,47 +218,6 @@ def test_handlers_of_the_program_stay_as_they_are() -> None:
 def test_a_form_that_is_not_known_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"'xml' for configuration key 'logging\.format'"):
         settings(format="xml")
-
-
-# --- what is kept out
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("password=hunter2", "password=******"),
-        ("{'sasl.password': 'hunter2', 'acks': 'all'}", "{'sasl.password': ******, 'acks': 'all'}"),
-        ('"api_key" : "hunter2"', '"api_key" : ******'),
-        ("jdbc:postgresql://me:hunter2@db:5432/x", "jdbc:postgresql://me:******@db:5432/x"),
-        ("Authorization: Bearer hunter2hunter2", "Authorization: Bearer ******"),
-        ("s3.secret-key: hunter2", "s3.secret-key: ******"),
-        ("ssl.passphrase=hunter2", "ssl.passphrase=******"),
-        ("fs.azure.account.key.shop: hunter2", "fs.azure.account.key.shop: ******"),
-        ("metrics.http-headers=X-Me:hunter2", "metrics.http-headers=******"),
-        ("run --api-token hunter2 --verbose", "run --api-token ****** --verbose"),
-        ("{'password': b'hunter2'}", "{'password': ******}"),
-        (r"password='it\'s hunter2', acks=all", "password=******, acks=all"),
-        ("sasl.password => hunter2, acks -> all", "sasl.password => ******, acks -> all"),
-        (r'"{\"password\": \"hunter2\", \"acks\": 1}"', r'"{\"password\": ******, \"acks\": 1}"'),
-        ("record {'user': 'ann', 'password': 'hun", "record {'user': 'ann', 'password': ******"),
-        ("tokenize -> count", "tokenize -> count"),
-        ("key=user-17 and token bucket of 5", "key=user-17 and token bucket of 5"),
-    ],
-)
-def test_secrets_are_masked(text: str, shown: str) -> None:
-    assert redacted(text) == shown
-
-
-def test_long_words_cost_as_much_as_others() -> None:
-    begun = time.thread_time()
-    for text in ("x" * 100_000, "token." * 50_000, "-" * 50_000 + "="):
-        assert redacted(text) == text
-    assert time.thread_time() - begun < 5, "the square of their length would take minutes"
-
-
-@given(st.sampled_from(["password", "db.passwd", "aws_secret_access_key", "oauthToken", "my.credential"]), st.text())
-def test_no_value_of_a_secrets_name_is_shown(name: str, value: str) -> None:
-    assert redacted_value("options", {"a": [{name: value}], "b": 1}) == {"a": [{name: "******"}], "b": 1}
 
 
 def test_a_restart_is_logged_without_the_users_data() -> None:

@@ -20,13 +20,13 @@ class Payment:
 class Sending:
     kind = Producer
 
-from tidemill.runtime.main_classes import main_script_classes
+from tidemill.runtime.task.main_classes import main_script_classes
 sys.stdout.buffer.write(pickle.dumps(main_script_classes()))
 """
 
 WORKER = """
 import pickle, sys
-from tidemill.runtime.main_classes import install_main_classes
+from tidemill.runtime.task.main_classes import install_main_classes
 install_main_classes(pickle.loads(sys.stdin.buffer.read()))
 print(Payment(7))
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.own_logs import logged_here
-from tidemill.runtime.metrics import MOST_METRICS, OperatorMetrics
+from tidemill.runtime.observe.metrics import MOST_METRICS, OperatorMetrics
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from tidemill.common import Types
 from tidemill.datastream import OutputTag
 from tidemill.errors import TypeMismatchError
-from tidemill.runtime.output import Output
-from tidemill.runtime.records import Batch
+from tidemill.runtime.batch.records import Batch
+from tidemill.runtime.operators.output import Output
 
 ODD, BIG = OutputTag("odd", Types.LONG()), OutputTag("big", Types.LONG())
 

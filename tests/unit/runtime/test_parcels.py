@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.errors import SerializationError, TidemillError
-from tidemill.runtime.parcels import (
+from tidemill.runtime.exchange.parcels import (
     HEADER_SIZE,
     Header,
-    Kind,
+    ParcelKind,
     decode_records,
     encode_records,
     in_order,
@@ -26,7 +26,7 @@ ATTEMPT = bytes(range(16))
 MIN_TIME, MAX_TIME = -(2**63), 2**63 - 1
 
 
-def header(kind: Kind = Kind.DATA, **fields: Any) -> Header:
+def header(kind: ParcelKind = ParcelKind.DATA, **fields: Any) -> Header:
     values: dict[str, Any] = {
         "level": 1,
         "edge": 0,
@@ -46,16 +46,20 @@ def sort_as_the_engine(parcels: list[bytes], base: int) -> list[bytes]:
 
 
 def test_a_header_is_its_bytes() -> None:
-    one = header(Kind.END, level=65535, edge=7, target=2**32 - 1, sender=5, seq=9, watermark=MAX_TIME)
+    one = header(ParcelKind.END, level=65535, edge=7, target=2**32 - 1, sender=5, seq=9, watermark=MAX_TIME)
     assert len(one.pack()) == HEADER_SIZE
     assert Header.unpack(one.pack() + b"payload") == one
 
 
 def test_what_is_told_of_strands_comes_before_all_else() -> None:
     first = header(watermark=MIN_TIME, strand=0).pack()
-    parcels = [header(Kind.END, seq=1).pack(), first, header(Kind.OPEN, sender=9, watermark=MAX_TIME).pack()]
+    parcels = [
+        header(ParcelKind.END, seq=1).pack(),
+        first,
+        header(ParcelKind.OPEN, sender=9, watermark=MAX_TIME).pack(),
+    ]
     read = [one.kind for one, _ in in_order(sort_as_the_engine(parcels, 0), 0)]
-    assert read == [Kind.OPEN, Kind.DATA, Kind.END]
+    assert read == [ParcelKind.OPEN, ParcelKind.DATA, ParcelKind.END]
 
 
 def test_strands_of_one_sender_are_channels_of_their_own() -> None:
@@ -89,13 +93,13 @@ def test_every_channel_is_read_in_the_order_it_was_sent(channels: list[list[int]
         for seq, advance in enumerate(advances):
             watermark += advance
             parcels.append(header(sender=sender, seq=seq, watermark=watermark).pack())
-        parcels.append(header(Kind.END, sender=sender, seq=len(advances), watermark=watermark).pack())
+        parcels.append(header(ParcelKind.END, sender=sender, seq=len(advances), watermark=watermark).pack())
     read = [one for one, _ in in_order(sort_as_the_engine(parcels, base), base)]
     assert len(read) == len(parcels)
     for sender, advances in enumerate(channels):
         of_channel = [one for one in read if one.sender == sender]
         assert [one.seq for one in of_channel] == list(range(len(advances) + 1))
-        assert of_channel[-1].kind is Kind.END
+        assert of_channel[-1].kind is ParcelKind.END
     assert [one.kind for one in read] == sorted(one.kind for one in read)
 
 
@@ -188,8 +192,8 @@ def test_what_cannot_be_pickled_is_told() -> None:
         encode_records([(n for n in range(3))], None, None, None)
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_a_header_says_whether_the_sender_is_idle(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(ParcelKind))
+def test_a_header_says_whether_the_sender_is_idle(kind: ParcelKind) -> None:
     for idle in (True, False):
         header = Header(kind, 1, 2, 3, 4, 5, 6, b"a" * 16, idle=idle)
         assert Header.unpack(header.pack()) == header

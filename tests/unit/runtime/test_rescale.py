@@ -11,26 +11,26 @@ import pytest
 
 from tidemill.checkpoint import restore
 from tidemill.checkpoint.model import Manifest
-from tidemill.checkpoint.storage import MemoryStorage
+from tidemill.checkpoint.storage.storages import MemoryStorage
 from tidemill.common import Configuration, Duration, JobStatus, Types, WatermarkStrategy
 from tidemill.common.watermark_strategy import TimestampAssigner
+from tidemill.connectors.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
-from tidemill.datastream.checkpointed import (
+from tidemill.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
+from tidemill.datastream.functions.checkpointed import (
     CheckpointedFunction,
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
-from tidemill.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
-from tidemill.datastream.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
 from tidemill.datastream.state import ListStateDescriptor
 from tidemill.errors import GraphError, TidemillError
 from tidemill.faults import Fault
-from tidemill.runtime.job import RunningJob
-from tidemill.runtime.warm import WarmChains
-from tidemill.state.state_file import encode_sections
+from tidemill.runtime.driver.job import RunningJob
+from tidemill.runtime.task.warm import WarmChains
+from tidemill.state.files.state_file import encode_sections
 from tidemill.testing import JobHarness
 from tidemill.testing.job_harness import moving
-from tidemill.testing.simulated_functions import Everything
+from tidemill.testing.simulation.functions import Everything
 
 Env = StreamExecutionEnvironment
 
@@ -498,7 +498,7 @@ class Counting(MemoryStorage):
 
 
 def test_a_subtask_reads_only_its_key_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.runtime.pieces.encode_sections", partial(encode_sections, block_bytes=4096))
+    monkeypatch.setattr("tidemill.runtime.task.pieces.encode_sections", partial(encode_sections, block_bytes=4096))
     monkeypatch.setattr(restore, "_READ_WHOLE", 16_384)
     storage = Counting()
 

@@ -10,8 +10,8 @@ from tests.unit.runtime.plans import launch
 from tidemill.common import CompletableFuture
 from tidemill.datastream import RuntimeExecutionMode
 from tidemill.errors import ConfigurationError, GraphError, JobCancelledError, JobExecutionError, TidemillError
-from tidemill.runtime.launch import Launch
-from tidemill.runtime.rescaling import JobParallelism, with_stored_max_parallelism
+from tidemill.runtime.driver.launch import Launch
+from tidemill.runtime.driver.rescaling import JobParallelism, with_stored_max_parallelism
 
 
 def program(env: Any) -> Any:

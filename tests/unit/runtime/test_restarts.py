@@ -8,7 +8,14 @@ from __future__ import annotations
 import pytest
 
 from tidemill.common import RestartStrategies
-from tidemill.runtime.restarts import ExponentialDelay, FailureRate, FixedDelay, NoRestarts, Restarts, restarts_for
+from tidemill.runtime.driver.restarts import (
+    ExponentialDelay,
+    FailureRate,
+    FixedDelay,
+    NoRestarts,
+    Restarts,
+    restarts_for,
+)
 
 
 def delays(restarts: Restarts, *times: int) -> list[int | None]:

@@ -19,16 +19,17 @@ from tests.unit.runtime.savepoint_program import EPOCHS, JOB_ID, counted, harnes
 from tests.waiting import eventually
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.savepoint import METADATA, dispose_savepoint
-from tidemill.checkpoint.storage import LocalStorage, storage_for
+from tidemill.checkpoint.storage.storages import LocalStorage, storage_for
 from tidemill.common import CompletableFuture, Configuration, JobClient, JobStatus, Types
+from tidemill.connectors.sinks import Committed, Committer, Sink, SinkWriter
 from tidemill.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-from tidemill.datastream.sinks import Committed, Committer, Sink, SinkWriter
 from tidemill.errors import (
     CheckpointError,
     ConfigurationError,
     GraphError,
     JobCancelledError,
     JobExecutionError,
+    JobFinishedError,
     TidemillError,
 )
 from tidemill.faults import SAVEPOINT_POINTS, Fault, InjectedFaultError, injected
@@ -235,10 +236,11 @@ def test_draining_moves_time_to_its_end_and_the_job_is_over_for_good(job: Job) -
     assert client.get_job_status().result() == JobStatus.FINISHED
     assert lines == ["('a', 1)", "('b', 1)", "('a', 'at the end')", "('b', 'at the end')"]
     job.words.add(["c"])
-    for job_id, options in (("first", {}), ("second", {"execution.state-recovery.path": path})):
-        client, more = job.start(job_id, **options)
-        assert over(client) == JobStatus.FINISHED
-        assert more == []
+    client, more = job.start()
+    assert over(client) == JobStatus.FINISHED
+    assert more == []
+    with pytest.raises(JobFinishedError, match="is the end of job 'first', which is FINISHED"):
+        job.start("second", **{"execution.state-recovery.path": path})
 
 
 def test_cancelling_with_a_savepoint(job: Job) -> None:

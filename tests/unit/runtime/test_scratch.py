@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.runtime.scratch import scratch_directory, sweep
+from tidemill.runtime.task.scratch import scratch_directory, sweep
 
 HOLD = """
 import time
-from tidemill.runtime.scratch import scratch_directory
+from tidemill.runtime.task.scratch import scratch_directory
 root, remove = scratch_directory()
 print(root, flush=True)
 time.sleep(60)

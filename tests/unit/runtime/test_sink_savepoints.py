@@ -10,7 +10,7 @@ import pytest
 from tests.contract.sink_systems import System, TableSink
 from tests.waiting import eventually
 from tidemill.checkpoint.names import SINKS
-from tidemill.checkpoint.storage import LocalStorage
+from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.common import Configuration
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy

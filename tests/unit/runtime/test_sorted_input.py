@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.records import MIN_TIME, Batch
-from tidemill.runtime.sorted_input import SortedInput
+from tidemill.runtime.batch.records import MIN_TIME, Batch
+from tidemill.runtime.exchange.sorted_input import SortedInput
 
 Record = tuple[int, Any, Any, int | None]  # input, key, value, timestamp
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidemill.runtime.source_clock import SourceClock
-from tidemill.runtime.strands import MOST_STRANDS, Opening, PartitionEnd, SentStrand, Strand, StrandNumbers
+from tidemill.runtime.time.source_clock import SourceClock
+from tidemill.runtime.time.strands import MOST_STRANDS, Opening, PartitionEnd, SentStrand, Strand, StrandNumbers
 
 MIN_TIME = -(2**63)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tidemill.checkpoint.log import ManifestLog
-from tidemill.checkpoint.storage import MemoryStorage, storage_for
+from tidemill.checkpoint.storage.storages import MemoryStorage, storage_for
 from tidemill.common import Configuration
+from tidemill.connectors.sinks import Committed, Committer, Sink, SinkWriter
 from tidemill.datastream import StreamExecutionEnvironment
-from tidemill.datastream.sinks import Committed, Committer, Sink, SinkWriter
 from tidemill.errors import FencedError
 
 

@@ -8,19 +8,19 @@ import pytest
 
 from tests.unit.runtime.plans import bundle, launch
 from tidemill.checkpoint.model import Ack
-from tidemill.checkpoint.storage import MemoryStorage, Storage
+from tidemill.checkpoint.storage.storages import MemoryStorage, Storage
 from tidemill.errors import CheckpointError
-from tidemill.runtime.engine import EpochInput
+from tidemill.local.engine import LocalEngine
+from tidemill.runtime.batch.failures import Failure
+from tidemill.runtime.driver.engine import EpochInput
+from tidemill.runtime.driver.split_input import SplitInput
 from tidemill.runtime.epoch import EpochContext, Layout
-from tidemill.runtime.failures import Failure
-from tidemill.runtime.job_bundle import JobBundle
-from tidemill.runtime.outbox import Outbox, read_report
-from tidemill.runtime.parcels import Header, Kind
-from tidemill.runtime.pieces import PieceForm
-from tidemill.runtime.split_input import SplitInput
-from tidemill.runtime.task import execute_subtask
-from tidemill.runtime.warm import WarmChains
-from tidemill.testing.engine import LocalEngine
+from tidemill.runtime.exchange.outbox import Outbox, read_report
+from tidemill.runtime.exchange.parcels import Header, ParcelKind
+from tidemill.runtime.task.job_bundle import JobBundle
+from tidemill.runtime.task.pieces import PieceForm
+from tidemill.runtime.task.task import execute_subtask
+from tidemill.runtime.task.warm import WarmChains
 
 
 def count(env: Any) -> Any:
@@ -121,9 +121,9 @@ def test_parcels_for_deeper_levels_are_passed_on_whatever_happens_here() -> None
     job = bundle(lambda env: count(env).key_by(0).max(1).key_by(0).min(1))
     layout = Layout(job.plan, context_of(job).parallelism)
     outbox = Outbox(context_of(job), layout, 0, 0)
-    deep = Header(Kind.DATA, 3, 0, 1, 0, 0, 0, b"a" * 16)
+    deep = Header(ParcelKind.DATA, 3, 0, 1, 0, 0, 0, b"a" * 16)
     outbox.pass_on(deep, b"deep")
-    outbox.ship(Header(Kind.DATA, 1, 0, 1, 0, 0, 0, b"a" * 16), b"near")
+    outbox.ship(Header(ParcelKind.DATA, 1, 0, 1, 0, 0, 0, b"a" * 16), b"near")
     outbox.drop()
     assert [parcel for _, parcel in outbox.drain()] == [b"deep"]
     assert outbox.drain() == []

@@ -13,9 +13,9 @@ from tidemill.common.watermark_strategy import (
     WatermarkGenerator,
     WatermarkOutput,
 )
-from tidemill.datastream.sources import ClockOf
-from tidemill.runtime.generator_fields import GeneratorFields
-from tidemill.runtime.time_states import deal_marks, deal_times
+from tidemill.connectors.sources import ClockOf
+from tidemill.runtime.time.generator_fields import GeneratorFields
+from tidemill.runtime.time.time_states import deal_marks, deal_times
 
 MIN_TIME = -(2**63)
 

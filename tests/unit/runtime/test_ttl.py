@@ -21,7 +21,7 @@ from tidemill.datastream import (
     ValueStateDescriptor,
 )
 from tidemill.faults import Fault
-from tidemill.state.state_file import decode_sections
+from tidemill.state.files.state_file import decode_sections
 from tidemill.testing import JobHarness, KeyedHarness
 from tidemill.testing.job_harness import moving
 
@@ -284,7 +284,7 @@ def test_a_clock_that_goes_back_brings_nothing_back() -> None:
 
 @pytest.mark.parametrize("placement", [None, moving(3)])
 def test_background_merges_drop_what_has_expired(placement: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemill.state.ttl.PER_EPOCH", 0)
+    monkeypatch.setattr("tidemill.state.keyed.ttl.PER_EPOCH", 0)
     config = ttl().disable_cleanup_in_background().cleanup_in_rocksdb_compact_filter(1).build()
     with counting_job(config, merge_after=4, processing_time=1, workers=3, placement=placement) as job:
         for epoch in range(40):

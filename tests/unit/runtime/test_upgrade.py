@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.contract.keyed_state import fast_directory
 from tests.own_logs import logged_here
 from tidemill.common import Types
 from tidemill.common.configuration import Configuration
+from tidemill.common.reports.upgrade_report import Outcome, UpgradeReport
 from tidemill.common.time import Time
 from tidemill.common.typeinfo import DataclassTypeInfo
-from tidemill.common.upgrade_report import Outcome, UpgradeReport
 from tidemill.datastream import (
     KeyedProcessFunction,
     ListStateDescriptor,
@@ -24,16 +23,17 @@ from tidemill.datastream import (
     StreamExecutionEnvironment,
     ValueStateDescriptor,
 )
-from tidemill.datastream.basic_functions import MapFunction
-from tidemill.datastream.checkpointed import CheckpointedFunction
-from tidemill.datastream.state_descriptors import StateDescriptor
+from tidemill.datastream.functions.basic import MapFunction
+from tidemill.datastream.functions.checkpointed import CheckpointedFunction
+from tidemill.datastream.functions.state_descriptors import StateDescriptor
 from tidemill.errors import GraphError, StateError, StateMigrationError
 from tidemill.faults import Fault
-from tidemill.runtime.launch import prepare
-from tidemill.runtime.upgrade import warn_of_derived_uids
-from tidemill.state.class_names import register_class
+from tidemill.runtime.driver.launch import prepare
+from tidemill.runtime.start.upgrade import warn_of_derived_uids
+from tidemill.state.codecs.class_names import register_class
 from tidemill.testing import JobHarness
 from tidemill.testing.job_harness import moving
+from tidemill.testing.simulation.disks import fast_directory
 
 IGNORE = {"execution.state-recovery.ignore-unclaimed-state": "true"}
 BACKENDS = ("hashmap", "rocksdb")

@@ -7,9 +7,10 @@ from typing import Any
 
 from tests.unit.runtime.plans import bundle
 from tidemill.datastream import CheckpointListener, ListCheckpointed, MapFunction
-from tidemill.runtime.chain import Chain, ChainSettings
 from tidemill.runtime.epoch import EpochContext
-from tidemill.runtime.warm import WarmChains
+from tidemill.runtime.task.chain import Chain, ChainSettings
+from tidemill.runtime.task.warm import WarmChains
+from tidemill.state.keys.key_groups import Subtask
 
 CLOSED: list[str] = []
 
@@ -57,7 +58,7 @@ CONTEXT = EpochContext("unit", "lineage", 2, 0, None, 0, (2, 2, 2), attempts={KE
 
 def open_chain(plan: Any = KEYED, subtask: int = 0) -> Chain:
     edges = {edge.source_operator: [(edge.id, edge.side_output)] for edge in PLAN.edges_from(plan.id)}
-    chain = Chain(plan, edges, subtask, 2, ChainSettings())
+    chain = Chain(plan, edges, Subtask(subtask), 2, ChainSettings())
     chain.open()
     return chain
 
@@ -69,14 +70,14 @@ def previous(context: EpochContext = CONTEXT) -> EpochContext:
 def test_a_chain_goes_on_from_the_attempt_that_counted() -> None:
     warm, chain = WarmChains(), open_chain()
     warm.keep("unit", chain, previous(), "one")
-    assert warm.take("unit", KEYED, 0, CONTEXT) is chain
-    assert warm.take("unit", KEYED, 0, CONTEXT) is None  # taken: it is its user's now
+    assert warm.take("unit", KEYED, Subtask(0), CONTEXT) is chain
+    assert warm.take("unit", KEYED, Subtask(0), CONTEXT) is None  # taken: it is its user's now
 
 
 def test_what_another_attempt_left_is_not_used() -> None:
     warm = WarmChains()
     warm.keep("unit", open_chain(), previous(), "never acked")
-    assert warm.take("unit", KEYED, 0, CONTEXT) is None
+    assert warm.take("unit", KEYED, Subtask(0), CONTEXT) is None
 
 
 def test_another_subtask_job_lineage_or_parallelism_does_not_match() -> None:
@@ -84,12 +85,12 @@ def test_another_subtask_job_lineage_or_parallelism_does_not_match() -> None:
     for change in changes:
         warm = WarmChains()
         warm.keep("unit", open_chain(), previous(), "one")
-        assert warm.take("unit", KEYED, 0, replace(CONTEXT, **change)) is None
+        assert warm.take("unit", KEYED, Subtask(0), replace(CONTEXT, **change)) is None
     warm = WarmChains()
     warm.keep("unit", open_chain(), previous(), "one")
-    assert warm.take("other", KEYED, 0, CONTEXT) is None
-    assert warm.take("unit", KEYED, 1, CONTEXT) is None
-    assert warm.take("unit", KEYED, 0, CONTEXT) is not None
+    assert warm.take("other", KEYED, Subtask(0), CONTEXT) is None
+    assert warm.take("unit", KEYED, Subtask(1), CONTEXT) is None
+    assert warm.take("unit", KEYED, Subtask(0), CONTEXT) is not None
 
 
 def test_chains_that_no_epoch_can_go_on_with_are_closed_wherever_a_task_comes_by() -> None:
@@ -101,9 +102,9 @@ def test_chains_that_no_epoch_can_go_on_with_are_closed_wherever_a_task_comes_by
     warm.keep("another job", open_chain(STATELESS), previous(), "one")
     CLOSED.clear()
     narrower = tuple(1 if chain.id == STATELESS.id else 2 for chain in PLAN.chains)
-    assert warm.take("unit", KEYED, 0, replace(CONTEXT, parallelism=narrower)) is None
+    assert warm.take("unit", KEYED, Subtask(0), replace(CONTEXT, parallelism=narrower)) is None
     assert CLOSED == ["closed", "closed"]
-    assert warm.take("unit", KEYED, 1, replace(CONTEXT, parallelism=narrower)) is kept
+    assert warm.take("unit", KEYED, Subtask(1), replace(CONTEXT, parallelism=narrower)) is kept
     warm.retire("another job", replace(CONTEXT, lineage="later"))
     assert CLOSED == ["closed"] * 3
 
@@ -114,15 +115,15 @@ def test_what_another_attempt_of_a_subtask_leaves_takes_its_place() -> None:
     CLOSED.clear()
     warm.keep("unit", chain, previous(), "two")
     assert CLOSED == ["closed"]
-    assert warm.take("unit", STATELESS, 0, CONTEXT) is chain
+    assert warm.take("unit", STATELESS, Subtask(0), CONTEXT) is chain
 
 
 def test_a_chain_without_state_goes_on_but_not_in_a_rerun() -> None:
     warm, chain = WarmChains(), open_chain(STATELESS)
     warm.keep("unit", chain, previous(), "whoever")
-    assert warm.take("unit", STATELESS, 0, CONTEXT) is chain
+    assert warm.take("unit", STATELESS, Subtask(0), CONTEXT) is chain
     warm.keep("unit", chain, CONTEXT, "whoever")
-    assert warm.take("unit", STATELESS, 0, CONTEXT) is None  # its clock has moved already
+    assert warm.take("unit", STATELESS, Subtask(0), CONTEXT) is None  # its clock has moved already
 
 
 WITH_STATE = bundle(lambda env: build(env, Remembering())).plan.chains[STATELESS.id]
@@ -142,11 +143,11 @@ def test_a_chain_with_operator_state_goes_on_only_from_the_attempt_that_counted(
     context = replace(CONTEXT, attempts={WITH_STATE.id: ("one", "two")}, checkpoint=True)
     warm, chain = WarmChains(), remembering(previous())
     warm.keep("unit", chain, previous(), "another")
-    assert warm.take("unit", WITH_STATE, 0, context) is None
+    assert warm.take("unit", WITH_STATE, Subtask(0), context) is None
     assert CLOSED == ["closed"]
     chain = remembering(previous())
     warm.keep("unit", chain, previous(), "one")
-    assert warm.take("unit", WITH_STATE, 0, context) is chain
+    assert warm.take("unit", WITH_STATE, Subtask(0), context) is chain
     chain.begin_epoch(0, {})
     assert CLOSED == ["complete 1"]
 
@@ -154,11 +155,11 @@ def test_a_chain_with_operator_state_goes_on_only_from_the_attempt_that_counted(
 def test_a_chain_is_told_that_its_epoch_is_run_again() -> None:
     warm = WarmChains()
     warm.keep("unit", remembering(CONTEXT), CONTEXT, "one")
-    assert warm.take("unit", WITH_STATE, 0, replace(CONTEXT, run=1)) is None
+    assert warm.take("unit", WITH_STATE, Subtask(0), replace(CONTEXT, run=1)) is None
     assert CLOSED == ["aborted 2", "closed"]
     # A second attempt of the same run may still be the one that does not count.
     warm.keep("unit", remembering(CONTEXT), CONTEXT, "one")
-    assert warm.take("unit", WITH_STATE, 0, CONTEXT) is None
+    assert warm.take("unit", WITH_STATE, Subtask(0), CONTEXT) is None
     assert CLOSED == ["closed"]
 
 
@@ -196,5 +197,5 @@ def test_the_least_recently_used_chains_make_room() -> None:
     warm = WarmChains(budget=150 * 200)
     warm.keep("unit", with_entries(0), previous(), "one")
     warm.keep("unit", with_entries(1), previous(), "two")
-    assert warm.take("unit", KEYED, 0, CONTEXT) is None
-    assert warm.take("unit", KEYED, 1, CONTEXT) is not None
+    assert warm.take("unit", KEYED, Subtask(0), CONTEXT) is None
+    assert warm.take("unit", KEYED, Subtask(1), CONTEXT) is not None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidemill.common import Watermark, WatermarkStrategy
-from tidemill.runtime.records import MIN_TIME
-from tidemill.runtime.watermarks import Timekeeper
+from tidemill.runtime.batch.records import MIN_TIME
+from tidemill.runtime.time.watermarks import Timekeeper
 
 
 def two_partitions(first: int, second: int) -> Timekeeper:

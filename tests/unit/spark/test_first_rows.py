@@ -9,10 +9,10 @@ import pytest
 from tests.semantics.cases_state import SecondField
 from tests.semantics.partitions import OnMarker
 from tidemill.common import WatermarkStrategy
-from tidemill.datastream.ingestion_time import ingestion_time_strategy
-from tidemill.runtime.records import Batch
-from tidemill.spark.first_rows import FirstRows
-from tidemill.spark.row_groups import Beginning
+from tidemill.datastream.program.ingestion_time import ingestion_time_strategy
+from tidemill.runtime.batch.records import Batch
+from tidemill.spark.bounded.first_rows import FirstRows
+from tidemill.spark.bounded.row_groups import Beginning
 
 Strategy = WatermarkStrategy
 

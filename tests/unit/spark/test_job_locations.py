@@ -10,13 +10,17 @@ import pytest
 
 from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Slot
 from tidemill.checkpoint.names import SPARK, lineage_id, spark_location
-from tidemill.checkpoint.storage import LocalStorage, MemoryStorage, NotFoundError
+from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage, NotFoundError
 from tidemill.errors import CheckpointError
-from tidemill.spark.job_locations import MirroredLocations, SparkLocations, open_locations
-from tidemill.spark.locations import Layout, take_over
+from tidemill.spark.locations.build_location import Layout
+from tidemill.spark.locations.job_locations import MirroredLocations, SparkLocations, open_locations
+from tidemill.spark.locations.locations import take_over
+from tidemill.spark.locations.spark_checksums import checksum_of, checksum_path
 
 FIRST, SECOND, THIRD, LATER = (lineage_id(slot, "abc") for slot in (1, 5, 9, 12))
 LAYOUT: Layout = {"files": [[0, 0, "FileSource"]]}
+QUERY = '{"id": "query"}'
+CUT = 'v1\n{}\n{"logOffset":0}'
 
 
 class DiedError(Exception):
@@ -80,7 +84,7 @@ def write(locations: SparkLocations, lineage: str, **files: str) -> None:
         path = locations.directory / spark_location(lineage) / name.replace("_", "/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        (path.parent / f".{path.name}.crc").write_text("checksum")
+        checksum_path(path).write_bytes(checksum_of(text.encode()))
 
 
 def names(storage: MemoryStorage, lineage: str) -> list[str]:
@@ -89,7 +93,8 @@ def names(storage: MemoryStorage, lineage: str) -> list[str]:
 
 def found(locations: SparkLocations, lineage: str) -> dict[str, str]:
     place = locations.directory / spark_location(lineage)
-    return {str(path.relative_to(place)): path.read_text() for path in sorted(place.rglob("*")) if path.is_file()}
+    files = [path for path in sorted(place.rglob("*")) if path.is_file() and not path.name.startswith(".")]
+    return {str(path.relative_to(place)): path.read_text() for path in files}
 
 
 def head(lineage: str, batch: int = 4) -> Manifest:
@@ -140,7 +145,7 @@ def test_a_driver_elsewhere_goes_on_with_the_logs_of_the_lineage_that_committed(
         locations.keep(FIRST, begun=True)
     with process(storage) as locations:
         locations.bring(SECOND, head(FIRST))
-        positions = take_over(locations.directory, SECOND, head(FIRST), LAYOUT, allow_non_restored=False)
+        positions = take_over(locations.directory, SECOND, head(FIRST), LAYOUT, allow_non_restored=False, sealed=True)
         assert positions is not None
         assert positions["lineage"] == SECOND
         built = found(locations, SECOND)
@@ -167,7 +172,7 @@ def test_each_attempt_of_a_process_stores_all_that_its_own_lineage_needs() -> No
         locations.keep(FIRST, begun=True)
         assert names(storage, FIRST) == ["sources/0/0", "sources/0/1"], "what failed is done again"
         locations.bring(SECOND, head(FIRST))
-        take_over(locations.directory, SECOND, head(FIRST), LAYOUT, allow_non_restored=False)
+        take_over(locations.directory, SECOND, head(FIRST), LAYOUT, allow_non_restored=False, sealed=True)
         locations.keep(SECOND, begun=True)
         assert names(storage, SECOND) == ["sources/0/0", "sources/0/1"]
 
@@ -175,20 +180,20 @@ def test_each_attempt_of_a_process_stores_all_that_its_own_lineage_needs() -> No
 def test_before_the_first_committed_batch_it_is_stored_where_sources_began_and_how_the_batch_was_cut() -> None:
     storage = Watched()
     with process(storage) as locations:
-        write(locations, FIRST, metadata="query", sources_0_0="the end of the topic")
+        write(locations, FIRST, metadata=QUERY, sources_0_0="the end of the topic")
         locations.keep(FIRST, begun=False)  # nothing to read for a long time
         assert names(storage, FIRST) == ["metadata", "sources/0/0"]
-        write(locations, FIRST, offsets_0="cut here")
+        write(locations, FIRST, offsets_0=CUT)
         locations.keep(FIRST, begun=False)
     assert storage.changes == [
         f"write {spark_location(FIRST)}/{name}" for name in ("sources/0/0", "metadata", "offsets/0")
     ]
     with process(storage) as locations:
         locations.bring(SECOND, None)
-        assert take_over(locations.directory, SECOND, None, LAYOUT, allow_non_restored=False) is None
+        assert take_over(locations.directory, SECOND, None, LAYOUT, allow_non_restored=False, sealed=True) is None
         assert found(locations, SECOND) == {
-            "metadata": "query",
-            "offsets/0": "cut here",
+            "metadata": QUERY,
+            "offsets/0": CUT,
             "sources/0/0": "the end of the topic",
         }
 
@@ -196,18 +201,18 @@ def test_before_the_first_committed_batch_it_is_stored_where_sources_began_and_h
 def test_a_beginning_of_which_only_a_part_was_stored_does_not_count() -> None:
     storage = Watched()
     with process(storage) as locations:
-        write(locations, FIRST, metadata="query", offsets_0="cut here", sources_0_0="began")
+        write(locations, FIRST, metadata=QUERY, offsets_0=CUT, sources_0_0="began")
         locations.keep(FIRST, begun=False)
     with process(storage) as locations:
         locations.bring(SECOND, None)
-        take_over(locations.directory, SECOND, None, LAYOUT, allow_non_restored=False)
+        take_over(locations.directory, SECOND, None, LAYOUT, allow_non_restored=False, sealed=True)
         storage.failing = {f"{spark_location(SECOND)}/offsets/0"}
         with pytest.raises(CheckpointError, match="no way"):
             locations.keep(SECOND, begun=False)
     assert names(storage, SECOND) == ["sources/0/0"]
     with process(storage) as locations:
         locations.bring(THIRD, None)
-        assert found(locations, FIRST)["offsets/0"] == "cut here"
+        assert found(locations, FIRST)["offsets/0"] == CUT
         assert names(storage, FIRST) == ["metadata", "offsets/0", "sources/0/0"]
 
 
@@ -223,11 +228,11 @@ def test_a_beginning_that_its_driver_completes_late_has_all_its_parts() -> None:
 
     storage = Pausing()
     with process(storage) as first:
-        write(first, FIRST, metadata="query", offsets_0="cut here", sources_0_0="began")
+        write(first, FIRST, metadata=QUERY, offsets_0=CUT, sources_0_0="began")
         first.keep(FIRST, begun=False)
     assert names(storage, FIRST) == ["metadata", "offsets/0", "sources/0/0"]
     with process(storage) as third:
-        write(third, THIRD, metadata="query")
+        write(third, THIRD, metadata=QUERY)
         third.keep(THIRD, begun=False)
         third.bring(LATER, None)
     assert names(storage, FIRST) == [], "a newer one counts by now"
@@ -237,13 +242,13 @@ def test_no_cut_of_the_first_batch_is_stored_without_the_log_that_it_refers_to(m
     """Spark would take the files of that batch as read, and read none."""
     storage = Watched()
     with process(storage) as locations:
-        write(locations, FIRST, metadata="query")
+        write(locations, FIRST, metadata=QUERY)
         looking = locations._files
 
         def look(part: str) -> dict[str, tuple[int, int]]:
             seen = looking(part)
             if part == "sources/":
-                write(locations, FIRST, sources_0_0="files", offsets_0="cut here")  # Spark goes on meanwhile
+                write(locations, FIRST, sources_0_0="files", offsets_0=CUT)  # Spark goes on meanwhile
             return seen
 
         monkeypatch.setattr(locations, "_files", look)
@@ -256,14 +261,14 @@ def test_no_cut_of_the_first_batch_is_stored_without_the_log_that_it_refers_to(m
 def test_an_attempt_of_the_same_process_knows_more_than_what_is_stored() -> None:
     storage = Watched()
     with process(storage) as locations:
-        write(locations, FIRST, metadata="query", sources_0_0="began")
+        write(locations, FIRST, metadata=QUERY, sources_0_0="began")
         locations.keep(FIRST, begun=False)
-        write(locations, SECOND, metadata="query", sources_0_0="began", offsets_0="cut here")
+        write(locations, SECOND, metadata=QUERY, sources_0_0="began", offsets_0=CUT)
         storage.requests = 0
         locations.bring(THIRD, None)
         assert storage.requests == 0, "nothing is read"
-        take_over(locations.directory, THIRD, None, LAYOUT, allow_non_restored=False)
-        assert found(locations, THIRD)["offsets/0"] == "cut here"
+        take_over(locations.directory, THIRD, None, LAYOUT, allow_non_restored=False, sealed=True)
+        assert found(locations, THIRD)["offsets/0"] == CUT
         assert names(storage, FIRST) == ["metadata", "sources/0/0"], (
             "this process may still die before it stores its own"
         )
@@ -368,7 +373,7 @@ class FileJob:
         self._slot += 1
         with process(self._storage) as locations:
             locations.bring(lineage, self.head)
-            take_over(locations.directory, lineage, self.head, LAYOUT, allow_non_restored=False)
+            take_over(locations.directory, lineage, self.head, LAYOUT, allow_non_restored=False, sealed=True)
             log = locations.directory / spark_location(lineage) / "sources" / "0"
             done = -1 if self.head is None or self.head.spark is None else int(self.head.spark["batch_id"])
             assert self._logged(log) >= set(range(done + 1)), "a file that was read would be read again"

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from tidemill.common.serialization import SimpleStringSchema
-from tidemill.datastream.connectors.kafka.offsets import KafkaTopicPartition
-from tidemill.datastream.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
+from tidemill.connectors.kafka.offsets import KafkaTopicPartition
+from tidemill.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
 from tidemill.errors import ConnectorError, JobExecutionError, LostInputError
-from tidemill.spark import kafka
-from tidemill.spark.kafka import KafkaPositions, reader_options
-from tidemill.spark.kafka_positions import Facts
+from tidemill.spark.kafka import kafka_tracker
+from tidemill.spark.kafka.kafka_reader import KafkaReader, reader_options
+from tidemill.spark.kafka.positions import Facts
+from tidemill.spark.streams.query_positions import QueryPositions
 
 ENTRY = 'v1\n{"batchWatermarkMs":0}\n{"logOffset":3}\n{"clicks":{"0":12}}'
 ZERO = KafkaTopicPartition("clicks", 0)
@@ -57,7 +58,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> type[FakeBroker]:
         asked: list[list[str]] = []  # noqa: RUF012
         told: list[Mapping[KafkaTopicPartition, int]] = []  # noqa: RUF012
 
-    monkeypatch.setattr(kafka, "Broker", Fresh)
+    monkeypatch.setattr(kafka_tracker, "Broker", Fresh)
     return Fresh
 
 
@@ -66,10 +67,11 @@ def reading() -> KafkaSourceBuilder:
     return builder.set_value_only_deserializer(SimpleStringSchema())
 
 
-def positions(source: KafkaSource) -> KafkaPositions:
+def positions(source: KafkaSource) -> QueryPositions:
     """Of a query whose second source this is."""
     session: Any = None
-    return KafkaPositions(session, {"topic": source}, {"files": [[0, 0, "x"]], "topic": [[1, 1, "kafka"]]})
+    trackers = {"topic": KafkaReader(source).tracker(session)}
+    return QueryPositions(trackers, {"files": [[0, 0, "x"]], "topic": [[1, 1, "kafka"]]})
 
 
 def test_a_position_that_can_be_read_stays_as_it_is_to_the_byte(broker: type[FakeBroker]) -> None:
@@ -107,10 +109,10 @@ def test_a_topic_is_known_by_its_id_and_asked_for_it_once(broker: type[FakeBroke
         positions(reading().build()).revised(ENTRY, stored)
 
 
-def fails(tracked: KafkaPositions) -> None:
+def fails(tracked: QueryPositions, entry: str = ENTRY) -> None:
     """A query that reads one epoch and then fails."""
     with tracked.named_loss():
-        tracked.committed(ENTRY, checkpoint=True)
+        tracked.committed(entry, checkpoint=True)
         raise JobExecutionError("Spark could not run the epoch")
 
 
@@ -124,6 +126,23 @@ def test_a_query_that_fails_for_want_of_records_says_so_and_closes_its_connectio
     broker.reachable = False
     with pytest.raises(JobExecutionError, match="could not run"):
         fails(positions(reading().build()))
+    assert broker.open == 0
+
+
+def test_a_source_whose_broker_is_gone_hides_no_loss_of_another(
+    broker: type[FakeBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session: Any = None
+    gone, there = (KafkaReader(reading().build()).tracker(session) for _ in range(2))
+
+    def unreachable() -> None:
+        raise ConnectorError("nobody answers")
+
+    monkeypatch.setattr(gone, "explain_failure", unreachable)
+    both = QueryPositions({"gone": gone, "there": there}, {"gone": [[0, 0, "kafka"]], "there": [[1, 1, "kafka"]]})
+    broker.earliest = 15
+    with pytest.raises(LostInputError, match="3 records were deleted"):
+        fails(both, ENTRY.replace('{"logOffset":3}', '{"clicks":{"0":12}}'))
     assert broker.open == 0
 
 

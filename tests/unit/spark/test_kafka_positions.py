@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from tidemill.datastream.connectors.kafka.offsets import (
+from tidemill.connectors.kafka.offsets import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
     KafkaTopicPartition,
 )
-from tidemill.datastream.connectors.kafka.source import Subscription
+from tidemill.connectors.kafka.source import Subscription
 from tidemill.errors import ConfigurationError, LostInputError
-from tidemill.spark.kafka_jars import wanted_modules
-from tidemill.spark.kafka_positions import (
+from tidemill.spark.kafka.jars import wanted_modules
+from tidemill.spark.kafka.positions import (
     Facts,
     chosen,
     from_spark_offsets,

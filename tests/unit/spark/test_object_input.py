@@ -15,13 +15,13 @@ from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Slot
 from tidemill.checkpoint.names import input_name, input_prefix
 from tidemill.checkpoint.portable import portable
-from tidemill.checkpoint.storage import LocalStorage, MemoryStorage, Storage
+from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage, Storage
 from tidemill.common import TimestampAssigner, Types, WatermarkStrategy
-from tidemill.datastream.sources import Split
+from tidemill.connectors.sources import Split
 from tidemill.errors import CheckpointError, CorruptFileError
-from tidemill.spark.input_index import INDEX, MAGIC, VERSION, InputPart, names_in, parts_of, write_index
-from tidemill.spark.object_input import InputWriter, write_part
-from tidemill.spark.parquet_input import ParquetSource, materialise, remove_input
+from tidemill.spark.bounded.input_index import INDEX, MAGIC, VERSION, InputPart, names_in, parts_of, write_index
+from tidemill.spark.bounded.object_input import InputWriter, write_part
+from tidemill.spark.bounded.parquet_input import ParquetSource, materialise, remove_input
 
 FOLDER = f"{input_prefix('rows')}token/"
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
@@ -266,7 +266,7 @@ def test_a_driver_that_wakes_up_late_removes_nothing_of_one_that_has_begun_anew(
     def write_one(frame: str, storage: Storage, folder: str) -> None:
         write_index(storage, folder, [write_part(storage, folder, frame, [batch([1])])])
 
-    monkeypatch.setattr("tidemill.spark.parquet_input.write_objects", write_one)
+    monkeypatch.setattr("tidemill.spark.bounded.parquet_input.write_objects", write_one)
     storage = Pausing()
     storage.write(input_name("rows", "lost/part.parquet"), b"of an earlier start")
     materialise(lambda: "late", storage, "rows")  # type: ignore[arg-type, return-value]

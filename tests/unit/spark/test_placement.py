@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.spark import placement
-from tidemill.spark.cluster import Executor
-from tidemill.spark.placement import Placement, assign_slots
+from tidemill.spark.jobs import placement
+from tidemill.spark.jobs.placement import Placement, assign_slots
+from tidemill.spark.session.cluster import Executor
 
 
 def test_slots_are_spread_evenly_and_stay_where_they_are() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tidemill.spark.progress import SourceLag, pending_records
+from tidemill.spark.streams.progress import SourceLag, pending_records
 
 KAFKA = {
     "description": "KafkaV2[Subscribe[orders]]",
@@ -55,7 +55,7 @@ def test_spark_is_asked_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None
             return json.dumps({"sources": [KAFKA]})
 
     now = 0.0
-    monkeypatch.setattr("tidemill.spark.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("tidemill.spark.streams.progress.time.monotonic", lambda: now)
     query, told = Query(), list[Mapping[str, int]]()
     lag = SourceLag(query, {"uid": [[0, 0, "kafka"]]}, told.append)
     for _ in range(100):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Iterable
@@ -16,12 +17,12 @@ from hypothesis import strategies as st
 
 from tests.semantics.cases_state import SecondField
 from tests.semantics.partitions import OnMarker, told
-from tidemill.checkpoint.storage import LocalStorage
+from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.common import Types, WatermarkStrategy
+from tidemill.connectors.sources import ClockOf, Split
 from tidemill.datastream import DataStream, KeyedProcessFunction, StreamExecutionEnvironment
-from tidemill.datastream.sources import ClockOf, Split
-from tidemill.spark.parquet_input import ParquetSource
-from tidemill.spark.row_groups import UNREAD, Beginning, RowGroup, RowGroups
+from tidemill.spark.bounded.parquet_input import ParquetSource
+from tidemill.spark.bounded.row_groups import UNREAD, Beginning, RowGroup, RowGroups
 from tidemill.testing import JobHarness
 
 ROW = Types.TUPLE([Types.STRING(), Types.LONG(), Types.STRING()])
@@ -102,6 +103,51 @@ def test_nobody_looks_into_files_that_are_read_at_once() -> None:
     groups = RowGroups(files([0, 1], [2, 3]), None, never)
     assert len(read(groups.next_splits(2, 40))) == 4
     assert groups.finished
+
+
+def test_a_row_group_with_more_rows_than_an_epoch_may_have_is_read_in_slices_by_all_subtasks() -> None:
+    groups = RowGroups(files([0, 1], rows=10), None, None)
+    (first, second) = by_task(groups.next_splits(2, 4))
+    assert [(g.index, g.start, g.rows) for s in (*first, *second) for g in s.payload] == [(0, 0, 2), (0, 2, 2)]
+    assert groups.position() == {"groups": [0], "rows": [4]}
+    again = RowGroups(files([0, 1], rows=10), groups.position(), None)
+    ((rest,),) = by_task(again.next_splits(1, 8))
+    assert [(g.index, g.start, g.rows) for g in rest.payload] == [(0, 4, 6)]
+    assert again.position() == 1, "the position is a number again"
+
+
+def test_a_part_that_is_read_in_slices_ends_with_the_last_of_them() -> None:
+    groups = RowGroups(files([0], [5], rows=10), None, beginning_at([0], [5]))
+    ends = []
+    while not groups.finished:
+        ends.append([(s.partition, s.last, s.watermark) for s in by_task(groups.next_splits(1, 6))[0]])
+    assert ends == [
+        [("f0", False, None), (UNREAD, False, 5)],
+        [("f0", True, None), (UNREAD, False, 5)],
+        [("f1", False, None), (UNREAD, True, None)],
+        [("f1", True, None)],
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_slices_are_all_rows_once_whatever_the_limit_and_the_restarts(seed: int) -> None:
+    dice = random.Random(seed)
+    parts = [
+        [RowGroup(f"f{part}", index, dice.randint(1, 30), f"f{part}", 1) for index in range(dice.randint(1, 4))]
+        for part in range(dice.randint(1, 4))
+    ]
+    beginning = (lambda group: Beginning(group.index)) if dice.random() < 0.5 else None
+    groups, seen = RowGroups(parts, None, beginning), []
+    while not groups.finished:
+        limit = dice.choice([1, 2, 7, 20, 50])
+        chosen = [g for task in by_task(groups.next_splits(dice.randint(1, 3), limit)) for s in task for g in s.payload]
+        assert 1 <= sum(group.rows for group in chosen) <= limit
+        seen += [(g.file, g.index, row) for g in chosen for row in range(g.start, g.start + g.rows)]
+        if dice.random() < 0.4:
+            groups = RowGroups(parts, json.loads(json.dumps(groups.position())), beginning)
+    assert sorted(seen) == [
+        (f"f{part}", group.index, row) for part, some in enumerate(parts) for group in some for row in range(group.rows)
+    ]
 
 
 def test_ten_thousand_files_are_dealt_out_in_one_go() -> None:

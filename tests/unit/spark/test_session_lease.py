@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,8 +11,8 @@ from pyspark import SparkContext
 
 from tidemill.common import Configuration
 from tidemill.errors import EngineLostError, JobExecutionError
-from tidemill.spark import session_lease
-from tidemill.spark.session_lease import SessionLease
+from tidemill.spark.session import session_lease
+from tidemill.spark.session.session_lease import SessionLease
 
 
 class FakeContext:
@@ -99,6 +101,26 @@ def test_a_session_that_was_made_here_stays_until_its_last_user_is_gone(fake: Fa
     third = lease()
     assert third.session is not first.session
     assert fake.adopted == []
+
+
+@pytest.mark.parametrize(("code", "hint"), [(52, True), (1, False), (None, False)])
+def test_a_spark_that_ran_out_of_memory_is_reported_with_the_option_that_helps(
+    fake: FakeSpark, code: int | None, hint: bool
+) -> None:
+    class Ending:
+        """A JVM that ends, or not, while one waits for it."""
+
+        def wait(self, timeout: float) -> int:
+            if code is None:
+                raise subprocess.TimeoutExpired("java", timeout)
+            fake.is_dead = True
+            return code
+
+    taken = lease()
+    SparkContext._gateway = SimpleNamespace(proc=Ending())
+    loss = taken.loss()
+    assert ("spark.driver.memory" in str(loss)) == hint
+    assert isinstance(loss, EngineLostError) == (code is None)
 
 
 def test_a_session_of_the_programs_is_the_programs_to_stop(fake: FakeSpark) -> None:

@@ -11,15 +11,15 @@ import pytest
 
 from tests.unit.runtime.plans import bundle
 from tests.unit.runtime.test_warm import CLOSED, CONTEXT, KEYED, PLAN, STATELESS, build, open_chain, previous
-from tidemill.checkpoint.storage import LocalStorage
-from tidemill.runtime.chain import Chain
-from tidemill.runtime.commits import OpenCommitters
-from tidemill.runtime.engine import EpochInput
+from tidemill.checkpoint.storage.storages import LocalStorage
+from tidemill.runtime.driver.commits import OpenCommitters
+from tidemill.runtime.driver.engine import EpochInput
 from tidemill.runtime.epoch import EpochContext
-from tidemill.runtime.warm import WarmChains
-from tidemill.spark import engine, worker
-from tidemill.spark.engine import SparkEngine
-from tidemill.spark.worker import RetireFunction
+from tidemill.runtime.task.chain import Chain
+from tidemill.runtime.task.warm import WarmChains
+from tidemill.spark.jobs import engine, worker
+from tidemill.spark.jobs.engine import SparkEngine
+from tidemill.spark.jobs.worker import RetireFunction
 
 WIDTH = 4
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.own_logs import logged_here
-from tidemill.spark.unlogged import unlogged
+from tidemill.spark.session.unlogged import unlogged
 
 
 def test_only_what_this_thread_sends_meanwhile_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:

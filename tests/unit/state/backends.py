@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tidemill.common.typeinfo import TypeInformation
-from tidemill.state.backend import BackendPlace, KeyedStateBackend
-from tidemill.state.hashmap import HashMapBackend
-from tidemill.state.key_groups import KeyGroupRange
-from tidemill.state.state_file import decode_sections, encode_sections
+from tidemill.state.files.state_file import decode_sections, encode_sections
+from tidemill.state.keyed.backend import BackendPlace, KeyedStateBackend
+from tidemill.state.keyed.hashmap import HashMapBackend
+from tidemill.state.keys.key_groups import KeyGroupRange, Subtask
 
 MAX_PARALLELISM = 16
 
@@ -16,7 +16,7 @@ MAX_PARALLELISM = 16
 def make_backend(
     parallelism: int = 1, subtask: int = 0, key_type: TypeInformation | None = None, operator: str = "op"
 ) -> KeyedStateBackend:
-    groups = KeyGroupRange.for_subtask(MAX_PARALLELISM, parallelism, subtask)
+    groups = KeyGroupRange.for_subtask(MAX_PARALLELISM, parallelism, Subtask(subtask))
     return HashMapBackend(BackendPlace(operator, f"operator {operator!r}", groups, MAX_PARALLELISM, key_type))
 
 

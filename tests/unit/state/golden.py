@@ -21,8 +21,8 @@ from tidemill.common import Instant, Row, Types
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.common.types import RowKind
 from tidemill.datastream.state import ValueStateDescriptor
-from tidemill.state.backend import KeyedStateBackend
-from tidemill.state.state_file import Section, encode_sections
+from tidemill.state.files.state_file import Section, encode_sections
+from tidemill.state.keyed.backend import KeyedStateBackend
 
 FIXTURES = Path(__file__).parent / "fixtures"
 T = Types

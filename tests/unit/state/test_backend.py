@@ -15,8 +15,8 @@ from tidemill.datastream.state import (
     MapStateDescriptor,
     ValueStateDescriptor,
 )
-from tidemill.state.key_groups import key_group_of, subtask_for_group
-from tidemill.state.state_file import encode_sections
+from tidemill.state.files.state_file import encode_sections
+from tidemill.state.keys.key_groups import key_group_of, subtask_for_group
 
 
 def test_the_delta_grows_with_what_changed_not_with_the_state() -> None:

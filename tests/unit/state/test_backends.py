@@ -11,7 +11,7 @@ from tidemill.common.configuration import Configuration
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.errors import ConfigurationError
 from tidemill.state.backends import BackendChoice, backend_class, choose_backend
-from tidemill.state.hashmap import HashMapBackend
+from tidemill.state.keyed.hashmap import HashMapBackend
 from tidemill.state.rocksdb import RocksDBBackend, RocksDBSettings
 from tidemill.testing import JobHarness
 

@@ -29,8 +29,8 @@ from tidemill.common.time import Instant
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.common.types import Row, RowKind
 from tidemill.errors import SerializationError
-from tidemill.state.codec_base import Loading
-from tidemill.state.column_codecs import (
+from tidemill.state.codecs.base import Loading
+from tidemill.state.codecs.column_codecs import (
     METADATA_KEY,
     AnyCodec,
     codec_for,
@@ -40,8 +40,8 @@ from tidemill.state.column_codecs import (
     encode_column,
     register_class,
 )
-from tidemill.state.tagged import TaggedWriter
-from tidemill.state.tagged_reader import TaggedReader
+from tidemill.state.codecs.tagged_reader import TaggedReader
+from tidemill.state.codecs.tagged_writer import TaggedWriter
 
 # The first use of Arrow imports pandas, which is slower than the usual deadline of an example.
 relaxed = settings(deadline=None, max_examples=60)
@@ -606,7 +606,7 @@ def test_a_claimed_length_is_checked_before_anything_is_allocated() -> None:
 
 def test_equal_sets_have_equal_bytes_in_every_process() -> None:
     program = (
-        "from tidemill.state.tagged import TaggedWriter\n"
+        "from tidemill.state.codecs.tagged_writer import TaggedWriter\n"
         "print(TaggedWriter().dumps([{'a', 'b', 'c', 1, 2.5}, frozenset(map(str, range(20)))]).hex())"
     )
     path = ":".join(sys.path)

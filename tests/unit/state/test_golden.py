@@ -12,7 +12,7 @@ from tests.unit.state.golden import FILES, FIXTURES, TYPED, UNTYPED, first_epoch
 from tidemill.common import Types
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.datastream.state import ValueStateDescriptor
-from tidemill.state.state_file import decode_sections
+from tidemill.state.files.state_file import decode_sections
 
 
 def fixture(name: str) -> bytes:

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.errors import ConfigurationError, InvalidKeyError
-from tidemill.state.key_groups import (
+from tidemill.state.keys.key_groups import (
     GroupCache,
+    KeyGroup,
     KeyGroupRange,
+    Subtask,
     TargetCache,
     check_parallelism,
     key_group_of,
@@ -25,8 +27,8 @@ parallelisms = st.integers(1, 32768).flatmap(lambda m: st.tuples(st.just(m), st.
 def test_the_range_of_a_subtask_is_the_exact_inverse() -> None:
     for most in range(1, 70):
         for parallelism in range(1, most + 1):
-            owners = [subtask_for_group(group, most, parallelism) for group in range(most)]
-            ranges = [KeyGroupRange.for_subtask(most, parallelism, subtask) for subtask in range(parallelism)]
+            owners = [subtask_for_group(KeyGroup(group), most, parallelism) for group in range(most)]
+            ranges = [KeyGroupRange.for_subtask(most, parallelism, Subtask(subtask)) for subtask in range(parallelism)]
             assert [subtask for subtask, groups in enumerate(ranges) for _ in groups] == owners
             assert [group for groups in ranges for group in groups] == list(range(most))
 
@@ -36,36 +38,40 @@ def test_the_range_of_a_subtask_is_the_exact_inverse() -> None:
 def test_also_for_large_ones(sizes: tuple[int, int], data: st.DataObject) -> None:
     most, parallelism = sizes
     subtask = data.draw(st.integers(0, parallelism - 1))
-    groups = KeyGroupRange.for_subtask(most, parallelism, subtask)
+    groups = KeyGroupRange.for_subtask(most, parallelism, Subtask(subtask))
     assert len(groups) >= 1
     for group in (groups.first, groups.last):
         assert subtask_for_group(group, most, parallelism) == subtask
     if subtask:
-        assert subtask_for_group(groups.first - 1, most, parallelism) == subtask - 1
+        assert subtask_for_group(KeyGroup(groups.first - 1), most, parallelism) == subtask - 1
 
 
 def test_flinks_example() -> None:
-    assert [KeyGroupRange.for_subtask(128, 3, i) for i in range(3)] == [
-        KeyGroupRange(0, 42),
-        KeyGroupRange(43, 85),
-        KeyGroupRange(86, 127),
+    assert [KeyGroupRange.for_subtask(128, 3, Subtask(i)) for i in range(3)] == [
+        KeyGroupRange(KeyGroup(0), KeyGroup(42)),
+        KeyGroupRange(KeyGroup(43), KeyGroup(85)),
+        KeyGroupRange(KeyGroup(86), KeyGroup(127)),
     ]
 
 
 def test_ranges() -> None:
-    groups = KeyGroupRange(3, 5)
+    groups = KeyGroupRange(KeyGroup(3), KeyGroup(5))
     assert list(groups) == [3, 4, 5]
     assert 3 in groups
     assert 6 not in groups
     assert "3" not in groups
-    assert groups.intersection(KeyGroupRange(5, 9)) == KeyGroupRange(5, 5)
-    assert groups.intersection(KeyGroupRange(7, 9)) == KeyGroupRange.empty() == KeyGroupRange(9, 1)
+    assert groups.intersection(KeyGroupRange(KeyGroup(5), KeyGroup(9))) == KeyGroupRange(KeyGroup(5), KeyGroup(5))
+    assert (
+        groups.intersection(KeyGroupRange(KeyGroup(7), KeyGroup(9)))
+        == KeyGroupRange.empty()
+        == KeyGroupRange(KeyGroup(9), KeyGroup(1))
+    )
     assert not list(KeyGroupRange.empty())
     assert len(KeyGroupRange.empty()) == 0
     with pytest.raises(ConfigurationError, match=r"-1\.\.4"):
-        KeyGroupRange(-1, 4)
+        KeyGroupRange(KeyGroup(-1), KeyGroup(4))
     with pytest.raises(ConfigurationError, match="no subtask 3 at parallelism 3"):
-        KeyGroupRange.for_subtask(128, 3, 3)
+        KeyGroupRange.for_subtask(128, 3, Subtask(3))
 
 
 @pytest.mark.parametrize(("most", "parallelism"), [(128, 129), (128, 0), (0, 0), (32769, 1), (-1, -1)])

@@ -13,7 +13,7 @@ from tests.contract.keyed_state import States
 from tests.unit.state.backends import commit, make_backend, restore
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import StateError
-from tidemill.state.context import KeyContext
+from tidemill.state.keyed.context import KeyContext
 
 NOTHING: dict[str, Any] = {"value": None, "list": [], "map": {}, "reducing": None, "aggregating": None}
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from tests.contract.keyed_state import States
 from tests.unit.state.backends import MAX_PARALLELISM, commit, make_backend, restore
 from tidemill.common.typeinfo import Types
-from tidemill.state.column_codecs import codec_for
-from tidemill.state.key_groups import GroupCache
+from tidemill.state.codecs.column_codecs import codec_for
+from tidemill.state.files.rows import DELETE, PUT, Rows
+from tidemill.state.files.sections import StateShape, read_rows, write_rows
+from tidemill.state.files.state_file import Section, decode_sections, encode_sections
+from tidemill.state.keyed.tables import ValueTable
+from tidemill.state.keys.key_groups import GroupCache
 from tidemill.state.merging import merge_columns, merge_sections
-from tidemill.state.rows import DELETE, PUT, Rows
-from tidemill.state.sections import StateShape, read_rows, write_rows
-from tidemill.state.state_file import Section, decode_sections, encode_sections
-from tidemill.state.tables import ValueTable
 
 LIMITS = {"op": MAX_PARALLELISM, "other": MAX_PARALLELISM}
 

@@ -13,12 +13,13 @@ from tidemill.common import Types
 from tidemill.common.time import Time
 from tidemill.datastream import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from tidemill.errors import StateError, StateMigrationError
+from tidemill.state.files.rows import APPEND, CLEAR, DELETE, PUT
+from tidemill.state.files.sections import read_rows
+from tidemill.state.files.state_file import Section, decode_sections, encode_sections
+from tidemill.state.keys.key_groups import Subtask
 from tidemill.state.merging import merge_sections
-from tidemill.state.operator_state import OperatorStateBackend
-from tidemill.state.redistribution import dealt
-from tidemill.state.rows import APPEND, CLEAR, DELETE, PUT
-from tidemill.state.sections import read_rows
-from tidemill.state.state_file import Section, decode_sections, encode_sections
+from tidemill.state.operator.operator_state import OperatorStateBackend
+from tidemill.state.operator.redistribution import dealt
 
 BUFFER = ListStateDescriptor("buffer", Types.LONG())
 OBJECTS = ListStateDescriptor("objects")
@@ -38,7 +39,7 @@ class Operator:
         """(Re)start at a parallelism, from what is committed."""
         self.subtasks = []
         for subtask in range(parallelism):
-            backend = OperatorStateBackend("op", f"operator 'op' ({subtask})", subtask, parallelism)
+            backend = OperatorStateBackend("op", f"operator 'op' ({subtask})", Subtask(subtask), parallelism)
             for file in self.files:
                 for section in decode_sections(file, "file", {"op"}, 0, 0):
                     backend.load(section)

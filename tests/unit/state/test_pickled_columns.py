@@ -9,9 +9,9 @@ import pytest
 
 from tidemill.common import Types
 from tidemill.errors import CorruptFileError, SerializationError
-from tidemill.state.column_codecs import METADATA_KEY, codec_for, encode_column
-from tidemill.state.pickled_columns import pickled_states
-from tidemill.state.state_file import Section, encode_sections
+from tidemill.state.codecs.column_codecs import METADATA_KEY, codec_for, encode_column
+from tidemill.state.files.pickled_columns import pickled_states
+from tidemill.state.files.state_file import Section, encode_sections
 
 
 class Odd:

@@ -7,7 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.state.redistribution import copied_from, dealt, given_up, union
+from tidemill.state.keys.key_groups import Subtask
+from tidemill.state.operator.redistribution import copied_from, dealt, given_up, union
 
 PARALLELISM = st.integers(1, 9)
 
@@ -47,7 +48,7 @@ def test_the_same_parallelism_gives_everybody_his_own(given_lists: tuple[dict[in
 
 @given(PARALLELISM, PARALLELISM)
 def test_broadcast_state_is_ones_own_or_a_former_subtasks(before: int, after: int) -> None:
-    sources = [copied_from(subtask, before) for subtask in range(after)]
+    sources = [copied_from(Subtask(subtask), before) for subtask in range(after)]
     assert sources[:before] == list(range(min(before, after)))
     assert all(0 <= source < before for source in sources)
     # New subtasks read from the former ones in turn, so that none is read by many more than the others.
@@ -55,7 +56,7 @@ def test_broadcast_state_is_ones_own_or_a_former_subtasks(before: int, after: in
     assert max(counts.values()) - min(counts.values()) <= 1
 
 
-@given(st.sets(st.integers(0, 20)), PARALLELISM)
-def test_each_subtask_that_is_gone_is_cleaned_up_after_by_one(stored: set[int], after: int) -> None:
-    cleaned = [former for subtask in range(after) for former in given_up(stored, subtask, after)]
+@given(st.sets(st.integers(0, 20).map(Subtask)), PARALLELISM)
+def test_each_subtask_that_is_gone_is_cleaned_up_after_by_one(stored: set[Subtask], after: int) -> None:
+    cleaned = [former for subtask in range(after) for former in given_up(stored, Subtask(subtask), after)]
     assert sorted(cleaned) == sorted(former for former in stored if former >= after)

@@ -11,10 +11,11 @@ import pytest
 from tidemill.common import Types
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, StateDescriptor, ValueStateDescriptor
 from tidemill.errors import SerializationError
-from tidemill.state.key_groups import GroupCache, key_group_of
-from tidemill.state.rows import APPEND, CLEAR, DELETE, PUT, Rows
-from tidemill.state.sections import TIMER_SHAPE, StateShape, read_rows, write_rows
-from tidemill.state.state_file import decode_sections, encode_sections
+from tidemill.state.files.rows import APPEND, CLEAR, DELETE, PUT, Rows
+from tidemill.state.files.sections import TIMER_SHAPE, StateShape, read_rows, write_rows
+from tidemill.state.files.state_file import decode_sections, encode_sections
+from tidemill.state.keyed.kinds import shape_of
+from tidemill.state.keys.key_groups import GroupCache, key_group_of
 
 MAX_PARALLELISM = 32
 
@@ -83,7 +84,7 @@ SHAPES: list[tuple[StateDescriptor, Any, Rows]] = [
 
 @pytest.mark.parametrize(("descriptor", "key_type", "rows"), SHAPES)
 def test_rows_survive_a_file(descriptor: StateDescriptor, key_type: Any, rows: Rows) -> None:
-    again = through_a_file(StateShape.of(descriptor, key_type), rows)
+    again = through_a_file(shape_of(descriptor, key_type), rows)
     assert entries(again) == by_group(rows)
 
 
@@ -94,14 +95,14 @@ def test_timers_survive_a_file() -> None:
 
 def test_nan_keys_are_found_again() -> None:
     nan = float("nan")
-    again = through_a_file(StateShape.of(ValueStateDescriptor("v"), None), Rows([nan, ("a", nan)], values=[1, 2]))
+    again = through_a_file(shape_of(ValueStateDescriptor("v"), None), Rows([nan, ("a", nan)], values=[1, 2]))
     table = dict(zip(again.keys, again.values, strict=True))
-    twice = through_a_file(StateShape.of(ValueStateDescriptor("v"), None), Rows([nan, ("a", nan)], values=[1, 2]))
+    twice = through_a_file(shape_of(ValueStateDescriptor("v"), None), Rows([nan, ("a", nan)], values=[1, 2]))
     assert sorted(table[key] for key in twice.keys) == [1, 2]
 
 
 def test_the_key_group_is_a_column() -> None:
-    shape = StateShape.of(ValueStateDescriptor("v"), None)
+    shape = shape_of(ValueStateDescriptor("v"), None)
     section = write_rows("op", "v", shape, Rows(["a"], values=[1]), GroupCache(MAX_PARALLELISM), "operator 'op'")
     assert section.table.column("key_group").to_pylist() == [key_group_of("a", MAX_PARALLELISM)]
 
@@ -119,7 +120,7 @@ def test_the_key_group_is_a_column() -> None:
 def test_what_does_not_fit_is_an_error_that_names_the_state(
     descriptor: StateDescriptor, key_type: Any, rows: Rows
 ) -> None:
-    shape = StateShape.of(descriptor, key_type)
+    shape = shape_of(descriptor, key_type)
     if callable(rows.values[0]):
         rows.values[0] = (n for n in range(3))
     with pytest.raises(SerializationError, match=r"state 'v' of operator 'op' cannot be stored"):

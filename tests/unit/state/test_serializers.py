@@ -23,10 +23,10 @@ from tidemill.datastream.state import (
     ValueStateDescriptor,
 )
 from tidemill.errors import SerializationError, StateError
+from tidemill.state.codecs.serializers import Convert, Incompatible, Same, compatibility, parse_snapshot, type_text
+from tidemill.state.files.state_file import decode_sections, encode_sections
+from tidemill.state.keyed.kinds import shape_of
 from tidemill.state.merging import merge_sections
-from tidemill.state.sections import StateShape
-from tidemill.state.serializers import Convert, Incompatible, Same, compatibility, parse_snapshot, type_text
-from tidemill.state.state_file import decode_sections, encode_sections
 
 T = Types
 
@@ -222,7 +222,7 @@ def test_a_type_that_does_not_fit_is_refused_before_a_value_is_read(monkeypatch:
     file = commit(before)
     assert file is not None
     after = restore(make_backend(), [file])
-    monkeypatch.setattr("tidemill.state.backend.read_rows", lambda *_: pytest.fail("a value was read"))
+    monkeypatch.setattr("tidemill.state.keyed.backend.read_rows", lambda *_: pytest.fail("a value was read"))
     with pytest.raises(StateError) as caught:
         value_of(after, T.STRING())
     assert str(caught.value) == (
@@ -384,6 +384,6 @@ def test_a_value_that_does_not_fit_its_type_is_an_error(type_info: TypeInformati
 
 
 def test_a_shape_without_declared_types_checks_nothing() -> None:
-    shape = StateShape.of(ValueStateDescriptor("s", T.LONG()), None)
+    shape = shape_of(ValueStateDescriptor("s", T.LONG()), None)
     assert shape.schema["types"]["value"] == {"kind": "basic", "name": "LONG"}
     assert "key" not in shape.schema["types"]

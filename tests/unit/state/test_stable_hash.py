@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from tests.ids import id_of
 from tidemill.common.types import Row
 from tidemill.errors import InvalidKeyError
-from tidemill.state.stable_hash import canonical_key, canonical_keys, stable_hash
+from tidemill.state.keys.stable_hash import canonical_key, canonical_keys, stable_hash
 
 NAN = float("nan")
 
@@ -161,7 +161,7 @@ def test_the_numbers_never_change(key: Any, expected: int) -> None:
 def test_another_process_with_another_hash_seed_gets_the_same() -> None:
     keys = ["a", b"b", ("user-1", 7), frozenset({"x", "y", "z", 1}), None, 2.5, UUID(int=5)]
     program = (
-        "from tidemill.state.stable_hash import stable_hash; from uuid import UUID; "
+        "from tidemill.state.keys.stable_hash import stable_hash; from uuid import UUID; "
         f"print([stable_hash(key) for key in {keys!r}])"
     )
     outputs = {

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tidemill.checkpoint.model import SectionInfo
 from tidemill.errors import CorruptFileError, SerializationError
-from tidemill.state.column_codecs import AnyCodec, decode_column, encode_column
-from tidemill.state.state_file import (
+from tidemill.state.codecs.column_codecs import AnyCodec, decode_column, encode_column
+from tidemill.state.files.state_file import (
     RangeReader,
     Section,
     SectionIndexEntry,
@@ -25,6 +25,7 @@ from tidemill.state.state_file import (
     encode_sections,
     read_index,
 )
+from tidemill.state.keys.key_groups import KeyGroup
 
 NAME = "chk/7-0.state"
 
@@ -54,10 +55,10 @@ def test_sections_come_back_in_order_and_sorted_by_group() -> None:
     written = [section([5, 1, 5, 0]), section([3], state="other"), section([], operator="empty"), section([9, 9], "b")]
     data, index = encode_sections(written)
     assert index == [
-        SectionIndexEntry("op", "count", 0, 5, 4),
-        SectionIndexEntry("op", "other", 3, 3, 1),
-        SectionIndexEntry("empty", "count", 0, -1, 0),
-        SectionIndexEntry("b", "count", 9, 9, 2),
+        SectionIndexEntry("op", "count", KeyGroup(0), KeyGroup(5), 4),
+        SectionIndexEntry("op", "other", KeyGroup(3), KeyGroup(3), 1),
+        SectionIndexEntry("empty", "count", KeyGroup(0), KeyGroup(-1), 0),
+        SectionIndexEntry("b", "count", KeyGroup(9), KeyGroup(9), 2),
     ]
     read = list(decode_sections(data, NAME))
     assert [(s.operator, s.state, s.kind, s.schema) for s in read] == [

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.common.types import Row, RowKind
-from tidemill.state.copies import detached
-from tidemill.state.rows import APPEND, CLEAR, DELETE, PUT, Rows, by_namespace
-from tidemill.state.tables import DELETED, ListChange, ListTable, MapChange, MapTable, Table, ValueTable
+from tidemill.state.codecs.copies import detached
+from tidemill.state.files.rows import APPEND, CLEAR, DELETE, PUT, Rows, by_namespace
+from tidemill.state.keyed.tables import DELETED, ListChange, ListTable, MapChange, MapTable, Table, ValueTable
 
 
 def contents(table: Table) -> dict[Any, dict[Any, Any]]:

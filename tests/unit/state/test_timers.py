@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemill.state.rows import DELETE, PUT, Rows
-from tidemill.state.timers import Timer, TimerQueue, merge_timer_rows
+from tidemill.state.files.rows import DELETE, PUT, Rows
+from tidemill.state.keyed.timers import Timer, TimerQueue
 
 
 def drain(queue: TimerQueue, until: int) -> list[Timer]:
@@ -101,17 +101,17 @@ def test_discard_goes_back_to_the_committed_timers() -> None:
 def test_merged_rows_have_the_last_word_on_each_timer() -> None:
     one = Rows(keys=["a", "b"], ops=[PUT, PUT], values=[1, 2])
     two = Rows(keys=["a", "c"], ops=[DELETE, DELETE], values=[1, 3])
-    kept = merge_timer_rows([one, two], keep_deletes=True)
+    kept = TimerQueue.merged([one, two], keep_deletes=True)
     assert kept is not None
     assert sorted(zip(kept.values, kept.keys, kept.ops, strict=True)) == [
         (1, "a", DELETE),
         (2, "b", PUT),
         (3, "c", DELETE),
     ]
-    plain = merge_timer_rows([one, two], keep_deletes=False)
+    plain = TimerQueue.merged([one, two], keep_deletes=False)
     assert plain is not None
     assert (plain.keys, plain.values) == (["b"], [2])
-    assert merge_timer_rows([two], keep_deletes=False) is None
+    assert TimerQueue.merged([two], keep_deletes=False) is None
 
 
 TIMES = st.integers(0, 6)
@@ -171,7 +171,7 @@ def test_a_queue_is_a_sorted_set(steps: list[tuple[Any, ...]]) -> None:
                 queue.fold()
                 committed = set(live)
             if name == "merge":
-                merged = merge_timer_rows(deltas, keep_deletes=False)
+                merged = TimerQueue.merged(deltas, keep_deletes=False)
                 deltas = [] if merged is None else [merged]
             if name in ("restore", "merge"):
                 queue = TimerQueue()

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.state.ttl_states import KINDS, NOTHING, TTL, Expiring, config, merged, sections_of
 from tidemill.common.time import Time
 from tidemill.datastream.state import StateTtlConfig
-from tidemill.state.codec_ttl import Stamped
-from tidemill.state.ttl_merge import CommittedTimes
+from tidemill.state.codecs.ttl import Stamped
+from tidemill.state.files.ttl_merge import CommittedTimes
 
 MANY = 1000
 

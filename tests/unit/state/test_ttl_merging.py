@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.state.ttl_states import HELD, KINDS, NOTHING, TTL, Expiring, config, merged, sections_of
 from tidemill.datastream.state import StateTtlConfig
-from tidemill.state.codec_ttl import Stamped
-from tidemill.state.rows import APPEND, DELETE, PUT
-from tidemill.state.sections import read_rows
-from tidemill.state.ttl_declared import MAX_TIME, MIN_TIME
-from tidemill.state.ttl_merge import CommittedTimes
+from tidemill.state.codecs.ttl import Stamped
+from tidemill.state.files.rows import APPEND, DELETE, PUT
+from tidemill.state.files.sections import read_rows
+from tidemill.state.files.ttl_declared import MAX_TIME, MIN_TIME
+from tidemill.state.files.ttl_merge import CommittedTimes
 
 DROPPING = config().cleanup_in_rocksdb_compact_filter(1).build()
 

@@ -15,8 +15,8 @@ from tests.unit.state.backends import make_backend
 from tests.unit.state.ttl_states import KINDS, TTL, Expiring, config, merged
 from tidemill.common.time import Time
 from tidemill.datastream.state import StateTtlConfig
-from tidemill.state.backend import KeyedStateBackend
-from tidemill.state.ttl_merge import CommittedTimes
+from tidemill.state.files.ttl_merge import CommittedTimes
+from tidemill.state.keyed.backend import KeyedStateBackend
 
 KEYS = ("a", ("b", 1), None)
 NAMESPACES = (None, "w")

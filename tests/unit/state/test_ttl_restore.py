@@ -13,10 +13,10 @@ from tests.unit.state.ttl_states import HELD, KINDS, NOTHING, TTL, Expiring, con
 from tidemill.common.typeinfo import Types
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from tidemill.errors import SerializationError
-from tidemill.state.codec_ttl import Stamped, StampedTypeInfo, TtlCodec
-from tidemill.state.column_codecs import codec_for, decode_column, encode_column
-from tidemill.state.state_file import Section, encode_sections
-from tidemill.state.ttl_declared import stored_ttl
+from tidemill.state.codecs.column_codecs import codec_for, decode_column, encode_column
+from tidemill.state.codecs.ttl import Stamped, StampedTypeInfo, TtlCodec
+from tidemill.state.files.state_file import Section, encode_sections
+from tidemill.state.files.ttl_declared import stored_ttl
 
 LONGER = config(10 * TTL).build()
 
@@ -103,9 +103,18 @@ def test_turned_on_entries_live_from_the_restore_on(kind: str) -> None:
     files = written(None)
     states = Expiring(config().build(), files, now=5000)
     assert states.read(kind) == HELD[kind]
-    assert states.commit() is None
+    assert states.commit() is not None  # with the times, so that a later start does not begin to count again
     assert states.at(5000 + TTL - 1).read(kind) == HELD[kind]
     assert states.at(5000 + TTL).read(kind) == NOTHING[kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_time_it_was_turned_on_is_stored_though_nothing_is_written(kind: str) -> None:
+    states = Expiring(config().build(), written(None), now=5000)
+    states.commit()
+    again = Expiring(config().build(), states.files, now=5000 + TTL - 1)
+    again.commit()
+    assert Expiring(config().build(), again.files, now=5000 + TTL).read(kind) == NOTHING[kind]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -137,9 +146,33 @@ def test_off_and_on_again(kind: str) -> None:
     states.commit()
     on = Expiring(config().build(), states.files, now=900)
     seen = on.read(kind)
-    expected = {"value": 2, "list": [2], "map": {"k": 2}, "reducing": 3, "aggregating": (1, 2)}[kind]
-    assert seen == expected  # a list's first element still had its time, and was long expired
+    expected = {"value": 2, "list": [1, 2], "map": {"k": 2}, "reducing": 3, "aggregating": (1, 2)}[kind]
+    assert seen == expected
     assert on.at(900 + TTL).read(kind) == NOTHING[kind]
+
+
+@pytest.mark.parametrize("between", [None, config().use_event_time().build()], ids=["off", "event time"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_not_touched_meanwhile_counts_from_the_restart_on(kind: str, between: StateTtlConfig | None) -> None:
+    """The times from before were written last, and must not count again."""
+    meanwhile = Expiring(between, written(config().build()), now=500)
+    meanwhile.commit()
+    on = Expiring(config().build(), meanwhile.files, now=900)
+    assert on.read(kind) == HELD[kind]
+    assert on.at(900 + TTL).read(kind) == NOTHING[kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_times_older_than_an_entry_without_one_do_not_count(kind: str) -> None:
+    """As where a large state is turned on again before all of it was written without times."""
+    before = Expiring(config().build())
+    before.write_all().key("other").write_all()
+    before.commit()
+    between = Expiring(None)
+    between.write_all()
+    between.commit()
+    on = Expiring(config().build(), before.files + between.files, now=900)
+    assert on.key("other").read(kind) == HELD[kind]
 
 
 @pytest.mark.parametrize("kind", KINDS)

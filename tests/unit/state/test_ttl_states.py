@@ -11,8 +11,8 @@ from tests.unit.state.ttl_states import HELD, KINDS, NOTHING, TTL, Expiring, con
 from tidemill.common.time import Duration, Time
 from tidemill.common.typeinfo import Types
 from tidemill.datastream.state import StateTtlConfig, ValueStateDescriptor
-from tidemill.state.hashmap import HashMapBackend
-from tidemill.state.ttl_declared import MAX_TIME, MIN_TIME
+from tidemill.state.files.ttl_declared import MAX_TIME, MIN_TIME
+from tidemill.state.keyed.hashmap import HashMapBackend
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -86,7 +86,7 @@ def test_a_disabled_time_to_live_is_none(kind: str) -> None:
     states.write(kind)
     states.commit()
     assert states.at(10**15).read(kind) == HELD[kind]
-    assert type(getattr(states, kind)).__name__.startswith("Heap")
+    assert type(getattr(states, kind)).__name__.startswith("Keyed")
 
 
 def test_each_entry_of_a_map_has_its_own_life() -> None:
@@ -330,5 +330,5 @@ def test_nothing_was_ever_older_than_the_beginning_of_time() -> None:
 def test_states_without_a_time_to_live_are_the_plain_ones() -> None:
     backend = make_backend()
     assert isinstance(backend, HashMapBackend)
-    assert type(backend.value_state(ValueStateDescriptor("v"))).__name__ == "HeapValueState"
+    assert type(backend.value_state(ValueStateDescriptor("v"))).__name__ == "KeyedValueState"
     assert not backend.event_time_ttl

@@ -14,11 +14,11 @@ from tests.unit.state.backends import commit, make_backend, restore
 from tidemill.common import Row, Types
 from tidemill.common.typeinfo import DataclassTypeInfo, TypeInformation
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from tidemill.state.class_names import register_class
-from tidemill.state.key_groups import key_group_of
+from tidemill.state.codecs.class_names import register_class
+from tidemill.state.codecs.serializers import Convert, Incompatible, compatibility
+from tidemill.state.files.state_file import decode_sections, encode_sections
+from tidemill.state.keys.key_groups import key_group_of
 from tidemill.state.merging import merge_sections
-from tidemill.state.serializers import Convert, Incompatible, compatibility
-from tidemill.state.state_file import decode_sections, encode_sections
 
 T = Types
 _numbers = itertools.count()

@@ -17,11 +17,11 @@ from tidemill.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from tidemill.state.backend import KeyedStateBackend
+from tidemill.state.files.state_file import Section, decode_sections, encode_sections
+from tidemill.state.files.ttl_declared import MIN_TIME, StandingTime
+from tidemill.state.files.ttl_merge import CommittedTimes
+from tidemill.state.keyed.backend import KeyedStateBackend
 from tidemill.state.merging import merge_sections
-from tidemill.state.state_file import Section, decode_sections, encode_sections
-from tidemill.state.ttl_declared import MIN_TIME, StandingTime
-from tidemill.state.ttl_merge import CommittedTimes
 
 KINDS = ("value", "list", "map", "reducing", "aggregating")
 TTL = 100

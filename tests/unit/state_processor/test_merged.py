@@ -17,9 +17,9 @@ from tests.unit.state.backends import MAX_PARALLELISM, commit, make_backend, res
 from tidemill.common import Types
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from tidemill.errors import SerializationError
+from tidemill.state.codecs.plain_values import as_plain
+from tidemill.state.files.state_file import Section, decode_sections
 from tidemill.state.merging import merge_sections
-from tidemill.state.plain_values import as_plain
-from tidemill.state.state_file import Section, decode_sections
 from tidemill.state_processor.merged import StateSchema, merged_entries, merged_table
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidemill import state_processor
-from tidemill.checkpoint.storage import LocalStorage, MemoryStorage, Storage
+from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage, Storage
 from tidemill.common import Types
 from tidemill.datastream import DataStream, KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from tidemill.datastream.state import (
@@ -24,8 +24,8 @@ from tidemill.datastream.state import (
     ValueStateDescriptor,
 )
 from tidemill.errors import CheckpointError, ConfigurationError, CorruptFileError, SerializationError, StateError
-from tidemill.state import keyed_states
-from tidemill.state.key_groups import key_group_of
+from tidemill.state.keyed import keyed_states
+from tidemill.state.keys.key_groups import key_group_of
 from tidemill.state_processor import SavepointReader
 from tidemill.state_processor.reader import StatePart
 from tidemill.testing import JobHarness

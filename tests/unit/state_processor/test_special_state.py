@@ -12,9 +12,9 @@ from tidemill import state_processor
 from tidemill.common import Types
 from tidemill.common.time import Duration
 from tidemill.datastream import DataStream, KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
-from tidemill.datastream.broadcast_functions import BroadcastProcessFunction
-from tidemill.datastream.checkpointed import CheckpointedFunction
 from tidemill.datastream.functions import MapFunction
+from tidemill.datastream.functions.broadcast import BroadcastProcessFunction
+from tidemill.datastream.functions.checkpointed import CheckpointedFunction
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from tidemill.errors import StateError
 from tidemill.testing import JobHarness
@@ -72,14 +72,15 @@ def test_state_with_a_time_to_live_shows_values_and_when_they_were_accessed() ->
         assert state.operators()[0].states[0].types == {"key": "String", "value": "Long"}
 
 
-def test_entries_from_before_a_time_to_live_have_no_last_access() -> None:
+def test_entries_from_before_a_time_to_live_were_accessed_when_it_was_turned_on() -> None:
     with JobHarness(with_ttl(None), inputs=["words"]) as job:
         job.epoch(words=["ab", "b"])
+        job.set_processing_time(7)
         job.restart(build=with_ttl(10**6))
         job.epoch(words=["a"])
         table = state_processor.read(job.storage).keyed_state("op", "value").sort_by("key")
         assert table.column("value").to_pylist() == [1, 1]
-        assert table.column("last_access").to_pylist()[1] is None
+        assert table.column("last_access").to_pylist() == [7, 7]
 
 
 class Buffer(MapFunction, CheckpointedFunction):

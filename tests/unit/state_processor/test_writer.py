@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from tidemill import state_processor
-from tidemill.checkpoint.local_storage import LocalStorage
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.savepoint import open_state
+from tidemill.checkpoint.storage.local import LocalStorage
 from tidemill.common import Configuration, Types
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.functions import BroadcastProcessFunction, KeyedProcessFunction
@@ -26,6 +26,7 @@ from tidemill.errors import (
     StateError,
     UserCodeError,
 )
+from tidemill.state.keyed.backend import EVENT_TIMERS
 from tidemill.state_processor import (
     BroadcastStateBootstrapFunction,
     KeyedStateBootstrapFunction,
@@ -137,7 +138,7 @@ def test_a_job_starts_from_it(saved: str) -> None:
 
 
 def test_keys_go_with_all_their_state_and_timers(saved: str) -> None:
-    by_name = SavepointWriter.from_existing_savepoint(saved).delete_keys("accounts", ["ann", "nobody"])
+    by_name = SavepointWriter.from_existing_savepoint(saved).delete_keys("accounts", ["ann"])
     path = by_name.write(f"{saved}-less")
     for state in ("balance", "history", "spent"):
         assert sorted(values(path, state)) == ["bob", "cid"]
@@ -266,6 +267,104 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, saved: str) -> None:
         OperatorTransformation.bootstrap_with(ROWS).transform(Accounts())  # type: ignore[arg-type]
     with pytest.raises(CheckpointError, match="is neither a savepoint nor the directory of a job"):
         SavepointWriter.from_existing_savepoint(str(tmp_path / "nowhere"))
+
+
+class TestNothingIsDoneInSilence:
+    """A change that would change nothing is an error, or at least logged; nothing is written then."""
+
+    def write(self, saved: str, change: Any) -> None:
+        writer = SavepointWriter.from_existing_savepoint(saved)
+        change(writer)
+        try:
+            writer.write(f"{saved}-x")
+        except Exception:
+            assert not Path(f"{saved}-x").exists()
+            raise
+
+    @pytest.mark.parametrize("keys", ["ann", b"ann", 7, None])
+    def test_a_key_is_no_collection_of_keys(self, saved: str, keys: Any) -> None:
+        with pytest.raises(TypeError, match=r"needs a collection of keys.*write \["):
+            SavepointWriter.from_existing_savepoint(saved).delete_keys("accounts", keys)
+
+    @pytest.mark.parametrize("missing_ok", [False, True])
+    @pytest.mark.parametrize("key", [7, ("ann",), b"ann"])
+    def test_keys_of_another_type_are_refused_by_name(self, saved: str, key: Any, missing_ok: bool) -> None:
+        kind = type(key).__name__
+        with pytest.raises(StateError, match=rf"no key of .*'accounts': it is a {kind}, and .* declared as String"):
+            self.write(saved, lambda writer: writer.delete_keys("accounts", ["ann", key], missing_ok=missing_ok))
+
+    def test_keys_that_are_not_there_are_refused_by_name(self, saved: str) -> None:
+        with pytest.raises(StateError, match=r"1 of 2 keys have no state in .*'accounts': 'nobody'.*missing_ok=True"):
+            self.write(saved, lambda writer: writer.delete_keys("accounts", ["ann", "nobody"]))
+        with pytest.raises(StateError, match=r"12 of 12 keys.*and 2 more"):
+            self.write(saved, lambda writer: writer.delete_keys("accounts", list(map(str, range(12)))))
+
+    def test_they_may_be_missing_if_one_says_so(self, saved: str, caplog: pytest.LogCaptureFixture) -> None:
+        self.write(saved, lambda writer: writer.delete_keys("accounts", ["ann", "nobody"], missing_ok=True))
+        assert values(f"{saved}-x", "balance") == {"bob": 5, "cid": 1}
+        assert "1 of 2 keys have no state in the operator with uid 'accounts': 'nobody'" in caplog.text
+
+    def test_a_rule_that_no_key_meets_is_logged(self, saved: str, caplog: pytest.LogCaptureFixture) -> None:
+        self.write(saved, lambda writer: writer.delete_keys("accounts", lambda key: key == 7))
+        assert "deleted nothing" in caplog.text
+
+    @pytest.mark.parametrize("state", ["balance", "history", "spent"])
+    def test_a_function_that_returns_none_is_refused(self, saved: str, state: str) -> None:
+        def forgets(key: str, value: int) -> None:
+            value + 1
+
+        with pytest.raises(StateError, match=r"returned None for the value \d+ of key 'ann'.*delete_keys\(\)"):
+            self.write(saved, lambda writer: writer.transform_state("accounts", state, forgets))
+
+    @pytest.mark.parametrize("state", [EVENT_TIMERS, "__operator:x"])
+    def test_only_keyed_states_can_be_changed(self, saved: str, state: str) -> None:
+        with pytest.raises(StateError, match=f"no keyed state {state!r} to change, only"):
+            self.write(saved, lambda writer: writer.transform_state("accounts", state, lambda key, value: value))
+
+    def test_states_of_an_operator_without_any(self, tmp_path: Path) -> None:
+        empty = SavepointWriter.new_savepoint().with_operator("accounts", accounts([])).write(str(tmp_path / "empty"))
+        with pytest.raises(StateError, match="no keyed state 'balance' to change, and no other either"):
+            self.write(empty, lambda writer: writer.transform_state("accounts", "balance", lambda key, value: value))
+        with pytest.raises(StateError, match="It has no keys at all"):
+            self.write(empty, lambda writer: writer.delete_keys("accounts", {"ann"}))
+
+    def test_changes_of_an_operator_go_with_it(self, tmp_path: Path, saved: str) -> None:
+        def change(writer: SavepointWriter) -> None:
+            writer.transform_state("accounts", "balance", lambda key, value: -value).delete_keys("accounts", {"ann"})
+            writer.remove_operator("accounts").with_operator("accounts", accounts())
+
+        self.write(saved, change)
+        assert values(f"{saved}-x", "balance") == values(saved, "balance")
+
+    def test_operators_to_take_over(self, tmp_path: Path, saved: str) -> None:
+        writer = SavepointWriter.new_savepoint()
+        with pytest.raises(TypeError, match=r"collection of uids, not 'accounts': write \['accounts'\]"):
+            writer.with_operators_of(saved, "accounts")
+        with pytest.raises(StateError, match="nothing to take over"):
+            writer.with_operators_of(saved, [])
+        with pytest.raises(TypeError, match="needs what transform"):
+            writer.with_operator("accounts", Accounts())  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize(
+        "rows",
+        [
+            lambda: iter(ROWS),
+            lambda: pa.table({"who": ["ann"], "what": ["tea"], "amount": [1]}).to_reader(),
+        ],
+        ids=["iterator", "reader"],
+    )
+    def test_rows_that_come_once_are_not_read_twice(self, tmp_path: Path, rows: Any) -> None:
+        made = accounts(rows())
+        SavepointWriter.new_savepoint().with_operator("accounts", made).write(str(tmp_path / "one"))
+        with pytest.raises(GraphError, match="read already"):
+            SavepointWriter.new_savepoint().with_operator("accounts", made).write(str(tmp_path / "two"))
+        assert not (tmp_path / "two").exists()
+
+    def test_lookups_by_a_key_of_another_type(self, saved: str) -> None:
+        reader = state_processor.read(saved)
+        assert (reader.get("accounts", "balance", "bob"), reader.get("accounts", "balance", "nobody")) == (5, None)
+        with pytest.raises(StateError, match=r"7 is no key of .*'accounts': it is a int, and .* declared as String"):
+            reader.get("accounts", "balance", 7)
 
 
 class Alarms(Accounts):

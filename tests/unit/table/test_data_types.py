@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidemill.common import Configuration, Row
+from tidemill.connectors.spark.type_mapping import schema_of
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
-from tidemill.datastream.connectors.spark.type_mapping import schema_of
 from tidemill.datastream.formats.csv import CsvSchema
 from tidemill.datastream.formats.parquet import ParquetBulkWriters
 from tidemill.errors import GraphError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidemill.checkpoint.storage import LocalStorage
+from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.errors import StateError, UserCodeError
 from tidemill.faults import POINTS, Fault

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from tidemill.datastream.connectors.base import DeliveryGuarantee, Sink, Source
+from tidemill.connectors import (
+    DeliveryGuarantee,
+    Sink,
+    Source,
+)
 
-__all__ = ["DeliveryGuarantee", "Sink", "Source"]
+__all__ = [
+    "DeliveryGuarantee",
+    "Sink",
+    "Source",
+]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import enum
+from tidemill.connectors.base import (
+    DeliveryGuarantee,
+    Sink,
+    Source,
+)
 
-from tidemill.datastream.sinks import Sink
-from tidemill.datastream.sources import Source
-
-__all__ = ["DeliveryGuarantee", "Sink", "Source"]
-
-
-class DeliveryGuarantee(enum.Enum):
-    """What a sink promises about records after a failure."""
-
-    EXACTLY_ONCE = 0
-    AT_LEAST_ONCE = 1
-    NONE = 2
+__all__ = [
+    "DeliveryGuarantee",
+    "Sink",
+    "Source",
+]

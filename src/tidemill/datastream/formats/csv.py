@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tidemill.datastream.connectors.file_system.csv_rows import (
+from tidemill.connectors.formats.csv import (
     CsvBulkWriters,
     CsvReaderFormat,
+    CsvRowDeserializationSchema,
+    CsvRowSerializationSchema,
     CsvSchema,
     CsvSchemaBuilder,
 )
-from tidemill.datastream.formats.csv_rows import CsvRowDeserializationSchema, CsvRowSerializationSchema
 
 __all__ = [
     "CsvBulkWriters",

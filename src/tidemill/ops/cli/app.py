@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Final
 
 import typer
 
+from tidemill import __version__
 from tidemill.ops.cli.doctor import doctor
 from tidemill.ops.cli.failures import Verbs
 from tidemill.ops.cli.jobs import checkpoints, list_jobs, logs
@@ -49,10 +49,7 @@ app.command()(doctor)
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        try:
-            typer.echo(version("tidemill"))
-        except PackageNotFoundError:
-            typer.echo("not installed: run from its source")
+        typer.echo(__version__)
         raise typer.Exit
 
 

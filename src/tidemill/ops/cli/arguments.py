@@ -5,19 +5,20 @@ from __future__ import annotations
 import contextlib
 import re
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from tidemill.checkpoint.names import MANIFESTS
-from tidemill.checkpoint.savepoint import METADATA
 from tidemill.common.configuration import Configuration
-from tidemill.common.outer_configuration import CONFIGURATION_FILE
 from tidemill.config import CheckpointingOptions, RestOptions
+from tidemill.datastream.environment.outer_configuration import CONFIGURATION_FILE
 from tidemill.ops.cli.failures import finding
 from tidemill.ops.drivers.records import driver_of, drivers, records_directory
 from tidemill.ops.errors import NotThereError
-from tidemill.state_processor import SavepointReader, read
+
+if TYPE_CHECKING:
+    from tidemill.state_processor import SavepointReader
 
 __all__ = [
     "REST_PORTS",
@@ -147,6 +148,8 @@ def _holds_state(path: Path) -> bool:
     """Whether a directory is that of a job, of several, or of a savepoint; others may have the name of a job, too."""
     if not path.is_dir():
         return False
+    from tidemill.checkpoint.savepoint import METADATA  # with Arrow, which most commands do not need
+
     return (path / METADATA).exists() or any((one / MANIFESTS).is_dir() for one in (path, *path.iterdir()))
 
 
@@ -159,5 +162,7 @@ def open_state(
         location, epoch = checkpoint[1], int(checkpoint[2]) if epoch is None else epoch
     if ":" not in location.partition("/")[0] and not Path(location).is_dir():
         raise NotThereError(f"{location} is not there: neither a job nor a savepoint")
+    from tidemill.state_processor import read
+
     with finding():
         return read(location, epoch, allow_pickle=allow_pickle, configuration=configuration)

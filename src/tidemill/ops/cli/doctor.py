@@ -110,7 +110,7 @@ def _connector() -> Finding:
 
 
 def _provided(session: Any) -> str:
-    from tidemill.spark.kafka_jars import provide_connector
+    from tidemill.spark.kafka.jars import provide_connector
 
     provide_connector(session)
     return "on the class path of the session"
@@ -119,7 +119,7 @@ def _provided(session: Any) -> str:
 def _spark(settings: Configuration) -> Iterator[Finding]:
     if version_of("pyspark") is None:
         return
-    from tidemill.spark.session_lease import SessionLease
+    from tidemill.spark.session.session_lease import SessionLease
 
     try:
         lease = SessionLease(settings)

@@ -13,8 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tidemill.checkpoint.names import MANIFESTS
-from tidemill.checkpoint.savepoint import dispose_savepoint
-from tidemill.checkpoint.storage import LocalStorage, Storage, storage_for, store_options
+from tidemill.checkpoint.storage.storages import LocalStorage, Storage, storage_for, store_options
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_status import JobStatus
 from tidemill.config import CheckpointingOptions
@@ -38,7 +37,6 @@ from tidemill.ops.cli.output import moment, print_json, print_table, size
 from tidemill.ops.drivers.client import DriverGoneError, JobAddress, address_of
 from tidemill.ops.drivers.records import Driver, DriverJob, driver_of, drivers
 from tidemill.ops.errors import NotThereError
-from tidemill.state_processor import read
 
 __all__ = ["checkpoints", "dispose", "list_jobs", "logs"]
 
@@ -169,6 +167,8 @@ def _jobs_in(storage: Storage, directory: str) -> list[str]:
 
 
 def _from_files(job: str, path: str, settings: Configuration) -> _JobLine:
+    from tidemill.state_processor import read
+
     newest = read(path, configuration=settings).epoch_info
     status = "FINISHED" if newest.finished else "UNKNOWN"
     return _JobLine(job, None, status, newest.epoch, newest.clock or None, newest.bytes, path)
@@ -213,6 +213,8 @@ def _directory_of(job: str, job_id: str, settings: Configuration) -> str:
 
 def dispose(path: str, settings: Configuration) -> None:
     """Delete a savepoint. Raises :class:`NotThereError`, having deleted nothing, if it is none."""
+    from tidemill.checkpoint.savepoint import dispose_savepoint
+
     with finding():
         dispose_savepoint(path, store_options(settings))
     typer.echo(f"Savepoint {path} is deleted.")

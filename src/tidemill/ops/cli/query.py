@@ -14,7 +14,6 @@ from tidemill.ops.cli.arguments import AsJson, Authority, Identity, RestUrl, Run
 from tidemill.ops.cli.output import print_json, print_table
 from tidemill.ops.drivers.client import JobAddress, address_of
 from tidemill.ops.errors import NotThereError
-from tidemill.ops.state_rows import shown
 
 __all__ = ["query"]
 
@@ -39,6 +38,8 @@ def query(
     if as_json:
         print_json({"job": address.job_id, "name": name, "key": key, **answer})
     else:
+        from tidemill.ops.state_rows import shown
+
         print_table(("epoch", "key", "value"), [(answer["epoch"], key, shown(answer["value"]))])
 
 

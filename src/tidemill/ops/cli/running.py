@@ -15,11 +15,11 @@ import typer
 
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
-from tidemill.common.outer_configuration import configured_from_outside
 from tidemill.config import CheckpointingOptions, PipelineOptions, RestOptions, SparkOptions, StateRecoveryOptions
-from tidemill.datastream import execution
-from tidemill.datastream.environment_settings import python_files as python_files_of
-from tidemill.datastream.execution import JobProgram
+from tidemill.datastream.environment.outer_configuration import configured_from_outside
+from tidemill.datastream.environment.settings import python_files as python_files_of
+from tidemill.datastream.program import execution
+from tidemill.datastream.program.execution import JobProgram
 from tidemill.errors import JobExecutionError
 from tidemill.graph.guarantees import promises
 from tidemill.ops.cli.arguments import AsJson, ConfigFile, Defined, configured, serve_rest
@@ -45,6 +45,10 @@ Savepoint = Annotated[
     str | None,
     typer.Option("-s", "--from-savepoint", metavar="PATH", help="Savepoint or checkpoint to start from."),
 ]
+PreferLatest = Annotated[
+    bool,
+    typer.Option("--prefer-latest", help="Go on from the job's own last epoch, if it has one, whatever -s says."),
+]
 NonRestored = Annotated[
     bool,
     typer.Option("-n", "--allow-non-restored-state", help="Leave state behind that no operator of the program claims."),
@@ -65,6 +69,7 @@ def run(
     arguments: ProgramArguments = None,
     parallelism: Parallelism = None,
     savepoint: Savepoint = None,
+    prefer_latest: PreferLatest = False,
     allow_non_restored: NonRestored = False,
     master: Master = None,
     python_files: PythonFiles = None,
@@ -85,6 +90,8 @@ def run(
     another driver runs the job, 4 if the program, its configuration or what it finds in storage must be mended.
     """
     settings = _settings(config, defined, parallelism, savepoint, allow_non_restored, master, python_files)
+    if prefer_latest:
+        settings.set(StateRecoveryOptions.PREFER_LATEST, True)
     serve_rest(settings)
     named = Program(program, tuple(arguments or ()), tuple(python_files_of(settings)))
     if detached:

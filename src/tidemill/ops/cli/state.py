@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,8 +23,10 @@ from tidemill.ops.cli.failures import Verbs, finding
 from tidemill.ops.cli.hot_keys import hot
 from tidemill.ops.cli.output import print_json, print_table, progress, size
 from tidemill.ops.errors import NotThereError
-from tidemill.ops.state_rows import Row, difference, rows_of, rows_of_key, shown
-from tidemill.state_processor import SavepointReader
+
+if TYPE_CHECKING:
+    from tidemill.ops.state_rows import Row
+    from tidemill.state_processor import SavepointReader
 
 __all__ = ["state_commands"]
 
@@ -83,6 +85,8 @@ def get(
     There is one for a value, one for each key of a map, and one for each window.
     """
     reader = open_state(job, epoch, configured(config, defined), allow_pickle=allow_pickle)
+    from tidemill.ops.state_rows import rows_of_key
+
     with finding():
         rows = rows_of_key(reader, uid, state, key)
     if not rows:
@@ -104,6 +108,8 @@ def scan(
 ) -> None:
     """Show entries of a state, keyed or not, in no particular order."""
     reader = open_state(job, epoch, configured(config, defined), allow_pickle=allow_pickle)
+    from tidemill.ops.state_rows import rows_of
+
     with finding():
         found = list(islice(rows_of(_batches(reader, uid, state)), limit + 1))
     _print_rows(reader, found[:limit], as_json)
@@ -134,6 +140,8 @@ def diff(
     settings = configured(config, defined)
     before = open_state(job, first, settings, allow_pickle=allow_pickle)
     after = open_state(other or job, last, settings, allow_pickle=allow_pickle)
+    from tidemill.ops.state_rows import difference, shown
+
     with finding():
         changes = list(islice(difference(before, after, uid, state), limit + 1))
     if as_json:
@@ -189,6 +197,8 @@ def _print_rows(reader: SavepointReader, rows: list[Row], as_json: bool) -> None
     if as_json:
         print_json({"job": reader.job_id, "epoch": reader.epoch, "entries": rows})
         return
+    from tidemill.ops.state_rows import shown
+
     columns = _columns(rows, ("subtask", "key", "namespace", "map_key", "value", "last_access"))
     print_table(columns, [[shown(row.get(column)) for column in columns] for row in rows], empty="it is empty")
 

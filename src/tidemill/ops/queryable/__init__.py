@@ -15,7 +15,7 @@ from tidemill.ops.queryable.errors import (
     UnknownKeyOrNamespaceError,
     UnknownStateNameError,
 )
-from tidemill.runtime.queryable_service import address_of, stop_queryable_state
+from tidemill.runtime.driver.queryable_service import address_of, stop_queryable_state
 
 __all__ = [
     "CommittedStates",

@@ -19,20 +19,20 @@ import pyarrow as pa
 
 from tidemill.errors import SerializationError, StateError, TidemillError
 from tidemill.ops.queryable.errors import QueryableStateError
-from tidemill.state.class_names import Loading
-from tidemill.state.codec_ttl import Stamped
+from tidemill.state.codecs.class_names import Loading
+from tidemill.state.codecs.plain_values import plain_loading, shown
+from tidemill.state.files.replacing import REPLACES
+from tidemill.state.files.rows import PUT, Rows
+from tidemill.state.files.section_kinds import SectionKind, section_kind
+from tidemill.state.files.sections import StateShape, read_rows
+from tidemill.state.files.state_file import Section
+from tidemill.state.files.state_file_index import IndexedSection
+from tidemill.state.files.ttl_declared import MIN_TIME, SCHEMA_KEY, stored_ttl
+from tidemill.state.files.ttl_merge import Horizon, drop_expired_rows
+from tidemill.state.files.ttl_rows import fit_times
 from tidemill.state.merging import merge_rows
-from tidemill.state.plain_values import plain_loading, shown
-from tidemill.state.replacing import REPLACES
-from tidemill.state.rows import PUT, Rows
-from tidemill.state.sections import StateShape, read_rows
-from tidemill.state.state_file import Section
-from tidemill.state.state_file_index import IndexedSection
-from tidemill.state.ttl_declared import MIN_TIME, SCHEMA_KEY, stored_ttl
-from tidemill.state.ttl_merge import Horizon, drop_expired_rows
-from tidemill.state.ttl_rows import fit_times
 
-__all__ = ["NOTHING", "Answer", "Answers", "Part", "PartSchema", "Place", "ValueReader", "Values"]
+__all__ = ["NOTHING", "Answer", "AnswerPart", "AnswerValues", "Answers", "PartSchema", "Place", "ValueReader"]
 
 #: In place of a value: there is none. (A stored value is never this, but may be None in a map or a list.)
 NOTHING: Final = object()
@@ -60,6 +60,11 @@ class PartSchema:
         return cls(section.operator, section.state, section.kind, schema, columns)
 
     @cached_property
+    def section_kind(self) -> SectionKind:
+        """What a row is. Raises :class:`~tidemill.errors.SerializationError` for what is not known here."""
+        return section_kind(self.kind)
+
+    @cached_property
     def encoded(self) -> bytes:
         """As bytes, for :meth:`decode`."""
         header = json.dumps([self.operator, self.state, self.kind, self.schema], separators=(",", ":")).encode()
@@ -84,7 +89,7 @@ class PartSchema:
 
 
 @dataclass(frozen=True)
-class Part:
+class AnswerPart:
     """Rows of one section."""
 
     schema: PartSchema
@@ -96,12 +101,12 @@ class Part:
         data: bytes = self.rows.serialize().to_pybytes()
         return data
 
-    def some(self, first: int, count: int) -> Part:
+    def some(self, first: int, count: int) -> AnswerPart:
         """So many of the rows, from one on."""
-        return Part(self.schema, self.rows.slice(first, count))
+        return AnswerPart(self.schema, self.rows.slice(first, count))
 
     @classmethod
-    def decode(cls, schema: PartSchema, data: bytes) -> Part:
+    def decode(cls, schema: PartSchema, data: bytes) -> AnswerPart:
         """The rows of :attr:`encoded`. Raises :class:`QueryableStateError`."""
         try:
             rows = pa.ipc.read_record_batch(pa.py_buffer(data), schema.columns)
@@ -126,7 +131,7 @@ class ValueReader:
             classes = {name: known for codec in codecs for name, known in codec.classes().items()}
             self._loading = Loading(allow_pickle, classes)
 
-    def rows(self, part: Part, declared: PartSchema) -> Rows:
+    def rows(self, part: AnswerPart, declared: PartSchema) -> Rows:
         """The rows of a part of a state that is by now declared like this, decoded. Raises
         :class:`~tidemill.errors.SerializationError` for what may not be read."""
         schema, ttl = part.schema, stored_ttl(declared.schema)
@@ -140,7 +145,8 @@ class ValueReader:
             raise
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise SerializationError(f"state {schema.state!r} does not match its description: {error!r}") from error
-        rows.values = fit_times(rows.values, rows.ops, stored_ttl(schema.schema), ttl, is_list=schema.kind == "list")
+        in_lists = schema.section_kind.in_lists
+        rows.values = fit_times(rows.values, rows.ops, stored_ttl(schema.schema), ttl, in_lists=in_lists)
         return rows
 
     def value(self, spans: Sequence[tuple[Rows, int, int]], declared: PartSchema, time: int | None) -> Any:
@@ -170,7 +176,7 @@ class Answers:
     slot: int
     time: int | None
     declared: PartSchema
-    parts: tuple[Part, ...]
+    parts: tuple[AnswerPart, ...]
     places: tuple[Place | None, ...]
 
     def encoded(self) -> tuple[Any, ...]:
@@ -191,7 +197,7 @@ class Answers:
     def decode(cls, values: tuple[Any, ...], schemas: Mapping[bytes, PartSchema]) -> Answers:
         """The inverse of :meth:`encoded`; ``schemas`` are those it names. Raises :class:`QueryableStateError`."""
         epoch, slot, time, declared, parts, places = values
-        decoded = tuple(Part.decode(schemas[schema], rows) for schema, rows in parts)
+        decoded = tuple(AnswerPart.decode(schemas[schema], rows) for schema, rows in parts)
         sizes = [part.rows.num_rows for part in decoded]
         return cls(epoch, slot, time, schemas[declared], decoded, tuple(_places(places, sizes)))
 
@@ -212,7 +218,7 @@ def _places(data: bytes, sizes: Sequence[int]) -> Iterator[Place | None]:
         yield place
 
 
-class Values:
+class AnswerValues:
     """The values of some answers as one reader makes them. Rows of all keys of a part are decoded together."""
 
     def __init__(self, answers: Answers, reader: ValueReader) -> None:
@@ -262,14 +268,14 @@ class Answer:
     def plain(self) -> Any:
         """The value as plain data; :data:`NOTHING` if there is none. Raises
         :class:`~tidemill.errors.SerializationError` for a pickled value."""
-        return Values(self.answers, ValueReader()).of(0)
+        return AnswerValues(self.answers, ValueReader()).of(0)
 
 
 def _merged(spans: Sequence[tuple[Rows, int, int]], declared: PartSchema, time: int | None) -> Any:
     if not spans:
         return NOTHING
-    kind, ttl = declared.kind, stored_ttl(declared.schema)
-    if kind == "value" and ttl is None:  # the last word counts
+    kind, ttl = declared.section_kind, stored_ttl(declared.schema)
+    if kind.is_single and ttl is None:  # the last word counts
         rows, first, count = spans[-1]
         last = first + count - 1
         return NOTHING if rows.ops and rows.ops[last] != PUT else rows.values[last]
@@ -278,7 +284,7 @@ def _merged(spans: Sequence[tuple[Rows, int, int]], declared: PartSchema, time: 
         until = time - ttl["ttl"]
         horizon = Horizon(until, MIN_TIME != ttl["since"] <= until)
         left = drop_expired_rows(kind, left, horizon, keep_deletes=False)
-    return NOTHING if left is None else _joined(kind, left)
+    return NOTHING if left is None else kind.content(left)
 
 
 def _some(rows: Rows, first: int, count: int) -> Rows:
@@ -291,16 +297,3 @@ def _some(rows: Rows, first: int, count: int) -> Rows:
         rows.user_keys[first:end],
         rows.values[first:end],
     )
-
-
-def _joined(kind: str, rows: Rows) -> Any:
-    """The entry that all rows of a key make up."""
-    if kind == "list":
-        return [_bare(item) for items in rows.values for item in items or ()]
-    if kind == "map":
-        return {key: _bare(value) for key, value in zip(rows.user_keys, rows.values, strict=True)}
-    return _bare(rows.values[0])
-
-
-def _bare(value: Any) -> Any:
-    return value.value if isinstance(value, Stamped) else value

@@ -61,7 +61,7 @@ class IndexedBlock:
         return sum(int(batch.slice(row, 1).nbytes) for row in rows)
 
     def ops(self, rows: list[int]) -> list[int]:
-        """What each of these rows does: see ``tidemill.state.rows``."""
+        """What each of these rows does: see ``tidemill.state.files.rows``."""
         batch: Any = self._batch
         column = batch.column(batch.schema.get_field_index("op"))
         return [column[row].as_py() for row in rows]

@@ -9,15 +9,16 @@ from typing import Any, NamedTuple, Self
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.common.job_id import JobID
 from tidemill.common.typeinfo import TypeInformation
-from tidemill.datastream.state_descriptors import StateDescriptor
+from tidemill.datastream.functions.state_descriptors import StateDescriptor
 from tidemill.errors import SerializationError, TidemillError
 from tidemill.ops.queryable.answer import ValueReader
 from tidemill.ops.queryable.client_connection import ClientConnection
 from tidemill.ops.queryable.client_lookups import Location, Lookups
 from tidemill.ops.queryable.errors import QueryableStateError
-from tidemill.ops.queryable.immutable_states import ImmutableState, immutable_state
-from tidemill.state.sections import StateShape, refusal
-from tidemill.state.serializers import Incompatible, compatibility, parse_snapshot, type_text
+from tidemill.state.codecs.serializers import Incompatible, compatibility, parse_snapshot, type_text
+from tidemill.state.files.sections import refusal
+from tidemill.state.keyed.immutable_states import ImmutableState
+from tidemill.state.keyed.kinds import kind_of
 
 __all__ = ["PlainAnswer", "QueryableStateClient"]
 
@@ -36,7 +37,8 @@ class _AsState:
         # configuration
         self.descriptor = descriptor
         self.key_type = key_type
-        self.reader = ValueReader(StateShape.of(descriptor, key_type), allow_pickle=allow_pickle)
+        self.kind = kind_of(descriptor)
+        self.reader = ValueReader(self.kind.shape(descriptor, key_type), allow_pickle=allow_pickle)
         # transient
         self._fits: Location | None = None
 
@@ -47,7 +49,7 @@ class _AsState:
             self._fits = location
 
     def result(self, epoch: int, value: Any) -> ImmutableState:
-        return immutable_state(self.descriptor, epoch, value)
+        return self.kind.queried(self.descriptor, epoch, value)
 
 
 class _AsPlainData:

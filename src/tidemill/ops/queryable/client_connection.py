@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from tidemill.errors import TidemillError
 from tidemill.ops.queryable.errors import QueryableStateError, StateUnavailableError
-from tidemill.ops.queryable.wire import LARGEST_ANSWER, Frames, frame, hello, payload, raised
+from tidemill.ops.queryable.wire import LARGEST_ANSWER, FrameSplitter, frame, hello, payload, raised
 
 __all__ = ["ClientConnection", "settle"]
 
@@ -173,7 +173,7 @@ class ClientConnection:
         try:
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             made.sendall(hello(self._token))
-            frames = Frames(LARGEST_ANSWER)
+            frames = FrameSplitter(LARGEST_ANSWER)
             found: list[bytes] = []
             while not found:
                 data = made.recv(_RECEIVE)
@@ -192,7 +192,7 @@ class ClientConnection:
 
     def _exchange(self, current: socket.socket, woken: socket.socket, selector: selectors.BaseSelector) -> None:
         """Send and receive until the connection is lost, or the client is closed."""
-        frames, outgoing, looked = Frames(LARGEST_ANSWER), memoryview(b""), time.monotonic()
+        frames, outgoing, looked = FrameSplitter(LARGEST_ANSWER), memoryview(b""), time.monotonic()
         sent: set[int] = set()
         later: list[_Waiting] = []
         while not self._closed:
@@ -219,7 +219,7 @@ class ClientConnection:
                 looked = time.monotonic()
                 self._expire()
 
-    def _receive(self, current: socket.socket, frames: Frames, sent: set[int], later: list[_Waiting]) -> None:
+    def _receive(self, current: socket.socket, frames: FrameSplitter, sent: set[int], later: list[_Waiting]) -> None:
         try:
             data = current.recv(_RECEIVE)
         except BlockingIOError:

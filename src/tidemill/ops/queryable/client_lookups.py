@@ -16,12 +16,12 @@ from typing import Any, Final, Protocol
 
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.errors import TidemillError
-from tidemill.ops.queryable.answer import NOTHING, Answers, PartSchema, ValueReader, Values
+from tidemill.ops.queryable.answer import NOTHING, Answers, AnswerValues, PartSchema, ValueReader
 from tidemill.ops.queryable.client_connection import ClientConnection, settle
 from tidemill.ops.queryable.errors import QueryableStateError, StateUnavailableError, UnknownKeyOrNamespaceError
 from tidemill.ops.queryable.wire import LARGEST_REQUEST, MOST_KEYS, pack_hashes, share_of
-from tidemill.state.stable_hash import stable_hash
-from tidemill.state.tagged import TaggedWriter
+from tidemill.state.codecs.tagged_writer import TaggedWriter
+from tidemill.state.keys.stable_hash import stable_hash
 
 __all__ = ["Location", "Lookups", "Wanted"]
 
@@ -192,7 +192,7 @@ class Lookups:
             raise StateUnavailableError("the server does not know the schema of its own answer")
 
     def _hand_out(self, lookups: list[_Lookup], answers: Answers) -> None:
-        values: dict[ValueReader, Values] = {}
+        values: dict[ValueReader, AnswerValues] = {}
         left_out = []
         for number, lookup in enumerate(lookups):
             if answers.places[number] is None:
@@ -201,7 +201,7 @@ class Lookups:
             reader = lookup.wanted.reader
             found = values.get(reader)
             if found is None:
-                found = values[reader] = Values(answers, reader)
+                found = values[reader] = AnswerValues(answers, reader)
             try:
                 result = self._result(lookup, answers.epoch, found.of(number))
             except Exception as error:

@@ -25,9 +25,9 @@ from tidemill.ops.queryable.errors import StateUnavailableError, UnknownJobError
 from tidemill.ops.queryable.key_index import comparable_key
 from tidemill.ops.queryable.placed import PieceIndexes
 from tidemill.ops.queryable.view import QueryableState, View, view_of
-from tidemill.state.canonical_key import canonical_key
-from tidemill.state.plain_values import as_plain
-from tidemill.state.stable_hash import stable_hash
+from tidemill.state.codecs.plain_values import as_plain
+from tidemill.state.keys.canonical_key import canonical_key
+from tidemill.state.keys.stable_hash import stable_hash
 from tidemill.state_processor.job_directory import JobDirectory
 
 __all__ = ["CommittedStates"]

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from tidemill.errors import ConfigurationError
 from tidemill.ops.access import is_loopback, same_secret
 from tidemill.ops.queryable.errors import QueryableStateError, StateUnavailableError
-from tidemill.ops.queryable.wire import LARGEST_REQUEST, Frames, failure, frame, is_hello, payload
+from tidemill.ops.queryable.wire import LARGEST_REQUEST, FrameSplitter, failure, frame, is_hello, payload
 
 __all__ = ["Access", "Handler", "Listening", "listen"]
 
@@ -53,7 +53,7 @@ class _Connection(asyncio.Protocol):
         self._access = access
         self._connections = connections
         # transient
-        self._frames = Frames(LARGEST_REQUEST)
+        self._frames = FrameSplitter(LARGEST_REQUEST)
         self._admitted = False
         self._waiting = 0
         self._clogged = False

@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from tidemill.ops.queryable.answer import Part, PartSchema, Place
+from tidemill.ops.queryable.answer import AnswerPart, PartSchema, Place
 from tidemill.ops.queryable.blocks import IndexedBlock
 
 __all__ = ["Gathering"]
@@ -43,7 +43,7 @@ class Gathering:
             wanted += rows
         self._spans.append(spans)
 
-    def parts(self) -> tuple[tuple[Part, ...], tuple[Place | None, ...]]:
+    def parts(self) -> tuple[tuple[AnswerPart, ...], tuple[Place | None, ...]]:
         """All rows, one part for each schema, and the place of each key in them."""
         by_schema: dict[bytes, tuple[PartSchema, list[pa.RecordBatch]]] = {}
         moved: dict[IndexedBlock, tuple[int, int]] = {}
@@ -54,7 +54,7 @@ class Gathering:
             moved[block] = (list(by_schema).index(schema.id), before)
             batches.append(block.take(rows))
             sizes[schema.id] = before + len(rows)
-        parts = tuple(Part(schema, _joined(batches)) for schema, batches in by_schema.values())
+        parts = tuple(AnswerPart(schema, _joined(batches)) for schema, batches in by_schema.values())
         return parts, tuple(_place(spans, moved) for spans in self._spans)
 
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from tidemill.common.time import Instant
 from tidemill.errors import SerializationError
-from tidemill.state.canonical_key import canonical_keys
-from tidemill.state.class_names import class_name
-from tidemill.state.column_codecs import METADATA_KEY, codec_from_description, column_description
-from tidemill.state.plain_values import PlainObject, plain_loading
+from tidemill.state.codecs.class_names import class_name
+from tidemill.state.codecs.column_codecs import METADATA_KEY, codec_from_description, column_description
+from tidemill.state.codecs.plain_values import PlainObject, plain_loading
+from tidemill.state.keys.canonical_key import canonical_keys
 
 __all__ = ["KeyIndex", "comparable_key", "key_index"]
 
@@ -52,7 +52,7 @@ class _SortedIndex:
     """Rows in the order of the hashes of their keys, which are those of this process."""
 
     def __init__(self, keys: list[Any], rows: list[int], column: _KeyColumn) -> None:
-        hashes = np.fromiter(map(hash, keys), np.int64, len(keys))
+        hashes = np.array([hash(key) for key in keys], np.int64)
         order = np.argsort(hashes, kind="stable")
         self._hashes = hashes[order]
         self._rows = np.array(rows, np.int32)[order]
@@ -90,7 +90,7 @@ class _KeyColumn:
 
     def _comparable(self, keys: list[Any]) -> list[Any]:
         found = canonical_keys(keys)
-        return list(map(comparable_key, found)) if self._instants else found
+        return [comparable_key(key) for key in found] if self._instants else found
 
 
 def key_index(table: Any) -> KeyIndex:
@@ -116,7 +116,7 @@ def comparable_key(key: Any) -> Any:
     """
     if type(key) is Instant:
         return PlainObject(class_name(Instant), (("seconds", key.seconds), ("nanos", key.nanos)))
-    return tuple(map(comparable_key, key)) if type(key) is tuple else key
+    return tuple([comparable_key(element) for element in key]) if type(key) is tuple else key
 
 
 def _plain_codec(field: Any) -> Any:

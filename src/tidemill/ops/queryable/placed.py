@@ -8,9 +8,9 @@ from functools import cached_property
 from tidemill.checkpoint.restore import PieceReader
 from tidemill.ops.queryable.answer import PartSchema
 from tidemill.ops.queryable.blocks import BlockCache, BlockId, IndexedBlock
-from tidemill.state.replacing import replaced_groups
-from tidemill.state.state_file import read_block, read_index
-from tidemill.state.state_file_index import Block, IndexedSection, as_reader
+from tidemill.state.files.replacing import replaced_groups
+from tidemill.state.files.state_file import read_block, read_index
+from tidemill.state.files.state_file_index import Block, IndexedSection, as_reader
 
 __all__ = ["BlocksAtHand", "PieceIndexes", "PlacedBlock", "PlacedSection", "SectionGroups"]
 

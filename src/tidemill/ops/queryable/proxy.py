@@ -10,7 +10,7 @@ from typing import Any, Final
 from tidemill.ops.queryable.errors import QueryableStateError, StateUnavailableError
 from tidemill.ops.queryable.wire import (
     LARGEST_ANSWER,
-    Frames,
+    FrameSplitter,
     failure,
     frame,
     hello,
@@ -78,7 +78,7 @@ class _Upstream:
             return self._writer
 
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        frames = Frames(LARGEST_ANSWER)
+        frames = FrameSplitter(LARGEST_ANSWER)
         reason: Exception = ConnectionError("the server closed the connection")
         try:
             while data := await reader.read(_RECEIVE):

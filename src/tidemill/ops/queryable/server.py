@@ -15,8 +15,8 @@ from tidemill.ops.queryable.blocks import NotInMemoryError
 from tidemill.ops.queryable.committed import CommittedStates
 from tidemill.ops.queryable.errors import QueryableStateError, StateUnavailableError
 from tidemill.ops.queryable.wire import MOST_KEYS, failure, success, unpack_hashes
-from tidemill.state.canonical_key import canonical_key
-from tidemill.state.plain_values import read_plain
+from tidemill.state.codecs.plain_values import read_plain
+from tidemill.state.keys.canonical_key import canonical_key
 
 __all__ = ["StateServer"]
 

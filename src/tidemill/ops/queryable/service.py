@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tidemill.checkpoint.storage import storage_for, store_options
+from tidemill.checkpoint.storage.storages import storage_for, store_options
 from tidemill.common.configuration import Configuration
 from tidemill.config import QueryableStateOptions
 from tidemill.errors import CheckpointError, TidemillError

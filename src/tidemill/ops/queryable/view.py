@@ -16,16 +16,15 @@ import pyarrow as pa
 
 from tidemill.checkpoint.model import Manifest, Piece, RunRef
 from tidemill.checkpoint.restore import PieceReader, run_name
-from tidemill.checkpoint.storage_api import Storage
+from tidemill.checkpoint.storage.api import Storage
 from tidemill.errors import CorruptFileError
-from tidemill.ops.queryable.answer import Answers, Part, PartSchema, Place
+from tidemill.ops.queryable.answer import AnswerPart, Answers, PartSchema, Place
 from tidemill.ops.queryable.blocks import BlockCache, IndexedBlock
 from tidemill.ops.queryable.errors import UnknownStateNameError
 from tidemill.ops.queryable.gathering import Gathering
 from tidemill.ops.queryable.placed import BlocksAtHand, PieceIndexes, PlacedSection
-from tidemill.state.rows import APPEND, CLEAR
-from tidemill.state.sections import QUERYABLE
-from tidemill.state.ttl_declared import MAX_TIME, MIN_TIME, stored_ttl
+from tidemill.state.files.sections import QUERYABLE
+from tidemill.state.files.ttl_declared import MAX_TIME, MIN_TIME, stored_ttl
 
 __all__ = ["QueryableState", "View", "view_of"]
 
@@ -60,17 +59,17 @@ class QueryableState:
 
     def find(self, group: int, key: Any, blocks: BlocksAtHand) -> list[tuple[IndexedBlock, list[int]]]:
         """The rows that tell what a key (in plain form) has, oldest first."""
-        kind = self.declared.kind
+        kind = self.declared.section_kind
         found: list[tuple[IndexedBlock, list[int]]] = []
         for placed in self.sections:
             numbers, settled = placed.groups.of(group)
-            if placed.section.kind == kind:
+            if placed.section.kind == kind.name:
                 for number in numbers:
                     block = blocks.get(placed.blocks[number])
                     rows = block.rows_of(key)
                     if rows:
                         found.append((block, rows))
-                        settled = settled or kind == "value" or _settles(kind, block.ops(rows))
+                        settled = settled or kind.is_single or kind.settles(block.ops(rows))
             if settled:
                 break
         found.reverse()
@@ -131,7 +130,7 @@ class View:
         return self._answers(self.state(name), now, (), (None,) * keys)
 
     def _answers(
-        self, state: QueryableState, now: int, parts: tuple[Part, ...], places: tuple[Place | None, ...]
+        self, state: QueryableState, now: int, parts: tuple[AnswerPart, ...], places: tuple[Place | None, ...]
     ) -> Answers:
         return Answers(self.epoch, self.slot, state.time(max(now, self.clock)), state.declared, parts, places)
 
@@ -169,8 +168,3 @@ def view_of(
         )
         states.setdefault(found.name, []).append(found)
     return View(head.job_id, head.slot, head.epoch, head.clock, states)
-
-
-def _settles(kind: str, ops: list[int]) -> bool:
-    """Whether these rows of a list or a map leave nothing of older ones."""
-    return CLEAR in ops if kind == "map" else any(op != APPEND for op in ops)

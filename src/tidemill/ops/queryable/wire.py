@@ -1,9 +1,10 @@
 """The protocol of queries: frames over TCP, requests in any number on their way at once, answers in any order.
 
-A frame is its length (u32, little endian) and as many bytes: one tuple in the form of :mod:`tidemill.state.tagged`,
-read without classes and without pickle. A client begins with ``("tidemill-query", 2, token)``; who does not is sent
-away. Then it sends requests ``(number, what, ...)``, and gets for each ``(number, "ok", ...)``, or ``(number, code,
-message)`` with a code of :data:`~tidemill.ops.queryable.errors.ERRORS`:
+A frame is its length (u32, little endian) and as many bytes: one tuple in the form of
+:mod:`tidemill.state.codecs.tagged_writer`, read without classes and without pickle. A client begins with
+``("tidemill-query", 2, token)``; who does not is sent away. Then it sends requests ``(number, what, ...)``, and gets
+for each ``(number, "ok", ...)``, or ``(number, code, message)`` with a code of
+:data:`~tidemill.ops.queryable.errors.ERRORS`:
 
     get     asks with job id, name, slot, stable hashes of some keys (u64 each), list of these keys (tagged)
             is answered with epoch, slot, time or None, id of the declared schema, parts, places
@@ -29,14 +30,14 @@ from typing import Any, Final
 
 from tidemill.errors import SerializationError
 from tidemill.ops.queryable.errors import ERRORS, QueryableStateError, error_code
-from tidemill.state.plain_values import read_plain
-from tidemill.state.tagged import TaggedWriter
+from tidemill.state.codecs.plain_values import read_plain
+from tidemill.state.codecs.tagged_writer import TaggedWriter
 
 __all__ = [
     "LARGEST_ANSWER",
     "LARGEST_REQUEST",
     "MOST_KEYS",
-    "Frames",
+    "FrameSplitter",
     "failure",
     "frame",
     "hello",
@@ -124,7 +125,7 @@ def raised(values: tuple[Any, ...]) -> QueryableStateError | None:
     return ERRORS.get(str(values[1]), QueryableStateError)(str(values[2]) if len(values) > 2 else "the query failed")
 
 
-class Frames:
+class FrameSplitter:
     """Cuts what comes over a connection into frames of at most ``largest`` bytes."""
 
     def __init__(self, largest: int) -> None:

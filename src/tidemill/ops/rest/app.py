@@ -11,8 +11,16 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from tidemill import __version__
 from tidemill.errors import CheckpointError, SerializationError, StateError
-from tidemill.ops.rest import (
+from tidemill.ops.rest.errors import RestError
+from tidemill.ops.rest.guard import RequestGuard, error_body
+from tidemill.ops.rest.jobs_shown import ShownJobs
+from tidemill.ops.rest.models.jobs import JobOverview
+from tidemill.ops.rest.models.server import Errors
+from tidemill.ops.rest.operations import Operations
+from tidemill.ops.rest.program_runs import Programs
+from tidemill.ops.rest.resources import (
     checkpoints,
     comparisons,
     epochs,
@@ -26,15 +34,8 @@ from tidemill.ops.rest import (
     steering,
     vertices,
 )
-from tidemill.ops.rest import programs as program_paths
-from tidemill.ops.rest.epochs import EventStreams
-from tidemill.ops.rest.errors import RestError
-from tidemill.ops.rest.guard import Guard, error_body
-from tidemill.ops.rest.jobs_shown import ShownJobs
-from tidemill.ops.rest.models.jobs import JobOverview
-from tidemill.ops.rest.models.server import Errors
-from tidemill.ops.rest.operations import Operations
-from tidemill.ops.rest.program_runs import Programs
+from tidemill.ops.rest.resources import programs as program_paths
+from tidemill.ops.rest.resources.epochs import EventStreams
 from tidemill.ops.rest.settings import RestSettings
 from tidemill.ops.web.pages import page_files, router_of
 
@@ -83,7 +84,7 @@ def create_app(
     """An application that shows these jobs, and in its lists those that run elsewhere; it takes programs if so set."""
     app = FastAPI(
         title="Tidemill",
-        version=jobs.VERSION,
+        version=__version__,
         description=_DESCRIPTION,
         docs_url=None,  # it would load scripts from elsewhere
         redoc_url=None,
@@ -103,7 +104,7 @@ def create_app(
         app.include_router(resource.router, prefix="/v1", include_in_schema=False)
     pages = page_files()
     app.include_router(router_of(pages))
-    app.add_middleware(Guard, settings=settings, open_paths=frozenset(pages))
+    app.add_middleware(RequestGuard, settings=settings, open_paths=frozenset(pages))
     app.add_exception_handler(RestError, _answer)
     app.add_exception_handler(HTTPException, _http_answer)
     app.add_exception_handler(RequestValidationError, _field_answer)

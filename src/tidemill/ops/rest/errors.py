@@ -8,7 +8,7 @@ __all__ = [
     "BadRequestError",
     "ConflictError",
     "ForbiddenError",
-    "NotFoundError",
+    "ResourceNotFoundError",
     "RestError",
     "UnavailableError",
 ]
@@ -32,7 +32,7 @@ class ForbiddenError(RestError):
     status = 403
 
 
-class NotFoundError(RestError):
+class ResourceNotFoundError(RestError):
     """There is no such thing, or not any more."""
 
     status = 404

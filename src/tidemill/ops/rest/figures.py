@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
-from tidemill.common.metric_value import HistogramValue, MetricScope, MetricSnapshot, MetricValue
+from tidemill.common.reports.metric_value import HistogramValue, MetricScope, MetricSnapshot, MetricValue
 from tidemill.graph.plan import ChainPlan
-from tidemill.ops.rest.models.vertices import AggregatedMetric, IoMetrics, Metric, SubtaskPressure, VertexNow
+from tidemill.ops.rest.models.vertices import AggregatedMetric, IoMetrics, MetricInfo, SubtaskPressure, VertexNow
 
 __all__ = ["NOW_METRICS", "Figures", "level_of", "selected"]
 
@@ -83,13 +83,13 @@ class Figures:
             )
         return found
 
-    def watermarks(self, chain: ChainPlan) -> list[Metric]:
+    def watermarks(self, chain: ChainPlan) -> list[MetricInfo]:
         """The watermark that each subtask of a vertex last received; of a source, the one that its chain last sent."""
         found = self._of(MetricScope.OPERATOR, chain.head.uid, "currentInputWatermark")
         for operator in reversed(chain.operators):
             found = found or self._of(MetricScope.OPERATOR, operator.uid, "currentOutputWatermark")
         return [
-            Metric(id=f"{value.subtask}.currentInputWatermark", value=_number(value.value))
+            MetricInfo(id=f"{value.subtask}.currentInputWatermark", value=_number(value.value))
             for value in found
             if not isinstance(value.value, HistogramValue)
         ]
@@ -164,11 +164,11 @@ def level_of(share: float) -> str:
     return "high" if share > _HIGH else "low" if share > _LOW else "ok"
 
 
-def selected(texts: dict[str, str], wanted: str | None) -> list[Metric]:
+def selected(texts: dict[str, str], wanted: str | None) -> list[MetricInfo]:
     """The ids of all, or with ``wanted``, ids with commas between, those with their values."""
     if wanted is None:
-        return [Metric(id=name) for name in sorted(texts)]
-    return [Metric(id=name, value=texts[name]) for name in wanted.split(",") if name in texts]
+        return [MetricInfo(id=name) for name in sorted(texts)]
+    return [MetricInfo(id=name, value=texts[name]) for name in wanted.split(",") if name in texts]
 
 
 def _texts(value: MetricValue) -> Iterator[tuple[str, str]]:

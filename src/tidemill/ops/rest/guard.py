@@ -2,6 +2,8 @@
 
 In this order, and each with its status:
 
+0. a request says in one way how long its body is (400): a proxy before the server may believe the other, and take the
+   rest of the body for the next request;
 1. the ``Host`` must be ours (403): a page elsewhere may have led its visitor's browser here by a name of its own;
 2. the ``Origin`` must be ours, where there is one (403): other pages may not ask;
 3. a client that asks too often is sent away (429); what other pages ask for is not counted, or one of them could use up
@@ -33,12 +35,12 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tidemill.config.redaction import redacted
 from tidemill.ops.access import same_secret
 from tidemill.ops.rest.notices import AUDIT
 from tidemill.ops.rest.settings import RestSettings
-from tidemill.runtime.log_redaction import redacted
 
-__all__ = ["CSRF_HEADER", "SAFE_HEADERS", "Grant", "Guard", "error_body"]
+__all__ = ["CSRF_HEADER", "SAFE_HEADERS", "Grant", "RequestGuard", "error_body"]
 
 log = logging.getLogger(__name__)
 audit = logging.getLogger(AUDIT)
@@ -135,7 +137,7 @@ class _Looks:
         return True
 
 
-class Guard:
+class RequestGuard:
     """The middleware. Runs in the server's event loop only."""
 
     def __init__(self, app: ASGIApp, settings: RestSettings, open_paths: Collection[str] = ()) -> None:
@@ -169,6 +171,9 @@ class Guard:
     def _admit(self, scope: Scope) -> None:
         """Note in the scope what the client may do. Raises :class:`_Refused`."""
         headers = Headers(scope=scope)
+        if "content-length" in headers and "transfer-encoding" in headers:  # 0
+            message = "a request has a Content-Length or a Transfer-Encoding, not both"
+            raise _Refused(400, message, [(b"connection", b"close")])
         host = headers.get("host", "")
         if not self._settings.answers_to(host):  # 1
             raise _Refused(403, "this server is not known by that name; see rest.address")

@@ -11,11 +11,10 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from tidemill.common.job_status import JobStatus
 from tidemill.graph.plan import ChainPlan, JobPlan, OperatorPlan
-from tidemill.ops.rest.errors import NotFoundError
+from tidemill.ops.rest.errors import ResourceNotFoundError
 from tidemill.ops.rest.figures import NOW_METRICS, Figures
 from tidemill.ops.rest.models.vertices import VertexNow
-from tidemill.runtime.job import RunningJob
-from tidemill.runtime.job_outline import JobOutline
+from tidemill.runtime.driver.job import JobOutline, RunningJob
 
 __all__ = ["ShownJob", "ShownJobs", "vertex_id"]
 
@@ -115,11 +114,11 @@ class ShownJob:
         return Now(told, json.dumps(told))
 
     def chain(self, vertex: str) -> ChainPlan:
-        """The chain that a vertex id, or the uid of its first operator, stands for. Raises :class:`NotFoundError`."""
+        """The chain of a vertex id or of the uid of its first operator. Raises :class:`ResourceNotFoundError`."""
         for chain in self.plan.chains:
             if vertex in (vertex_id(chain.head.uid), chain.head.uid):
                 return chain
-        raise NotFoundError(f"job {self.id} has no vertex {vertex!r}; /jobs/{self.id} lists them")
+        raise ResourceNotFoundError(f"job {self.id} has no vertex {vertex!r}; /jobs/{self.id} lists them")
 
     def operator(self, operator: str) -> OperatorPlan | None:
         """The operator that an id or uid stands for."""
@@ -154,9 +153,9 @@ class ShownJobs:
             return list(self._jobs.values())
 
     def get(self, job_id: str) -> ShownJob:
-        """The job of this id. Raises :class:`NotFoundError`."""
+        """The job of this id. Raises :class:`ResourceNotFoundError`."""
         with self._lock:
             found = self._jobs.get(job_id)
         if found is None:
-            raise NotFoundError(f"Job {job_id} not found: it was not started in this process, or is forgotten")
+            raise ResourceNotFoundError(f"Job {job_id} not found: it was not started in this process, or is forgotten")
         return found

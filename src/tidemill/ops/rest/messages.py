@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidemill.config.redaction import redacted
 from tidemill.ops.rest.guard import Grant
-from tidemill.runtime.log_redaction import redacted
 
 __all__ = ["HIDDEN", "message_for"]
 

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Final
 
 from tidemill.common.configuration import Configuration
-from tidemill.runtime.logs import JsonFormatter, LogSettings, StandardErrorHandler, TextFormatter
+from tidemill.runtime.observe.logs import JsonFormatter, LogSettings, StandardErrorHandler, TextFormatter
 
 __all__ = ["AUDIT", "SERVER", "is_announced", "tell_always", "unannounced"]
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.errors import ConfigurationError, GraphError, JobCancelledError, JobExecutionError
-from tidemill.ops.rest.errors import BadRequestError, ConflictError, NotFoundError, UnavailableError
+from tidemill.ops.rest.errors import BadRequestError, ConflictError, ResourceNotFoundError, UnavailableError
 
 __all__ = ["Operation", "Operations"]
 
@@ -85,11 +85,11 @@ class Operations:
                 raise UnavailableError(f"{_MOST} operations are going on: wait for some of them")
 
     def get(self, kind: str, job: str, operation_id: str) -> Operation:
-        """What an id stands for. Raises :class:`NotFoundError`."""
+        """What an id stands for. Raises :class:`ResourceNotFoundError`."""
         with self._lock:
             found = self._known.get(operation_id)
             if found is None or (found.kind, found.job) != (kind, job):
-                raise NotFoundError(f"there is no operation {operation_id}, or it is forgotten")
+                raise ResourceNotFoundError(f"there is no operation {operation_id}, or it is forgotten")
             if found.future.done():
                 self._untold.discard(operation_id)
                 self._lock.notify_all()

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from tidemill.ops.rest.errors import BadRequestError, ConflictError, NotFoundError
+from tidemill.ops.rest.errors import BadRequestError, ConflictError, ResourceNotFoundError
 
 __all__ = ["ProgramStore", "StoredProgram"]
 
@@ -104,11 +104,11 @@ class ProgramStore:
         return sorted((one for one in found if one is not None), key=lambda one: (-one.uploaded, one.id))
 
     def get(self, program_id: str) -> StoredProgram:
-        """The program of an id. Raises :class:`NotFoundError`."""
+        """The program of an id. Raises :class:`ResourceNotFoundError`."""
         for program in self.all():
             if program.id == program_id:
                 return program
-        raise NotFoundError(f"there is no program {program_id}; /jars lists them")
+        raise ResourceNotFoundError(f"there is no program {program_id}; /jars lists them")
 
     def add(self, name: str, content: IO[bytes]) -> StoredProgram:
         """Keep a script, or a zip of them, whole or not at all.
@@ -145,9 +145,9 @@ class ProgramStore:
     def held(self, program: StoredProgram, *, alone: bool = False) -> Iterator[None]:
         """While the block runs, the program stays, whichever process wants to delete it; ``alone``: nobody else has it.
 
-        Raises :class:`NotFoundError` if it is gone, :class:`ConflictError` if others have what is wanted alone.
+        Raises :class:`ResourceNotFoundError` if it is gone, :class:`ConflictError` if others have what is wanted alone.
         """
-        gone = NotFoundError(f"there is no program {program.id}; /jars lists them")
+        gone = ResourceNotFoundError(f"there is no program {program.id}; /jars lists them")
         try:
             lock = os.open(program.folder / _ABOUT, os.O_RDONLY)
         except FileNotFoundError:

@@ -9,8 +9,8 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from tidemill.common.configuration import Configuration
-from tidemill.common.object_store import OBJECT_STORE_SCHEMES
 from tidemill.config import CheckpointingOptions, RestOptions
+from tidemill.connectors.object_store import OBJECT_STORE_SCHEMES
 from tidemill.ops.rest.errors import BadRequestError, ForbiddenError
 
 __all__ = ["checked_path", "roots_of"]

@@ -30,7 +30,7 @@ from tidemill.ops.rest.models.jobs import JobOverview
 from tidemill.ops.rest.notices import SERVER, is_announced, tell_always
 from tidemill.ops.rest.program_runs import Programs
 from tidemill.ops.rest.settings import RestSettings
-from tidemill.runtime.job import RunningJob
+from tidemill.runtime.driver.job import RunningJob
 
 __all__ = ["RestServer", "close_servers", "server_for", "servers", "warn_of"]
 

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from tidemill.errors import InvalidKeyError
 from tidemill.ops.rest.errors import BadRequestError
-from tidemill.state.key_groups import key_group_of
-from tidemill.state.plain_values import json_text
+from tidemill.state.codecs.plain_values import json_text
+from tidemill.state.keys.key_groups import key_group_of
 from tidemill.state_processor import OperatorInfo, SavepointReader, StateInfo
 
-__all__ = ["Place", "entries_of_key", "key_from", "operator_page", "page_from", "shown"]
+__all__ = ["PagePosition", "entries_of_key", "key_from", "operator_page", "page_from", "shown"]
 
 #: About how much of the files is read at a time.
 _CHUNK: Final = 1 << 20
@@ -29,11 +29,11 @@ _LONGEST: Final = 16_384
 
 
 @dataclass(frozen=True)
-class Place:
+class PagePosition:
     """A place in a state of an epoch: behind it is what was not shown yet.
 
-    >>> Place.of("7-32-5"), str(Place(7, 32, 5))
-    (Place(epoch=7, group=32, entry=5), '7-32-5')
+    >>> PagePosition.of("7-32-5"), str(PagePosition(7, 32, 5))
+    (PagePosition(epoch=7, group=32, entry=5), '7-32-5')
     """
 
     epoch: int
@@ -41,7 +41,7 @@ class Place:
     entry: int = 0
 
     @classmethod
-    def of(cls, text: str) -> Place:
+    def of(cls, text: str) -> PagePosition:
         """The place that a page named as ``next``."""
         return cls(*map(int, text.split("-")))
 
@@ -50,8 +50,8 @@ class Place:
 
 
 def page_from(
-    reader: SavepointReader, operator: OperatorInfo, state: StateInfo, place: Place, limit: int
-) -> tuple[list[dict[str, Any]], Place | None]:
+    reader: SavepointReader, operator: OperatorInfo, state: StateInfo, place: PagePosition, limit: int
+) -> tuple[list[dict[str, Any]], PagePosition | None]:
     """At most ``limit`` entries from a place on, and the place behind them; None if there are no more."""
     groups = operator.max_parallelism
     width = max(1, min(groups, groups * _CHUNK // max(1, state.bytes)))
@@ -64,21 +64,21 @@ def page_from(
         rows = table.slice(skip, limit - len(found))
         found += _rows(rows)
         if skip + len(rows) < len(table):
-            return found, Place(reader.epoch, group, skip + len(rows))
+            return found, PagePosition(reader.epoch, group, skip + len(rows))
         group, skip = last + 1, 0
         if len(found) == limit or time.monotonic() > until:
             break
-    return found, Place(reader.epoch, group) if group < groups else None
+    return found, PagePosition(reader.epoch, group) if group < groups else None
 
 
 def operator_page(
-    reader: SavepointReader, operator: OperatorInfo, state: StateInfo, place: Place, limit: int
-) -> tuple[list[dict[str, Any]], Place | None]:
+    reader: SavepointReader, operator: OperatorInfo, state: StateInfo, place: PagePosition, limit: int
+) -> tuple[list[dict[str, Any]], PagePosition | None]:
     """As :func:`page_from`, for operator state, which is small."""
     table = reader.operator_state(operator.uid, state.name)
     rows = table.slice(place.entry, limit)
     behind = place.entry + len(rows)
-    return list(_rows(rows)), Place(reader.epoch, 0, behind) if behind < len(table) else None
+    return list(_rows(rows)), PagePosition(reader.epoch, 0, behind) if behind < len(table) else None
 
 
 def key_from(text: str) -> Any:

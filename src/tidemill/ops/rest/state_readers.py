@@ -11,7 +11,7 @@ from fastapi import Query
 
 from tidemill.config import CheckpointingOptions
 from tidemill.errors import CheckpointError
-from tidemill.ops.rest.errors import NotFoundError, UnavailableError
+from tidemill.ops.rest.errors import ResourceNotFoundError, UnavailableError
 from tidemill.ops.rest.jobs_shown import ShownJob, vertex_id
 from tidemill.state_processor import OperatorInfo, SavepointReader, StateInfo, read
 
@@ -60,10 +60,12 @@ def reader_of(job: ShownJob, epoch: int | None) -> SavepointReader:
 
 
 def find_state(job: ShownJob, reader: SavepointReader, operator: str, name: str) -> tuple[OperatorInfo, StateInfo]:
-    """The state that two parts of a path stand for. Raises :class:`NotFoundError`."""
+    """The state that two parts of a path stand for. Raises :class:`ResourceNotFoundError`."""
     for info in reader.operators():
         if operator in (info.uid, vertex_id(info.uid)):
             for state in (*info.states, *info.operator_states):
                 if name in (state.name, vertex_id(state.name)):
                     return info, state
-    raise NotFoundError(f"job {job.id} has no state {name!r} of operator {operator!r}; /jobs/{job.id}/state lists all")
+    raise ResourceNotFoundError(
+        f"job {job.id} has no state {name!r} of operator {operator!r}; /jobs/{job.id}/state lists all"
+    )

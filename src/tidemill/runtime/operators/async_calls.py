@@ -16,7 +16,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, cast
 
-from tidemill.datastream.async_functions import AsyncFunction, AsyncRetryStrategy
+from tidemill.common.calls import was_raised
+from tidemill.datastream.functions.asynchronous import AsyncFunction
+from tidemill.datastream.functions.retry_strategies import AsyncRetryStrategy
 from tidemill.errors import TidemillError
 from tidemill.runtime.operators.async_results import Call
 
@@ -132,7 +134,9 @@ class AsyncCalls:
                     if self._closing:
                         raise
                     error = cancelled  # for its time is up, or something it waited for was cancelled
-                except Exception as raised:
+                except BaseException as raised:
+                    if not _of_function(raised):
+                        raise
                     error = raised
                 if self._closing:
                     return
@@ -161,13 +165,18 @@ class AsyncCalls:
                 method, error = "timeout", None
                 try:
                     results = _checked(self._function.timeout(call.value), method)
-                except Exception as raised:
+                except BaseException as raised:
+                    if not _of_function(raised):
+                        raise
                     error = raised
         if error is not None:
             self._fail(error, method, call)
         else:
             call.results = results
-            self._completed(call)
+            try:
+                self._completed(call)
+            except Exception as problem:  # a result that cannot be copied
+                self._fail(problem, method, call)
 
     # --- timeouts
 
@@ -244,6 +253,11 @@ def _retrying(invoke: Invoke, strategy: AsyncRetryStrategy) -> Invoke:
 
 def _current_task() -> asyncio.Task[Any]:
     return cast("asyncio.Task[Any]", asyncio.current_task())
+
+
+def _of_function(error: BaseException) -> bool:
+    """Whether a function raised this itself; an interrupt and the end of a coroutine come from outside."""
+    return not isinstance(error, (KeyboardInterrupt, GeneratorExit)) or was_raised(error)
 
 
 async def _awaited(method: Callable[..., Any], *arguments: Any) -> None:

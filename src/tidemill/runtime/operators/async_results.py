@@ -16,7 +16,7 @@ class Call:
 
     __slots__ = ("deadline", "results", "segment", "timestamp", "value", "wanted")
 
-    segment: Segment
+    segment: CallSegment
 
     def __init__(self, value: Any, timestamp: int | None) -> None:
         self.value = value
@@ -83,7 +83,7 @@ class OrderedResults(Results):
             yield ready
 
 
-class Segment:
+class CallSegment:
     """The calls between two marks: those that are done in the order of their answers, and the mark that follows."""
 
     __slots__ = ("done", "mark", "pending")
@@ -98,7 +98,7 @@ class UnorderedResults(Results):
     """Calls between the same marks in the order of their answers."""
 
     def __init__(self) -> None:
-        self._segments = deque([Segment()])
+        self._segments = deque([CallSegment()])
 
     def add(self, calls: Iterable[Call]) -> None:
         last = self._segments[-1]
@@ -108,7 +108,7 @@ class UnorderedResults(Results):
 
     def add_mark(self, mark: Mark) -> None:
         self._segments[-1].mark = mark
-        self._segments.append(Segment())
+        self._segments.append(CallSegment())
 
     def completed(self, call: Call) -> None:
         call.segment.pending -= 1

@@ -8,13 +8,13 @@ from functools import partial
 from itertools import groupby, repeat
 from typing import Any
 
-from tidemill.datastream.specs import AsyncWaitSpec
+from tidemill.datastream.program.specs import AsyncWaitSpec
 from tidemill.errors import StateError, TidemillError
+from tidemill.runtime.batch.records import Batch
 from tidemill.runtime.operators.async_calls import AsyncCalls
 from tidemill.runtime.operators.async_results import Call, OrderedResults, Results, UnorderedResults
 from tidemill.runtime.operators.base import FunctionContext, Operator, OperatorContext
-from tidemill.runtime.records import Batch
-from tidemill.runtime.strands import Strand
+from tidemill.runtime.time.strands import Strand
 
 
 class AsyncWaitOperator(Operator):
@@ -47,12 +47,12 @@ class AsyncWaitOperator(Operator):
             timeout=self._spec.timeout,
             capacity=self._spec.capacity,
             retry=self._spec.retry,
-            completed=self._results.completed,
+            completed=self._completed,
             failed=self._failed,
         )
         try:
             calls.call(self._function.open, _StatelessContext(self.context))
-        except Exception as error:
+        except BaseException as error:
             calls.close(None)
             raise self.failed(error, method="open") from error
         self._calls = calls
@@ -114,6 +114,13 @@ class AsyncWaitOperator(Operator):
             timestamps += [call.timestamp] * len(results)
         self.output.emit(values, timestamps if stamped else None)
 
+    def _completed(self, call: Call) -> None:
+        """Take the results as they are now: they may have to wait for others."""
+        results: list[Any] = []
+        self.output.emissions.extend_of(results)(call.results or ())
+        call.results = results
+        self._results.completed(call)
+
     def _failed(self, error: BaseException, method: str, record: Any) -> TidemillError:
         return self.failed(error, method=method, record=record, with_record=True)
 
@@ -121,9 +128,9 @@ class AsyncWaitOperator(Operator):
 class _StatelessContext(FunctionContext):
     """Calls of several keys are on their way at once, so none of them is the current one."""
 
-    def _backend(self, descriptor: Any) -> Any:
+    def _keyed_state(self, state_descriptor: Any) -> Any:
         raise StateError(
-            f"{self._context.where} asked for keyed state {descriptor.name!r}, but an async function has none: "
+            f"{self._context.where} asked for keyed state {state_descriptor.name!r}, but an async function has none: "
             "use a keyed process function before or after it"
         )
 

@@ -6,31 +6,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidemill.datastream.function_base import RuntimeContext
-from tidemill.datastream.state import (
-    AggregatingState,
-    AggregatingStateDescriptor,
-    ListState,
-    ListStateDescriptor,
-    MapState,
-    MapStateDescriptor,
-    ReducingState,
-    ReducingStateDescriptor,
-    ValueState,
-    ValueStateDescriptor,
-)
+import pyarrow as pa
+
+from tidemill.datastream.functions.base import RuntimeContext
+from tidemill.datastream.functions.state_descriptors import StateDescriptor
 from tidemill.errors import FailureSite, StateError, TidemillError
 from tidemill.graph.plan import OperatorPlan
 from tidemill.metrics import MetricGroup
-from tidemill.runtime.failures import user_error
-from tidemill.runtime.log_place import LogPlace
-from tidemill.runtime.metrics import OperatorMetrics
+from tidemill.runtime.batch.failures import user_error
+from tidemill.runtime.batch.records import MIN_TIME, Batch
+from tidemill.runtime.observe.log_place import LogPlace
+from tidemill.runtime.observe.metrics import OperatorMetrics
 from tidemill.runtime.operators.checkpointed import initialize, listens, snapshot
-from tidemill.runtime.output import Output
-from tidemill.runtime.records import MIN_TIME, Batch
-from tidemill.runtime.strands import PartitionEnd, Strand
-from tidemill.state.backend import KeyedStateBackend
-from tidemill.state.operator_state import OperatorStateBackend
+from tidemill.runtime.operators.output import Output
+from tidemill.runtime.time.strands import PartitionEnd, Strand
+from tidemill.state.keyed.backend import KeyedStateBackend
+from tidemill.state.keys.key_groups import Subtask
+from tidemill.state.operator.operator_state import OperatorStateBackend
 
 
 @dataclass
@@ -38,7 +30,7 @@ class OperatorContext:
     """The place of an operator instance: which subtask of which operator, with which state and output."""
 
     plan: OperatorPlan
-    subtask: int
+    subtask: Subtask
     parallelism: int
     attempt_number: int
     output: Output
@@ -51,6 +43,8 @@ class OperatorContext:
     #: Whether the input of the chain's source is dealt out anew in each epoch (:class:`ClockOf`), so that time goes on
     #: by strands, and is that of the source only when the epoch's input has been read.
     dealt: bool = False
+    #: The columns of what Spark reads for a source; None for a source that reads its splits itself.
+    input_schema: pa.Schema | None = None
 
     @property
     def where(self) -> str:
@@ -78,6 +72,11 @@ class Operator:
         self.log_place: LogPlace | None = None
 
     @property
+    def changes_input(self) -> bool:
+        """Whether user code is handed the records that come in, and may change them."""
+        return True
+
+    @property
     def record_timestamp(self) -> int | None:
         """The event time of what is being processed, where keyed state must know it."""
         return None
@@ -87,33 +86,36 @@ class Operator:
         states = self.context.operator_state
         if states is not None:
             for function in self.checkpointed():
-                self._told("initialize_state", initialize, function, states, FunctionContext(self.context), restored)
+                self.tell("initialize_state", initialize, function, states, FunctionContext(self.context), restored)
 
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
         """The epoch is over: bring operator state up to date."""
         states = self.context.operator_state
         if states is not None:
             for function in self.checkpointed():
-                self._told("snapshot_state", snapshot, function, states, checkpoint_id, timestamp)
+                self.tell("snapshot_state", snapshot, function, states, checkpoint_id, timestamp)
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
         """An epoch that this instance took part in is committed."""
-        for function in filter(listens, self.checkpointed()):
-            self._told("notify_checkpoint_complete", function.notify_checkpoint_complete, checkpoint_id)
+        for function in self.checkpointed():
+            if listens(function):
+                self.tell("notify_checkpoint_complete", function.notify_checkpoint_complete, checkpoint_id)
 
     def checkpoint_aborted(self, checkpoint_id: int) -> None:
         """What this instance did in an epoch does not count; it is closed next."""
-        for function in filter(listens, self.checkpointed()):
-            self._told("notify_checkpoint_aborted", function.notify_checkpoint_aborted, checkpoint_id)
+        for function in self.checkpointed():
+            if listens(function):
+                self.tell("notify_checkpoint_aborted", function.notify_checkpoint_aborted, checkpoint_id)
 
     def checkpointed(self) -> list[Any]:
         """The user functions that may take part in checkpoints."""
         return self.functions()
 
-    def _told(self, method: str, call: Callable[..., None], *arguments: Any) -> None:
+    def tell(self, method: str, call: Callable[..., None], *arguments: Any) -> None:
+        """Call a method of a user function, whose errors name this operator."""
         try:
             call(*arguments)
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, method=method) from error
 
     def open(self) -> None:
@@ -121,17 +123,14 @@ class Operator:
         for function in self.functions():
             opener = getattr(function, "open", None)
             if opener is not None:
-                try:
-                    opener(FunctionContext(self.context))
-                except Exception as error:
-                    raise self.failed(error, method="open") from error
+                self.tell("open", opener, FunctionContext(self.context))
 
     def close(self) -> None:
         """Close the user function."""
         for function in self.functions():
             closer = getattr(function, "close", None)
             if closer is not None:
-                closer()
+                self.tell("close", closer)
 
     def functions(self) -> list[Any]:
         """The user functions with a life cycle."""
@@ -206,6 +205,12 @@ class Operator:
         site = FailureSite(plan.name, plan.uid, self.context.subtask)
         return user_error(where, error, line=plan.user_line, site=site, **details)
 
+    def failed_at(
+        self, values: Sequence[Any], error: BaseException, position: int, *, method: str = ""
+    ) -> TidemillError:
+        """The error to raise for what a user function raised at one record of several."""
+        return self.failed(error, method=method, record=values[position], with_record=True)
+
 
 def method_of(function: Any, name: str) -> Callable[..., Any]:
     """The method of a function object, or the plain callable itself."""
@@ -250,25 +255,10 @@ class FunctionContext(RuntimeContext):
     def get_metrics_group(self) -> MetricGroup:
         return self._context.metrics.group
 
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        return self._backend(state_descriptor).value_state(state_descriptor)
-
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        return self._backend(state_descriptor).list_state(state_descriptor)
-
-    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        return self._backend(state_descriptor).map_state(state_descriptor)
-
-    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        return self._backend(state_descriptor).reducing_state(state_descriptor)
-
-    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
-        return self._backend(state_descriptor).aggregating_state(state_descriptor)
-
-    def _backend(self, descriptor: Any) -> KeyedStateBackend:
+    def _keyed_state(self, state_descriptor: StateDescriptor) -> Any:
         if self._context.backend is None:
             raise StateError(
-                f"{self._context.where} asked for keyed state {descriptor.name!r}, but its input is not keyed: "
+                f"{self._context.where} asked for keyed state {state_descriptor.name!r}, but its input is not keyed: "
                 "call key_by() before it"
             )
-        return self._context.backend
+        return self._context.backend.keyed_state(state_descriptor)

@@ -7,26 +7,16 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from tidemill.common.typeinfo import BasicTypeInfo
-from tidemill.datastream.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from tidemill.datastream.specs import BroadcastProcessSpec
-from tidemill.datastream.state import BroadcastState, ReadOnlyBroadcastState
-from tidemill.datastream.state_descriptors import MapStateDescriptor, StateDescriptor
+from tidemill.datastream.functions.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from tidemill.datastream.functions.state import BroadcastState, ReadOnlyBroadcastState
+from tidemill.datastream.functions.state_descriptors import MapStateDescriptor, StateDescriptor
+from tidemill.datastream.program.specs import BroadcastProcessSpec
 from tidemill.errors import StateError
-from tidemill.runtime.emitted import copying_extend
-from tidemill.runtime.operators.base import FunctionContext, Operator, OperatorContext, method_of
+from tidemill.runtime.batch.records import MAX_TIME, Batch
+from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
 from tidemill.runtime.operators.keyed import KeyedContext, KeyedOperator
-from tidemill.runtime.records import MAX_TIME, Batch
-from tidemill.state.operator_maps import OperatorMapState, ReadOnlyMapState
+from tidemill.state.operator.maps import OperatorMapState, ReadOnlyMapState
 
-#: The method that registers a keyed state, by the kind of its descriptor.
-_GETTERS: Final = {
-    "value": "get_state",
-    "list": "get_list_state",
-    "map": "get_map_state",
-    "reducing": "get_reducing_state",
-    "aggregating": "get_aggregating_state",
-}
 #: Bytes of records held back in memory; what is more goes to a temporary file.
 _HELD_IN_MEMORY: Final = 32 << 20
 
@@ -154,7 +144,7 @@ def _run(operator: Operator, batch: Batch, context: _Clock, method: Callable[[An
     """Call a method for every record of a batch, then hand on what it yielded."""
     values: list[Any] = []
     timestamps: list[int] | None = None if batch.timestamps is None else []
-    extend = copying_extend(values)
+    extend = operator.output.emissions.extend_of(values)
     value = None
     try:
         for position, value in enumerate(batch.values):
@@ -166,7 +156,7 @@ def _run(operator: Operator, batch: Batch, context: _Clock, method: Callable[[An
                 extend(result)
                 if timestamps is not None and batch.timestamps is not None:
                     timestamps += [batch.timestamps[position]] * (len(values) - before)
-    except Exception as error:
+    except BaseException as error:
         raise operator.failed(error, method=name, record=value, with_record=True) from error
     finally:
         context.current_timestamp = None
@@ -219,12 +209,9 @@ class KeyedBroadcastOperator(KeyedOperator):
         self._states = BroadcastStates(spec.descriptors, context)
         self.function_context = _KeyedDataContext(self, self._states)
         self._broadcast_context = _KeyedBroadcastContext(self, self._states)
-        self._hands_out_mutable = not all(isinstance(d.value_type_info, BasicTypeInfo) for d in spec.descriptors)
 
     def initialize_state(self, restored: int | None) -> None:
         self._states.open()
-        # What is yielded may be a value of broadcast state that the function changes later.
-        self.backend.mutable = self.backend.mutable or self._hands_out_mutable
         super().initialize_state(restored)
 
     def process(self, batch: Batch, input_index: int) -> None:
@@ -237,7 +224,7 @@ class KeyedBroadcastOperator(KeyedOperator):
 
     def apply_to_keyed_state(self, descriptor: StateDescriptor, visit: Callable[[Any, Any], None]) -> None:
         """Call ``visit(key, state)`` for every key of this subtask that the state has something for."""
-        state = getattr(FunctionContext(self.context), _GETTERS[descriptor.kind])(descriptor)
+        state = self.backend.keyed_state(descriptor)
         keys = self.backend.context
         try:
             for keys.key in list(self.backend.keys(descriptor.name)):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from tidemill.datastream.checkpointed import (
+from tidemill.datastream.functions.base import KeyedStateStore
+from tidemill.datastream.functions.checkpointed import (
     CheckpointedFunction,
     CheckpointListener,
     FunctionInitializationContext,
@@ -13,10 +14,9 @@ from tidemill.datastream.checkpointed import (
     ListCheckpointed,
     RawOperatorStateOutput,
 )
-from tidemill.datastream.function_base import KeyedStateStore
-from tidemill.datastream.state import OperatorStateStore
-from tidemill.datastream.state_descriptors import ListStateDescriptor
-from tidemill.state.operator_state import OperatorStateBackend
+from tidemill.datastream.functions.state import OperatorStateStore
+from tidemill.datastream.functions.state_descriptors import ListStateDescriptor
+from tidemill.state.operator.operator_state import OperatorStateBackend
 
 #: The state of a ListCheckpointed function; Flink's name for it.
 LIST_CHECKPOINTED: Final = "_default_"

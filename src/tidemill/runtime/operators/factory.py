@@ -6,16 +6,19 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from tidemill.datastream import specs
-from tidemill.datastream.error_policy import OnError
+from tidemill.common.calls import is_interrupt
+from tidemill.datastream.program import specs
+from tidemill.datastream.program.error_policy import OnError
 from tidemill.errors import GraphError, SerializationError
-from tidemill.runtime.built_in import with_code
 from tidemill.runtime.operators.async_wait import AsyncWaitOperator
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastOperator
+from tidemill.runtime.operators.built_in import with_code
 from tidemill.runtime.operators.interval_join import IntervalJoinOperator
 from tidemill.runtime.operators.keyed import KeyedProcessOperator, ReduceOperator
+from tidemill.runtime.operators.poison import PoisonGuard
 from tidemill.runtime.operators.sink import SinkOperator
+from tidemill.runtime.operators.source import SourceOperator
 from tidemill.runtime.operators.stateless import (
     FilterOperator,
     FlatMapOperator,
@@ -30,10 +33,10 @@ from tidemill.runtime.operators.two_inputs import (
     CoProcessOperator,
     KeyedCoProcessOperator,
 )
-from tidemill.runtime.poison import Guard
-from tidemill.runtime.windowing.factory import window_operator
+from tidemill.runtime.operators.windowing.factory import window_operator
 
 _PLAIN: dict[type, Callable[[Any, OperatorContext], Operator]] = {
+    specs.SourceSpec: SourceOperator,
     specs.MapSpec: MapOperator,
     specs.FlatMapSpec: FlatMapOperator,
     specs.FilterSpec: FilterOperator,
@@ -57,11 +60,13 @@ _KEYED: dict[type, Callable[[Any, OperatorContext], Operator]] = {
 }
 
 
-def load_spec(context: OperatorContext) -> Any:
+def _load_spec(context: OperatorContext) -> Any:
     """Unpickle the spec of an operator: code of the job itself, shipped by its own driver."""
     try:
         return pickle.loads(context.plan.spec)
-    except Exception as error:
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
         raise SerializationError(
             f"{context.where} cannot be loaded on this worker: {type(error).__name__}: {error}. "
             "Modules the function imports must be installed on the executors, or shipped with add_python_file()."
@@ -70,13 +75,13 @@ def load_spec(context: OperatorContext) -> Any:
 
 def build_operator(context: OperatorContext) -> Operator:
     """The operator instance of a plan entry."""
-    spec = with_code(load_spec(context))
+    spec = with_code(_load_spec(context))
     build = (_KEYED.get(type(spec)) if context.plan.keyed else None) or _PLAIN.get(type(spec))
     if build is None:
         raise GraphError(f"no operator is known for {type(spec).__name__} ({context.where})")
     if context.plan.error_policy.kind is OnError.FAIL:
         return build(spec, context)
-    guard = Guard(context, context.plan.error_policy)
+    guard = PoisonGuard(context, context.plan.error_policy)
     operator = build(spec, context)
     guard.stand_before(operator, spec)
     return operator

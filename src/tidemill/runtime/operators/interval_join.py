@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from tidemill.datastream.join_functions import ProcessJoinFunction
-from tidemill.datastream.specs import IntervalJoinSpec
+from tidemill.datastream.functions.join import ProcessJoinFunction
+from tidemill.datastream.program.specs import IntervalJoinSpec
 from tidemill.errors import GraphError, StateError
-from tidemill.runtime.emitted import copying_extend
+from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.operators.join_buffer import JoinBuffer
-from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
 
 #: By input: the state with its records, and the namespace of its timers.
 _STATES: Final = ("_left_buffer", "_right_buffer")
@@ -70,13 +69,10 @@ class IntervalJoinOperator(Operator):
 
     def open(self) -> None:
         super().open()
-        mutable = self._backend.mutable
         self._buffers = tuple(
             JoinBuffer(self._backend, state, timers, record_type, keep=max(0, upper))
             for state, timers, record_type, (_, upper) in zip(_STATES, _CLEANUP, self._types, self._ranges, strict=True)
         )
-        # The buffers share nothing with the function: what it yields needs no copy on their account.
-        self._backend.mutable = mutable
 
     def begin_epoch(self, processing_time: int) -> None:
         super().begin_epoch(processing_time)
@@ -104,7 +100,7 @@ class IntervalJoinOperator(Operator):
         keys, pair, call = self._backend.context, self._pair, self._function.process_element
         values: list[Any] = []
         timestamps: list[int] = []
-        extend = copying_extend(values) if self._backend.mutable else values.extend
+        extend = self.output.emissions.extend_of(values)
         value = partner = None
         try:
             for value, keys.key, timestamp in zip(batch.values, batch.keys or (), batch.timestamps or (), strict=True):
@@ -120,7 +116,7 @@ class IntervalJoinOperator(Operator):
                             before = len(values)
                             extend(result)
                             timestamps += [pair.result] * (len(values) - before)
-        except Exception as error:
+        except BaseException as error:
             joined = (value, partner) if is_left else (partner, value)
             raise self.failed(error, method="process_element", record=joined, with_record=True, key=keys.key) from error
         finally:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from tidemill.common.typeinfo import TypeInformation, Types
-from tidemill.datastream.state import MapStateDescriptor
-from tidemill.runtime.emitted import emitted
-from tidemill.runtime.records import MAX_TIME
-from tidemill.state.backend import KeyedStateBackend, immutable_type
+from tidemill.datastream.functions.state import MapStateDescriptor
+from tidemill.runtime.batch.emitted import emitted
+from tidemill.runtime.batch.records import MAX_TIME
+from tidemill.state.keyed.backend import KeyedStateBackend, immutable_type
 
 #: Timestamps that are remembered from one epoch to the next, where the state itself is not in memory: about 64 MB.
 _REMEMBERED: Final = 1_000_000

@@ -6,18 +6,16 @@ from collections.abc import Callable, Iterable
 from operator import index
 from typing import Any
 
-from tidemill.datastream.basic_functions import AggregateFunction
-from tidemill.datastream.process_functions import KeyedProcessFunction
-from tidemill.datastream.specs import ProcessSpec, ReduceSpec
-from tidemill.datastream.state import AggregatingStateDescriptor, ReducingStateDescriptor
+from tidemill.datastream.functions.basic import AggregateFunction
+from tidemill.datastream.functions.process import KeyedProcessFunction
+from tidemill.datastream.functions.state import AggregatingStateDescriptor, ReducingStateDescriptor
+from tidemill.datastream.program.specs import ProcessSpec, ReduceSpec
 from tidemill.datastream.time_domain import TimeDomain
 from tidemill.datastream.timerservice import TimerService
 from tidemill.errors import StateError
-from tidemill.runtime.built_in import BuiltInReduce
-from tidemill.runtime.emitted import copying_extend, emitted, is_immutable
+from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
-from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
-from tidemill.state.backend import KeyedStateBackend
+from tidemill.state.keyed.backend import KeyedStateBackend
 
 
 class KeyedContext(KeyedProcessFunction.OnTimerContext, TimerService):
@@ -127,7 +125,7 @@ class KeyedOperator(Operator):
         on_timer = self.function.on_timer
         values: list[Any] = []
         timestamps: list[int] = []
-        extend = copying_extend(values) if self.backend.mutable else values.extend
+        extend = self.output.emissions.extend_of(values)
         context.current_domain = domain
         try:
             while timer is not None:
@@ -139,7 +137,7 @@ class KeyedOperator(Operator):
                     extend(result)
                     timestamps += [time] * (len(values) - before)
                 timer = queue.pop_due(until)
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, method="on_timer", key=keys.key) from error
         finally:
             context.current_timestamp = context.current_domain = None
@@ -150,7 +148,7 @@ class KeyedOperator(Operator):
         """Call the function for every record of a batch with its key set, then hand on what it yielded."""
         values: list[Any] = []
         timestamps: list[int] | None = None
-        extend = copying_extend(values) if self.backend.mutable else values.extend
+        extend = self.output.emissions.extend_of(values)
         keys, context = self.backend.context, self.function_context
         record_keys = batch.keys or []
         if self.backend.prefetches:
@@ -171,7 +169,7 @@ class KeyedOperator(Operator):
                         before = len(values)
                         extend(result)
                         timestamps += [timestamp] * (len(values) - before)
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, record=value, with_record=True, key=keys.key) from error
         finally:
             context.current_timestamp = None
@@ -208,8 +206,6 @@ class ReduceOperator(Operator):
         self._function = spec.function
         self._batch_mode = context.runtime_mode == "BATCH"
         self._accumulator_type = spec.accumulator_type
-        # Ours make new records; a user's function may change its first argument.
-        self._pure = isinstance(spec.function, (BuiltInReduce, AggregateFunction))
 
     def functions(self) -> list[Any]:
         return [self._function]
@@ -240,15 +236,16 @@ class ReduceOperator(Operator):
                 for value, keys.key in zip(batch.values, record_keys, strict=True):
                     add(value)
                 return
-            if self._pure or is_immutable(batch.values[0]):
+            if not self.output.emissions.looks:
                 for value, keys.key in zip(batch.values, record_keys, strict=True):
                     add(value)
                     results.append(get())
             else:
+                take = self.output.emissions.take
                 for value, keys.key in zip(batch.values, record_keys, strict=True):
                     add(value)
-                    results.append(emitted(get()))
-        except Exception as error:
+                    results.append(take(get()))
+        except BaseException as error:
             raise self.failed(error, record=value, with_record=True, key=keys.key) from error
         self.output.emit(results, batch.timestamps)
 

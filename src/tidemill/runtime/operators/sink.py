@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tidemill.datastream.sinks import SinkWriter, StatefulSinkWriter, SupportsWriterState, WriterContext
-from tidemill.datastream.specs import SinkSpec
-from tidemill.datastream.state import ListState
-from tidemill.datastream.state_descriptors import ListStateDescriptor
+from tidemill.connectors.sinks import SinkWriter, StatefulSinkWriter, SupportsWriterState, WriterContext
+from tidemill.datastream.functions.state import ListState
+from tidemill.datastream.functions.state_descriptors import ListStateDescriptor
+from tidemill.datastream.program.specs import SinkSpec
 from tidemill.faults import reach
+from tidemill.runtime.batch.records import Batch
 from tidemill.runtime.operators.base import FunctionContext, Operator, OperatorContext
-from tidemill.runtime.records import Batch
 
 #: The state of a sink's writers; Flink's name for it.
 WRITER_STATE: Final = "writer_raw_states"
@@ -25,6 +25,11 @@ class SinkOperator(Operator):
         self._writer_state: ListState[Any] | None = None
         self.committables: tuple[bytes, ...] = ()
 
+    @property
+    def changes_input(self) -> bool:
+        # Our writers leave records as they are; a function, or a sink of the program's own, may not.
+        return hasattr(self._sink, "function") or not type(self._sink).__module__.startswith("tidemill.")
+
     def initialize_state(self, restored: int | None) -> None:
         sink, place = self._sink, (self.context.subtask, self.context.parallelism)
         states = self.context.operator_state
@@ -35,7 +40,7 @@ class SinkOperator(Operator):
                 writer: SinkWriter = sink.restore_writer(*place, list(self._writer_state.get()))
             else:
                 writer = sink.create_writer(*place)
-        except Exception as error:
+        except BaseException as error:
             method = "create_writer" if restored is None else "restore_writer"
             raise self.failed(error, method=method) from error
         self._writer = writer
@@ -44,7 +49,7 @@ class SinkOperator(Operator):
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
         super().snapshot_state(checkpoint_id, timestamp)
         if self._writer_state is not None:
-            self._told("snapshot_state", self._keep_writer_state, self._writer_state, checkpoint_id)
+            self.tell("snapshot_state", self._keep_writer_state, self._writer_state, checkpoint_id)
 
     def _keep_writer_state(self, state: ListState[Any], checkpoint_id: int) -> None:
         if not isinstance(self._writer, StatefulSinkWriter):
@@ -61,26 +66,26 @@ class SinkOperator(Operator):
     def open(self) -> None:
         try:
             self._writer.open(FunctionContext(self.context))
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, method="open") from error
 
     def close(self) -> None:
-        self._writer.close()
+        self.tell("close", self._writer.close)
 
     def start_writing(self, context: WriterContext) -> None:
         """Tell the writer whose epoch begins."""
         self.committables = ()
-        self._writer.begin_epoch(context)
+        self.tell("begin_epoch", self._writer.begin_epoch, context)
 
     def process(self, batch: Batch, input_index: int) -> None:
         try:
             self._writer.write(batch.values, batch.timestamps)
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, method="write") from error
 
     def watermark(self, watermark: int) -> None:
         super().watermark(watermark)
-        self._writer.write_watermark(watermark)
+        self.tell("write_watermark", self._writer.write_watermark, watermark)
 
     def idle_from(self) -> int | None:
         return self._writer.due()
@@ -89,6 +94,6 @@ class SinkOperator(Operator):
         reach("sink.precommit.before")
         try:
             self.committables = tuple(self._writer.prepare_commit())
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, method="prepare_commit") from error
         reach("sink.precommit.after")

@@ -10,20 +10,25 @@ import pyarrow as pa
 
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.common.watermark_strategy import NoWatermarksGenerator, WatermarkStrategy
-from tidemill.datastream.sources import RecordBatch, RowDecoder, Source, Split, SplitSource
-from tidemill.datastream.specs import SourceSpec, TimestampsSpec
+from tidemill.connectors.sources import MadeRecords, RecordBatch, RowDecoder, Source, Split, SplitSource
+from tidemill.datastream.program.specs import SourceSpec, TimestampsSpec
 from tidemill.errors import TypeMismatchError
-from tidemill.runtime.columns import ColumnBatch, Shape, rows_by_file, rows_by_partition
+from tidemill.runtime.batch.columns import ColumnBatch, RecordShape, rows_by_file, rows_by_partition
+from tidemill.runtime.batch.emitted import are_fixed
+from tidemill.runtime.batch.records import MIN_TIME, Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.operators.timestamps import TimestampsOperator
-from tidemill.runtime.records import MIN_TIME, Batch
-from tidemill.runtime.strands import Strand, StrandNumbers
-from tidemill.runtime.time_states import TimeState
+from tidemill.runtime.time.strands import Strand, StrandNumbers
+from tidemill.runtime.time.time_states import TimeState
 
 #: Records handed to the chain at once: large enough to make per-batch work small, small enough for the cache.
 BATCH_SIZE = 8192
 #: As long as records are columns a batch may be larger: the more rows, the less often each key is looked up.
 COLUMN_BATCH_SIZE = 32768
+
+
+#: What a source yields for a split.
+Read = Any  # RecordBatch, MadeRecords or an Arrow record batch; PyArrow has no types
 
 
 class SourceOperator(Operator):
@@ -32,14 +37,15 @@ class SourceOperator(Operator):
     Where input is dealt out anew in each epoch it tells the strand of what it emits, if anybody makes watermarks.
     """
 
-    def __init__(self, spec: SourceSpec, context: OperatorContext, schema: pa.Schema | None) -> None:
+    def __init__(self, spec: SourceSpec, context: OperatorContext) -> None:
         super().__init__(context)
         self._source = spec.source
-        self._schema = schema
+        self._schema = context.input_schema
         #: What reading passes through, to be measured.
         self.reading: Callable[[Iterator[Any]], Iterator[Any]] = iter
-        self._shape = Shape.of(getattr(spec.source, "type_info", None))
+        self._shape = RecordShape.of(getattr(spec.source, "type_info", None))
         self._in_form = _shaper_of(spec.source, context.plan.output_type)
+        self._made_in_form = None if context.plan.output_type is None else context.plan.output_type.shaper()
         self._decoder: RowDecoder | None = getattr(spec.source, "decoder", None)
         self._partition_by: Sequence[str] = getattr(spec.source, "partition_by", ())
         self._tells_ends: bool = getattr(spec.source, "tells_ends", False)
@@ -141,9 +147,7 @@ class SourceOperator(Operator):
         else:
             self._timestamps.progress(strand, MIN_TIME)
 
-    def _told_apart(
-        self, read: RecordBatch | pa.RecordBatch
-    ) -> Iterable[tuple[str | None, int | None, RecordBatch | pa.RecordBatch]]:
+    def _told_apart(self, read: Read) -> Iterable[tuple[str | None, int | None, Read]]:
         """What was read, by the partitions that rows name and by the file they are from, if they tell."""
         if not isinstance(read, pa.RecordBatch):
             return [(None, None, read)]
@@ -154,15 +158,14 @@ class SourceOperator(Operator):
                 for file, rows in rows_by_file(read)
                 for name, part in (rows_by_partition(rows, by) if by else [(None, rows)])
             ]
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, method="read") from error
 
-    def _cut(self, read: RecordBatch | pa.RecordBatch) -> Iterator[Batch]:
+    def _cut(self, read: Read) -> Iterator[Batch]:
         if isinstance(read, RecordBatch):
-            values = self._declared(read.values)
-            for start in range(0, len(values), BATCH_SIZE):
-                stamps = None if read.timestamps is None else read.timestamps[start : start + BATCH_SIZE]
-                yield Batch(values[start : start + BATCH_SIZE], stamps)
+            yield from _batches(self._taken(self._declared(read.values, self._in_form)), read.timestamps)
+        elif isinstance(read, MadeRecords):
+            yield from _batches(self._made(read.values), None)
         elif self._decoder is not None:
             for start in range(0, read.num_rows, BATCH_SIZE):
                 decoded = self._decoded(self._decoder, read.slice(start, BATCH_SIZE))
@@ -172,19 +175,41 @@ class SourceOperator(Operator):
             for start in range(0, read.num_rows, COLUMN_BATCH_SIZE):
                 yield ColumnBatch(read.slice(start, COLUMN_BATCH_SIZE), self._shape)
 
-    def _declared(self, values: list[Any]) -> list[Any]:
+    def _made(self, values: Iterator[Any]) -> list[Any]:
+        """Records that user code makes one by one, each as it is when it comes."""
+        made: list[Any] = []
+        try:
+            self.output.emissions.extend_of(made)(values)
+        except BaseException as error:
+            raise self.failed(error, method="read") from error
+        fixed = self.output.emissions.settle(made)
+        shaped = self._declared(made, self._made_in_form)
+        if fixed:
+            self.output.emissions.check_shaped(made, shaped)
+        return shaped
+
+    def _declared(self, values: list[Any], in_form: Callable[[list[Any]], list[Any]] | None) -> list[Any]:
         """Records in the form of the type that the program has declared for them."""
-        if self._in_form is None:
+        if in_form is None:
             return values
         try:
-            return self._in_form(values)
+            return in_form(values)
         except TypeMismatchError as error:
             raise TypeMismatchError(f"{self.context.where} has read a record of the wrong type: {error}") from None
+
+    def _taken(self, values: list[Any]) -> list[Any]:
+        """Records as they are now: a source may fill the same object again, or have one in several records."""
+        emissions = self.output.emissions
+        if not emissions.looks or are_fixed(values):
+            return values
+        take = emissions.take
+        # The references that are not the source's: the list, and the variable here.
+        return [take(value, 2) for value in values]
 
     def _decoded(self, decoder: RowDecoder, rows: pa.RecordBatch) -> Batch:
         try:
             records = decoder.decode(rows)
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, method="deserialize") from error
         return Batch(records.values, records.timestamps)
 
@@ -201,19 +226,35 @@ class SourceOperator(Operator):
             return [None]
         try:
             splits: list[Split] = pickle.loads(item)
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, method="read") from error
         return splits
 
-    def _read(self, item: bytes | pa.RecordBatch, split: Split | None) -> Iterator[RecordBatch | pa.RecordBatch]:
+    def _read(self, item: bytes | pa.RecordBatch, split: Split | None) -> Iterator[Read]:
+        found: Iterator[Read] = iter(())
         try:
             if self._schema is not None:
                 encoded = isinstance(item, bytes)
-                yield pa.ipc.read_record_batch(pa.py_buffer(item), self._schema) if encoded else item
+                found = iter([pa.ipc.read_record_batch(pa.py_buffer(item), self._schema) if encoded else item])
             elif isinstance(self._source, SplitSource) and split is not None:
-                yield from self.reading(self._source.read(split))
-        except Exception as error:
+                found = self.reading(iter(self._source.read(split)))
+        except BaseException as error:
             raise self.failed(error, method="read") from error
+        while True:
+            # Nothing is yielded inside the try: what others raise at a yield is no fault of the source.
+            try:
+                read = next(found)
+            except StopIteration:
+                return
+            except BaseException as error:
+                raise self.failed(error, method="read") from error
+            yield read
+
+
+def _batches(values: list[Any], timestamps: list[int] | None) -> Iterator[Batch]:
+    for start in range(0, len(values), BATCH_SIZE):
+        stamps = None if timestamps is None else timestamps[start : start + BATCH_SIZE]
+        yield Batch(values[start : start + BATCH_SIZE], stamps)
 
 
 def _shaper_of(source: Source, declared: TypeInformation | None) -> Callable[[list[Any]], list[Any]] | None:

@@ -6,16 +6,18 @@ On a keyed stream the same functions may use keyed state, so there the key is se
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from operator import length_hint
 from typing import Any
 
-from tidemill.datastream.process_functions import ProcessFunction
-from tidemill.datastream.specs import BatchMapSpec, FilterSpec, FlatMapSpec, MapSpec, ProcessSpec
+from tidemill.common.calls import call_each
+from tidemill.datastream.functions.process import ProcessFunction
+from tidemill.datastream.program.specs import BatchMapSpec, FilterSpec, FlatMapSpec, MapSpec, ProcessSpec
 from tidemill.datastream.timerservice import TimerService
 from tidemill.errors import StateError
-from tidemill.runtime.emitted import copying_extend, emitted
+from tidemill.runtime.batch.plain_functions import keeps_nothing
+from tidemill.runtime.batch.records import Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
-from tidemill.runtime.records import Batch
 
 
 class ElementwiseOperator(Operator):
@@ -27,6 +29,7 @@ class ElementwiseOperator(Operator):
         super().__init__(context)
         self._function = spec.function
         self._call: Callable[[Any], Any] = method_of(spec.function, self.method)
+        self._keeps_nothing = keeps_nothing(self._call)
         self._timestamp: int | None = None
 
     def functions(self) -> list[Any]:
@@ -38,30 +41,28 @@ class ElementwiseOperator(Operator):
 
     def _apply(self, batch: Batch) -> list[Any]:
         """The function's result for each record."""
+        backend, call = self.context.backend, self._taking() or self._call
+        if batch.keys is None or backend is None:
+            return call_each(call, batch.values, partial(self.failed_at, batch.values))
         remaining = iter(batch.values)
         try:
-            if batch.keys is None or self.context.backend is None:
-                results = list(map(self._call, remaining))
+            context = backend.context
+            results = []
+            if backend.event_time_ttl and batch.timestamps is not None:
+                for context.key, self._timestamp, value in zip(batch.keys, batch.timestamps, remaining, strict=True):
+                    results.append(call(value))
             else:
-                context, call = self.context.backend.context, self._call
-                results = []
-                if self.context.backend.event_time_ttl and batch.timestamps is not None:
-                    for context.key, self._timestamp, value in zip(
-                        batch.keys, batch.timestamps, remaining, strict=True
-                    ):
-                        results.append(emitted(call(value)))
-                elif self.context.backend.mutable:
-                    for context.key, value in zip(batch.keys, remaining, strict=True):
-                        results.append(emitted(call(value)))
-                else:
-                    for context.key, value in zip(batch.keys, remaining, strict=True):
-                        results.append(call(value))
-        except Exception as error:
-            record = batch.values[len(batch) - length_hint(remaining) - 1]
-            raise self.failed(error, record=record, with_record=True) from error
+                for context.key, value in zip(batch.keys, remaining, strict=True):
+                    results.append(call(value))
+        except BaseException as error:
+            raise self.failed_at(batch.values, error, len(batch) - length_hint(remaining) - 1) from error
         finally:
             self._timestamp = None
         return results
+
+    def _taking(self) -> Callable[[Any], Any] | None:
+        """The function, made to take what it emits as it is then; None where that needs no look."""
+        return None
 
 
 class MapOperator(ElementwiseOperator):
@@ -70,7 +71,19 @@ class MapOperator(ElementwiseOperator):
     method = "map"
 
     def process(self, batch: Batch, input_index: int) -> None:
-        self.output.emit(self._apply(batch), batch.timestamps)
+        self._emit(self._apply(batch), batch.timestamps)
+
+    def _emit(self, results: list[Any], timestamps: list[int] | None) -> None:
+        if self._keeps_nothing:
+            self.output.pass_on(results, timestamps)
+        else:
+            self.output.emit(results, timestamps)
+
+    def _taking(self) -> Callable[[Any], Any] | None:
+        if self._keeps_nothing or not self.output.emissions.looks:
+            return None
+        call, take = self._call, self.output.emissions.take_returned
+        return lambda value: take(call(value), value)
 
 
 class FilterOperator(ElementwiseOperator):
@@ -79,8 +92,21 @@ class FilterOperator(ElementwiseOperator):
     method = "filter"
 
     def process(self, batch: Batch, input_index: int) -> None:
-        kept = batch.where(self._apply(batch))
+        chosen = self._apply(batch)
+        kept = batch.where(chosen)
+        if self._keeps_nothing:
+            self.output.pass_on(kept.values, kept.timestamps)
+            return
+        if self.output.emissions.looks:
+            kept.values = [taken[0] for taken in chosen if taken]
         self.output.emit(kept.values, kept.timestamps)
+
+    def _taking(self) -> Callable[[Any], Any] | None:
+        if self._keeps_nothing or not self.output.emissions.looks:
+            return None
+        call, take = self._call, self.output.emissions.take
+        # Ours are the batch and the variables here and of the caller: more than that, and the function has kept it.
+        return lambda value: (take(value, 3),) if call(value) else ()
 
 
 class FlatMapOperator(ElementwiseOperator):
@@ -93,9 +119,8 @@ class FlatMapOperator(ElementwiseOperator):
         timestamps: list[int] | None = None if batch.timestamps is None else []
         keys = None if self.context.backend is None else batch.keys
         context = None if self.context.backend is None else self.context.backend.context
-        copies = self.context.backend is not None and self.context.backend.mutable
         event_times = batch.timestamps if self.context.backend and self.context.backend.event_time_ttl else None
-        call, extend = self._call, copying_extend(values) if copies else values.extend
+        call, extend = self._call, self.output.emissions.extend_of(values)
         value = None
         try:
             if timestamps is None and keys is None:
@@ -115,7 +140,7 @@ class FlatMapOperator(ElementwiseOperator):
                         extend(result)
                     if timestamps is not None and batch.timestamps is not None:
                         timestamps += [batch.timestamps[position]] * (len(values) - before)
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, record=value, with_record=True) from error
         finally:
             self._timestamp = None
@@ -134,10 +159,11 @@ class MapBatchOperator(Operator):
 
     def process(self, batch: Batch, input_index: int) -> None:
         try:
-            results = list(self._function(list(batch.values)))
+            results: list[Any] = []
+            self.output.emissions.extend_of(results)(self._function(list(batch.values)))
             if len(results) != len(batch):
                 raise ValueError(f"map_batch() must return one record for each: {len(batch)} in, {len(results)} out")
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error) from error
         self.output.emit(results, batch.timestamps)
 
@@ -192,7 +218,7 @@ class ProcessOperator(Operator):
         values: list[Any] = []
         timestamps: list[int] | None = None if batch.timestamps is None else []
         context = self._function_context
-        call = self._function.process_element
+        call, extend = self._function.process_element, self.output.emissions.extend_of(values)
         value = None
         try:
             for position, value in enumerate(batch.values):
@@ -201,10 +227,10 @@ class ProcessOperator(Operator):
                     context.current_timestamp = batch.timestamps[position]
                 result = call(value, context)
                 if result is not None:
-                    values.extend(result)
+                    extend(result)
                     if timestamps is not None and batch.timestamps is not None:
                         timestamps += [batch.timestamps[position]] * (len(values) - before)
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, record=value, with_record=True) from error
         finally:
             context.current_timestamp = None

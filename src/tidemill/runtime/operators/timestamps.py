@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import length_hint
+from functools import partial
 from typing import Any
 
-from tidemill.datastream.ingestion_time import IngestionTime
-from tidemill.datastream.specs import TimestampsSpec
+from tidemill.common.calls import call_each
+from tidemill.datastream.program.ingestion_time import IngestionTime
+from tidemill.datastream.program.specs import TimestampsSpec
+from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext
-from tidemill.runtime.records import MAX_TIME, MIN_TIME, Batch
-from tidemill.runtime.strands import PartitionEnd, Strand
-from tidemill.runtime.time_states import PartitionState, TimeState
-from tidemill.runtime.watermarks import PartitionTime, Timekeeper
+from tidemill.runtime.time.strands import PartitionEnd, Strand
+from tidemill.runtime.time.time_states import PartitionState, TimeState
+from tidemill.runtime.time.watermarks import PartitionTime, Timekeeper
 
 
 class TimestampsOperator(Operator):
@@ -31,7 +32,7 @@ class TimestampsOperator(Operator):
         super().__init__(context)
         try:
             self._time = Timekeeper(spec.strategy, lambda: self.processing_time)
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, method="create_watermark_generator") from error
         self._time.restore(None, MIN_TIME)
         self._extract = self._extractor()
@@ -50,14 +51,14 @@ class TimestampsOperator(Operator):
     def restore_time(self, state: TimeState) -> None:
         try:
             self._time.restore(state, self.current_watermark)
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, method="create_watermark_generator") from error
         self._extract = self._extractor()
 
     def time_state(self) -> TimeState:
         try:
             return None if self._stands_still else self._time.state()
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, method="__getstate__") from error
 
     def idle_from(self) -> int | None:
@@ -77,7 +78,7 @@ class TimestampsOperator(Operator):
         """Take a batch of one partition of a source."""
         timestamps = self._stamp(batch)
         if self._stands_still:
-            self.output.emit(batch.values, timestamps)
+            self.output.pass_on(batch.values, timestamps)
             return
         if self._dealt:
             time = self._time.strand(self._strand)
@@ -87,8 +88,8 @@ class TimestampsOperator(Operator):
         if time.emits_on_event:
             self._emit_one_by_one(batch.values, timestamps, time)
         else:
-            self.output.emit(batch.values, timestamps)
-            time.generator.on_batch(batch.values, timestamps, time)
+            self.output.pass_on(batch.values, timestamps)
+            self.tell("on_batch", time.generator.on_batch, batch.values, timestamps, time)
         if self._periodic:
             self._ask(time.generator.on_periodic_emit, time)
         if time.changed:
@@ -159,7 +160,7 @@ class TimestampsOperator(Operator):
     def _ask(self, ask: Callable[[Any], None], argument: Any) -> None:
         try:
             ask(argument)
-        except Exception as error:
+        except BaseException as error:
             raise self.failed(error, method="on_periodic_emit") from error
 
     def _emit_one_by_one(self, values: list[Any], timestamps: list[int], time: PartitionTime) -> None:
@@ -169,24 +170,20 @@ class TimestampsOperator(Operator):
         for position, (value, timestamp) in enumerate(zip(values, timestamps, strict=True)):
             try:
                 on_event(value, timestamp, time)
-            except Exception as error:
+            except BaseException as error:
                 raise self.failed(error, method="on_event", record=value, with_record=True) from error
             if time.changed:
-                self.output.emit(values[start : position + 1], timestamps[start : position + 1])
+                self.output.pass_on(values[start : position + 1], timestamps[start : position + 1])
                 start = position + 1
                 self._moved(time)
-        self.output.emit(values[start:], timestamps[start:])
+        self.output.pass_on(values[start:], timestamps[start:])
 
     def _stamp(self, batch: Batch) -> list[int]:
         before = batch.timestamps or [MIN_TIME] * len(batch)
         if self._extract is None:
             return before
-        remaining = iter(batch.values)
-        try:
-            return list(map(self._extract, remaining, before))
-        except Exception as error:
-            record = batch.values[len(batch) - length_hint(remaining) - 1]
-            raise self.failed(error, method="extract_timestamp", record=record, with_record=True) from error
+        failed = partial(self.failed_at, batch.values, method="extract_timestamp")
+        return call_each(self._extract, batch.values, failed, before)
 
     def _extractor(self) -> Callable[[Any, int], int] | None:
         assigner = self._time.strategy.timestamp_assigner

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidemill.datastream.specs import CoFlatMapSpec, CoMapSpec, CoProcessSpec, FlatMapSpec, MapSpec, ProcessSpec
+from tidemill.datastream.program.specs import CoFlatMapSpec, CoMapSpec, CoProcessSpec, FlatMapSpec, MapSpec, ProcessSpec
+from tidemill.runtime.batch.records import Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.operators.keyed import KeyedOperator
 from tidemill.runtime.operators.stateless import FlatMapOperator, MapOperator, PlainContext, ProcessOperator
-from tidemill.runtime.records import Batch
 
 
 class _Side:
@@ -59,7 +59,7 @@ class _CoMapSide(MapOperator):
         results = Batch(self._apply(batch), batch.timestamps)
         if type(None) in set(map(type, results.values)):
             results = results.where([value is not None for value in results.values])
-        self.output.emit(results.values, results.timestamps)
+        self._emit(results.values, results.timestamps)
 
 
 class CoMapOperator(_TwoSided):

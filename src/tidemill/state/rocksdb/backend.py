@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -10,25 +10,17 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidemill.common.configuration import Configuration
-from tidemill.state.backend import BackendPlace, KeyedStateBackend, StateVersion
-from tidemill.state.hashmap import ENTRY_BYTES
-from tidemill.state.key_groups import GroupCache
-from tidemill.state.rocksdb.list_table import StoredListTable
-from tidemill.state.rocksdb.map_table import StoredMapTable
+from tidemill.state.files.sections import StateShape
+from tidemill.state.files.state_file import Section
+from tidemill.state.keyed.backend import BackendPlace, KeyedStateBackend, StateVersion
+from tidemill.state.keyed.hashmap import ENTRY_BYTES
+from tidemill.state.keyed.kinds import tables_of
+from tidemill.state.keyed.timers import TimerQueue, Timers
+from tidemill.state.keys.key_groups import GroupCache
 from tidemill.state.rocksdb.settings import RocksDBSettings
 from tidemill.state.rocksdb.store import Store
 from tidemill.state.rocksdb.tables import StoredTable
 from tidemill.state.rocksdb.timers import StoredTimers
-from tidemill.state.rocksdb.value_table import StoredValueTable
-from tidemill.state.sections import StateShape
-from tidemill.state.state_file import Section
-from tidemill.state.timers import TimerQueue, Timers
-
-_TABLES: Final[dict[str, type[StoredTable]]] = {
-    "value": StoredValueTable,
-    "list": StoredListTable,
-    "map": StoredMapTable,
-}
 
 #: Keys whose group is kept in memory: a few batches of records.
 _KNOWN_GROUPS: Final = 100_000
@@ -67,14 +59,20 @@ class RocksDBBackend(KeyedStateBackend):
             table.prefetch(keys)
 
     def fold(self, version: StateVersion | None = None) -> None:
+        for name, shape in self._shapes.items():
+            if shape.ttl is not None:
+                self._store.notes[name] = shape.ttl.describe()
         with self._store.writing(self._whole(version)):
             super().fold(version)
 
     def version(self) -> StateVersion | None:
         return self._store.version
 
+    def kept_ttl(self, state: str) -> Mapping[str, Any] | None:
+        return self._store.notes.get(state)
+
     def reset(self) -> None:
-        if self._store.version is not None:
+        if self._store.version is not None:  # else it holds no rows
             self._store.reset()
 
     def loaded(self, version: StateVersion) -> None:
@@ -97,11 +95,16 @@ class RocksDBBackend(KeyedStateBackend):
         return sum(table.cached() for table in self._tables.values()) * ENTRY_BYTES
 
     def _whole(self, version: StateVersion | None) -> StateVersion | None:
-        """A version that another worker could go on from: all of it must be in the store."""
-        return None if self._unclaimed or self._settings.timers_on_heap else version
+        """A version that another worker could go on from: all of it must be in the store.
+
+        A migration that is not done yet is in memory: which key groups are still stored in the old type.
+        """
+        return None if self._unclaimed or self._migrating or self._settings.timers_on_heap else version
 
     def _new_table(self, name: str, shape: StateShape) -> StoredTable:
-        return _TABLES[shape.kind](name, shape, self._store, self._group_of, self._settings.cached_values)
+        table = tables_of(shape.kind).rocksdb_table()
+        made: StoredTable = table(name, shape, self._store, self._group_of, self._settings.cached_values)
+        return made
 
     def _new_timers(self, name: str) -> Timers:
         if self._settings.timers_on_heap:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from tidemill.state.copies import ATOMIC
+from tidemill.state.codecs.copies import ATOMIC
 
 
 class Encoded:

@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from tidemill.config import RocksDBOptions
 from tidemill.errors import LocalStateError
-from tidemill.state.backend import BackendPlace
+from tidemill.state.keyed.backend import BackendPlace
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ is 00 FF. ::
     40  tuple: values                           41  frozenset: values, sorted               42  Row: names, values
     50  date    51  datetime (52: aware)        53  time (54: aware)    55  timedelta       56  UUID: 16 bytes
     60  Enum: class, name                       61  Flag: class, value                      62  dataclass: class, values
-    7F  anything else: its tagged form (:mod:`tidemill.state.tagged`)
+    7F  anything else: its tagged form (:mod:`tidemill.state.codecs.tagged_writer`)
 
 Ints, texts, bytes, and tuples of them, sort as they do in Python.
 
@@ -33,10 +33,10 @@ from uuid import UUID
 
 from tidemill.common.types import Row
 from tidemill.errors import InvalidKeyError
-from tidemill.state.canonical_key import canonical_key
-from tidemill.state.class_names import class_name
-from tidemill.state.tagged import TaggedWriter
-from tidemill.state.tagged_reader import TaggedReader
+from tidemill.state.codecs.class_names import class_name
+from tidemill.state.codecs.tagged_reader import TaggedReader
+from tidemill.state.codecs.tagged_writer import TaggedWriter
+from tidemill.state.keys.canonical_key import canonical_key
 
 __all__ = ["EXACT", "NONE_KEY", "decode_key", "encode_key", "is_exact"]
 
@@ -154,7 +154,7 @@ def _bytes(value: bytes) -> bytes:
 
 
 def _values(tag: bytes, values: Iterable[Any]) -> bytes:
-    return tag + b"".join(map(encode_key, values)) + b"\0"
+    return tag + b"".join([encode_key(value) for value in values]) + b"\0"
 
 
 def _datetime(value: dt.datetime) -> bytes:
@@ -203,7 +203,7 @@ _ENCODERS: dict[type, _Encoder] = {
     complex: _complex,
     bytes: _bytes,
     tuple: lambda value: _values(b"\x40", value),
-    frozenset: lambda value: b"\x41" + b"".join(sorted(map(encode_key, value))) + b"\0",
+    frozenset: lambda value: b"\x41" + b"".join(sorted([encode_key(element) for element in value])) + b"\0",
     dt.date: lambda value: b"\x50" + encode_key(value.toordinal()),
     dt.datetime: _datetime,
     dt.time: _time,

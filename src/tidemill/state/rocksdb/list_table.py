@@ -8,12 +8,12 @@ from typing import Any
 from rocksdict import WriteBatch
 
 from tidemill.common.typeinfo import Types
-from tidemill.state.rocksdb.rows import Place, remember_original
+from tidemill.state.files.sections import StateShape
+from tidemill.state.keyed.tables import Layer, ListTable
+from tidemill.state.rocksdb.rows import RowPlace, remember_original
 from tidemill.state.rocksdb.store import end_of
 from tidemill.state.rocksdb.tables import StoredBase, StoredTable
 from tidemill.state.rocksdb.value_encoding import EntryCodec, entry_codec
-from tidemill.state.sections import StateShape
-from tidemill.state.tables import Layer, ListTable
 
 
 class StoredListTable(StoredTable, ListTable):
@@ -40,7 +40,7 @@ class StoredListTable(StoredTable, ListTable):
     def scan(self, first_group: int = 0) -> Iterator[tuple[Any, Any, Any, Any]]:
         loads = self.codec.loads
         last = b""
-        current: Place | None = None
+        current: RowPlace | None = None
         items: list[Any] = []
         for place, row, data in self.places(first_group):
             if row[: place.rest] != last:

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tidemill.state.canonical_key import canonical_key
-from tidemill.state.key_groups import GroupCache
+from tidemill.state.codecs.tagged_reader import TaggedReader
+from tidemill.state.codecs.tagged_writer import TaggedWriter
+from tidemill.state.keys.canonical_key import canonical_key
+from tidemill.state.keys.key_groups import GroupCache
 from tidemill.state.rocksdb.key_encoding import NONE_KEY, decode_key, encode_key, is_exact
 from tidemill.state.rocksdb.value_encoding import with_original, without_original
-from tidemill.state.tagged import TaggedWriter
-from tidemill.state.tagged_reader import TaggedReader
 
 #: Where the key stands in a row.
 KEY_AT = 4
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """What a row is about; ``rest`` is where the part after the namespace begins."""
 
     key: Any
@@ -59,13 +59,13 @@ class RowMaker:
         return found
 
 
-def place_of(row: bytes) -> Place:
+def place_of(row: bytes) -> RowPlace:
     """What a row is about, as far as its bytes say; see :func:`original_of`."""
     key, at = decode_key(row, KEY_AT)
     if row[at] == NONE_KEY[0]:
-        return Place(key, None, at + 1)
+        return RowPlace(key, None, at + 1)
     namespace, at = decode_key(row, at)
-    return Place(key, namespace, at)
+    return RowPlace(key, namespace, at)
 
 
 def remember_original(data: bytes, key: Any, namespace: Any = None, user_key: Any = None) -> bytes:

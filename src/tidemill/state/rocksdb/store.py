@@ -2,6 +2,17 @@
 
 Nothing here is durable, and nothing needs to be: there is no write-ahead log. After a crash the store is as it was
 after one of its batches, in the order in which they were written; the version in it says which.
+
+Invariant: *a store that has just been opened either is at a version, and then holds exactly the committed state of that
+version, or is at no version, and then holds no rows.* It follows from two rules:
+
+- Every batch that changes rows also writes the version that they make, or removes it if they make none, so that the two
+  are never apart, whichever batch was the last to reach the disk. Numbers of states are written on their own: they say
+  nothing about rows.
+- Whoever opens a store that is at no version, or is damaged, empties it first. What is loaded afterwards are changes.
+  They replace rows and delete rows, but they know nothing of rows that they do not name.
+
+Which versions may be built upon, and what must be loaded then, is decided in :mod:`tidemill.checkpoint.versions`.
 """
 
 from __future__ import annotations
@@ -14,18 +25,19 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from rocksdict import Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from tidemill.config import RocksDBOptions
 from tidemill.errors import LocalStateError
-from tidemill.state.backend import BackendPlace, StateVersion
+from tidemill.state.keyed.backend import BackendPlace, StateVersion
 from tidemill.state.rocksdb.directories import directory_for
 from tidemill.state.rocksdb.settings import RocksDBSettings
 
 log = logging.getLogger(__name__)
 
+_DATABASE: Final = "db"
 _META: Final = b"\0\0"
 _VERSION: Final = _META + b"version"
 _STATE: Final = _META + b"state/"
@@ -65,6 +77,8 @@ class Store:
         self.version: StateVersion | None = None
         #: Grows with every batch.
         self.sequence = 0
+        #: By state, what a worker that builds upon the version must know and cannot see in the rows. Plain JSON.
+        self.notes: dict[str, Any] = {}
         self._states: dict[str, int] = {}
         if found:
             self._reopen()
@@ -156,7 +170,13 @@ class Store:
         if version is None:
             batch.delete(_VERSION)
         else:
-            about = {"lineage": version.lineage, "slot": version.slot, "epoch": version.epoch, "seq": self.sequence}
+            about = {
+                "lineage": version.lineage,
+                "slot": version.slot,
+                "epoch": version.epoch,
+                "seq": self.sequence,
+                "notes": self.notes,
+            }
             batch.put(_VERSION, json.dumps(about).encode())
         try:
             db = self._open_db()
@@ -213,8 +233,14 @@ class Store:
     def reset(self) -> None:
         """Forget everything that is stored."""
         self._close_db()
-        shutil.rmtree(self._directory.path / "db", ignore_errors=True)
+        try:
+            shutil.rmtree(self._directory.path / _DATABASE)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise self._failed(error) from error  # what could not be removed must not be used
         self.version = None
+        self.notes = {}
         self._open()
         for state, number in self._states.items():
             self._put_state(state, number)
@@ -233,7 +259,7 @@ class Store:
 
     def _open(self) -> None:
         try:
-            db = self._db = Rdict(str(self._directory.path / "db"), self._settings.options())
+            db = self._db = Rdict(str(self._directory.path / _DATABASE), self._settings.options())
             options = WriteOptions()
             options.disable_wal = True  # type: ignore[method-assign,assignment]  # a property, whatever the stubs say
             db.set_write_options(options)
@@ -241,12 +267,18 @@ class Store:
             raise self._failed(error) from error
 
     def _reopen(self) -> None:
-        """Open what another worker left; if that is damaged, begin anew."""
+        """Open what another worker left. Begin anew if that is damaged, or is at no version.
+
+        The worker was killed while it loaded state, or before its first fold: nobody knows what the rows stand for,
+        and what is loaded next would not remove them.
+        """
         try:
             self._open()
             self._read_meta()
         except (LocalStateError, ValueError, KeyError):
             self.damaged = False
+            self.version = None
+        if self.version is None:
             self._states = {}
             self.reset()
 
@@ -256,6 +288,7 @@ class Store:
             about = json.loads(data)
             self.version = StateVersion(about["lineage"], about["slot"], about["epoch"])
             self.sequence = about["seq"]
+            self.notes = about["notes"]
         for row, number in self.scan(_STATE, _STATE + b"\xff"):
             self._states[row[len(_STATE) :].decode("utf-8", "surrogatepass")] = int.from_bytes(number, "big")
 

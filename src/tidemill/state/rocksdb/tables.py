@@ -11,15 +11,15 @@ from typing import Any, Final
 
 from rocksdict import WriteBatch
 
-from tidemill.state.key_groups import GroupCache
+from tidemill.state.files.rows import Rows
+from tidemill.state.files.sections import StateShape
+from tidemill.state.keyed.tables import Layer, Table
+from tidemill.state.keys.key_groups import GroupCache
 from tidemill.state.rocksdb.cache import ValueCache
 from tidemill.state.rocksdb.key_encoding import NONE_KEY, encode_key
-from tidemill.state.rocksdb.rows import KEY_AT, Place, RowMaker, original_of, place_of
+from tidemill.state.rocksdb.rows import KEY_AT, RowMaker, RowPlace, original_of, place_of
 from tidemill.state.rocksdb.store import Store, end_of
 from tidemill.state.rocksdb.value_encoding import EntryCodec
-from tidemill.state.rows import Rows
-from tidemill.state.sections import StateShape
-from tidemill.state.tables import Layer, Table
 
 #: Entries that are written again, after a migration, in one epoch: some ten megabytes of Python objects.
 REWRITTEN_AT_ONCE: Final = 100_000
@@ -37,6 +37,7 @@ class StoredTable(Table):
         self._store = store
         self._maker = RowMaker(store.prefix(name), group_of)
         self.codec = self._codec(shape)
+        self._has_user_keys = self.section_kind.has_user_keys
         # transient
         #: Of the usual case without namespace, and of all other namespaces.
         self.plain, self.named = ValueCache(cache_size), ValueCache(cache_size)
@@ -91,17 +92,22 @@ class StoredTable(Table):
         self.replay(rows)
         return last
 
+    def drop_groups(self, first: int, last: int) -> None:
+        start, end = (group.to_bytes(2, "big") for group in (first, last))
+        with self._store.joining() as batch:
+            batch.delete_range(self._maker.prefix + start, end_of(self._maker.prefix + end))
+
     def scan(self, first_group: int = 0) -> Iterator[tuple[Any, Any, Any, Any]]:
         """As in :class:`Table`, from a key group on; in the order of key groups."""
         raise NotImplementedError
 
-    def places(self, first_group: int = 0) -> Iterator[tuple[Place, bytes, bytes]]:
+    def places(self, first_group: int = 0) -> Iterator[tuple[RowPlace, bytes, bytes]]:
         """All rows, from a key group on, with what they are about."""
         prefix = self._maker.prefix
         for row, data in self._store.scan(prefix + first_group.to_bytes(2, "big"), end_of(prefix)):
             place = place_of(row)
             if data[0] & 1 and (original := original_of(data)) is not None:
-                place = Place(original[0], original[1], place.rest)
+                place = RowPlace(original[0], original[1], place.rest)
             yield place, row, data
 
     def _distinct(self) -> Iterator[tuple[Any, Any]]:
@@ -122,7 +128,7 @@ class StoredTable(Table):
         rows.keys.append(key)
         rows.namespaces.append(namespace)
         rows.values.append(value)
-        if self.kind == "map":
+        if self._has_user_keys:
             rows.user_keys.append(user_key)
 
     def _detach(self, overlay: dict[Any, Any]) -> None:

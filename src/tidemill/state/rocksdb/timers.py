@@ -12,24 +12,22 @@ from typing import Any
 
 from rocksdict import WriteBatch
 
+from tidemill.state.files.rows import DELETE, PUT, Rows
+from tidemill.state.keyed.timers import Timer, changed_timers, timer_rows, timers_of
+from tidemill.state.keys.stable_hash import stable_hash
 from tidemill.state.rocksdb.key_encoding import decode_key, encode_key
 from tidemill.state.rocksdb.rows import original_of, remember_original
 from tidemill.state.rocksdb.store import Store, end_of
-from tidemill.state.rows import DELETE, PUT, Rows
-from tidemill.state.stable_hash import stable_hash
-from tidemill.state.timers import Timer, changed_timers, timer_rows, timers_of
 
 _Entry = tuple[bytes, Timer]
 
 
 class StoredTimers:
-    """Pending timers of one time domain; the contract is that of :class:`~tidemill.state.timers.TimerQueue`.
+    """Pending timers of one time domain; the contract is that of :class:`~tidemill.state.keyed.timers.TimerQueue`.
 
     ``_changes`` maps each timer the epoch touched to whether it was pending in the committed state. Those of them that
     are pending now are in ``_live`` and in the heap, which may also hold some that no longer are.
     """
-
-    kind = "timer"
 
     def __init__(self, name: str, store: Store, read_ahead: int) -> None:
         # configuration

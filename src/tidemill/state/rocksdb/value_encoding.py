@@ -2,7 +2,8 @@
 
 An entry begins with a byte of flags: 1, the original of an inexact key stands in front of the value (see
 :mod:`tidemill.state.rocksdb.key_encoding`); 2, the value is None; 4, the value is in the tagged form
-(:mod:`tidemill.state.tagged`), because its type is not declared or it does not fit it. Then comes the value.
+(:mod:`tidemill.state.codecs.tagged_writer`), because its type is not declared or it does not fit it. Then comes the
+value.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from tidemill.common.typeinfo import (
     TypeInformation,
 )
 from tidemill.common.types import Row, RowKind
-from tidemill.state.class_names import is_plain_dataclass
-from tidemill.state.codec_ttl import Stamped, StampedTypeInfo
-from tidemill.state.tagged import TaggedWriter, has_only_fields, write_count
-from tidemill.state.tagged_reader import TaggedReader, build_dataclass
+from tidemill.state.codecs.class_names import is_plain_dataclass
+from tidemill.state.codecs.tagged_reader import TaggedReader, build_dataclass
+from tidemill.state.codecs.tagged_writer import TaggedWriter, has_only_fields, write_count
+from tidemill.state.codecs.ttl import Stamped, StampedTypeInfo
 
 __all__ = ["EntryCodec", "entry_codec", "with_original", "without_original"]
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from rocksdict import WriteBatch
 
-from tidemill.state.copies import ATOMIC
+from tidemill.state.codecs.copies import ATOMIC
+from tidemill.state.files.sections import StateShape
+from tidemill.state.keyed.tables import DELETED, MISSING, Layer, ValueTable
 from tidemill.state.rocksdb.cache import Encoded, kept
 from tidemill.state.rocksdb.key_encoding import EXACT
 from tidemill.state.rocksdb.rows import remember_original
 from tidemill.state.rocksdb.tables import StoredBase, StoredTable
 from tidemill.state.rocksdb.value_encoding import EntryCodec, entry_codec
-from tidemill.state.sections import StateShape
-from tidemill.state.tables import DELETED, MISSING, Layer, ValueTable
 
 
 class StoredValueTable(StoredTable, ValueTable):

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from tidemill.common import Row, Types, WatermarkStrategy
-from tidemill.datastream.connectors.datagen import (
+from tidemill.connectors.datagen import (
     DataGeneratorSource,
     GeneratorFunction,
     RateLimiterStrategy,
     _GeneratedEnumerator,
 )
-from tidemill.datastream.sources import Split, SplitEnumerator
+from tidemill.connectors.sources import Split, SplitEnumerator
+from tidemill.errors import TidemillError
 from tidemill.testing import JobHarness, run_local
 
 
@@ -73,6 +74,39 @@ class Opened(GeneratorFunction):
 def test_a_generator_function_is_opened_and_closed() -> None:
     source = DataGeneratorSource(Opened(), 3)
     assert run_local(lambda env: env.from_source(source, None, "opened"), parallelism=1) == [(0, 1), (1, 1), (2, 1)]
+
+
+class Refills(GeneratorFunction):
+    """Fills the same objects for each record."""
+
+    def __init__(self, first: int = 0) -> None:
+        self.record: dict[str, Any] = {"inside": [0]}
+        self.first = first
+
+    def map(self, value: int) -> Any:
+        if value < self.first:
+            return value
+        self.record["inside"][0] = value
+        return self.record
+
+
+def test_a_function_may_fill_one_object_again() -> None:
+    source = DataGeneratorSource(Refills(), 5)
+    records = run_local(lambda env: env.from_source(source, None, "refilled"), parallelism=1)
+    assert records == [{"inside": [n]} for n in range(5)]
+
+
+def test_a_function_may_begin_with_it_late() -> None:
+    first = 20_000  # after several batches
+    source = DataGeneratorSource(Refills(first), first + 3)
+    records = run_local(lambda env: env.from_source(source, None, "refilled"), parallelism=1)
+    assert records[first - 1 :] == [first - 1, *({"inside": [n]} for n in range(first, first + 3))]
+
+
+def test_an_error_of_the_function_names_the_source() -> None:
+    source = DataGeneratorSource(lambda n: 1 // (2 - n), 5)
+    with pytest.raises(TidemillError, match=r"(?s)ZeroDivisionError.*Source: odd"):
+        run_local(lambda env: env.from_source(source, None, "odd"), parallelism=1)
 
 
 class TestRate:

@@ -14,13 +14,13 @@ import pytest
 
 from tidemill.common import Row, Types
 from tidemill.common.time import Instant
-from tidemill.datastream.connectors.file_system.csv_rows import (
+from tidemill.connectors.file_system.csv_rows import (
     CsvBulkWriters,
     CsvReaderFormat,
     CsvSchema,
     CsvSchemaBuilder,
 )
-from tidemill.datastream.connectors.file_system.json_lines import json_lines_encoder
+from tidemill.connectors.file_system.json_lines import json_lines_encoder
 from tidemill.errors import GraphError, TypeMismatchError
 
 

@@ -16,6 +16,7 @@ from tests.unit.datastream.sink_epochs import Job, context, run_epoch
 from tidemill.common import Configuration, Encoder, Row
 from tidemill.common.constants import MAX_LONG_VALUE
 from tidemill.common.serialization import BulkWriter, BulkWriterFactory
+from tidemill.connectors.sinks import Committed, CommitterContext, WriterContext
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.file_system import (
     BucketAssigner,
@@ -27,7 +28,6 @@ from tidemill.datastream.connectors.file_system import (
 )
 from tidemill.datastream.formats.orc import OrcBulkWriters
 from tidemill.datastream.formats.parquet import ParquetBulkWriters
-from tidemill.datastream.sinks import Committed, CommitterContext, WriterContext
 from tidemill.errors import CheckpointError, GraphError, TypeMismatchError
 
 

@@ -22,6 +22,9 @@ from tests.memory_objects import URI, MemoryObjects
 from tests.unit.datastream.sink_epochs import Job, context, run_epoch
 from tidemill.common import Configuration, Encoder
 from tidemill.common.constants import MAX_LONG_VALUE
+from tidemill.connectors.file_system import object_parts
+from tidemill.connectors.file_system.object_parts import ObjectParts
+from tidemill.connectors.sinks import Committed, CommitterContext
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.file_system import (
     BucketAssigner,
@@ -30,12 +33,9 @@ from tidemill.datastream.connectors.file_system import (
     FileSink,
     OutputFileConfig,
     RollingPolicy,
-    object_parts,
 )
-from tidemill.datastream.connectors.file_system.object_parts import ObjectParts
 from tidemill.datastream.formats.parquet import ParquetBulkWriters
-from tidemill.datastream.sinks import Committed, CommitterContext
-from tidemill.datastream.specs import SinkSpec
+from tidemill.datastream.program.specs import SinkSpec
 from tidemill.errors import CheckpointError, ConfigurationError, ConnectorError, GraphError
 
 SLOW = RollingPolicy.default_rolling_policy(1 << 20, 1 << 40, 1 << 40)

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from tidemill.common import Types
+from tidemill.connectors.jdbc.prepared import TransactionName
+from tidemill.connectors.jdbc.sql import Statement, upsert_sql
+from tidemill.connectors.jdbc.url import hide_password, parse_url
+from tidemill.connectors.sinks import WriterContext
 from tidemill.datastream.connectors.jdbc import (
     JdbcConnectionOptions,
     JdbcExactlyOnceOptions,
     JdbcExecutionOptions,
     JdbcSink,
 )
-from tidemill.datastream.connectors.jdbc.prepared import TransactionName
-from tidemill.datastream.connectors.jdbc.sql import Statement, upsert_sql
-from tidemill.datastream.connectors.jdbc.url import hide_password, parse_url
-from tidemill.datastream.sinks import WriterContext
 from tidemill.errors import ConfigurationError, TypeMismatchError
 
 

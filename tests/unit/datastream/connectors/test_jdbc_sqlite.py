@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tidemill.common import Instant, Row, Types, WatermarkStrategy
+from tidemill.connectors.sinks import CommitterContext, Sink
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink, JdbcSource
-from tidemill.datastream.sinks import CommitterContext, Sink
 from tidemill.errors import ConfigurationError, ConnectorError, TypeMismatchError
 from tidemill.faults import Fault
 from tidemill.testing import JobHarness, run_local
@@ -49,7 +49,7 @@ def file(tmp_path: Path) -> File:
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     pauses: list[int] = []
-    monkeypatch.setattr("tidemill.datastream.connectors.jdbc.sink.pause", pauses.append)
+    monkeypatch.setattr("tidemill.connectors.jdbc.sink.pause", pauses.append)
     return pauses
 
 
@@ -96,7 +96,7 @@ def test_batches_are_written_when_full_when_old_and_at_the_end_of_the_epoch(
     file: File, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0
-    monkeypatch.setattr("tidemill.datastream.connectors.jdbc.batches.time.monotonic", lambda: now)
+    monkeypatch.setattr("tidemill.connectors.jdbc.batches.time.monotonic", lambda: now)
     options = JdbcExecutionOptions.builder().with_batch_size(3).with_batch_interval_ms(1000).build()
     writer = JdbcSink.upsert("words", ["word"], WORDS, file.options, options).create_writer(0, 1)
     writer.write([Row(word="a", count=1), Row(word="b", count=1)], None)
@@ -205,7 +205,7 @@ def test_a_database_that_is_busy_is_tried_again(file: File, monkeypatch: pytest.
             blocker.close()
             released.set()
 
-    monkeypatch.setattr("tidemill.datastream.connectors.jdbc.sink.pause", release)
+    monkeypatch.setattr("tidemill.connectors.jdbc.sink.pause", release)
     writer = JdbcSink.upsert("words", ["word"], WORDS, quick).create_writer(0, 1)
     writer.write([Row(word="a", count=1)], None)
     writer.prepare_commit()

@@ -10,6 +10,9 @@ import pytest
 from tests.certificates import Authority
 from tidemill.common import Configuration, WatermarkStrategy
 from tidemill.common.serialization import SimpleStringSchema
+from tidemill.connectors.kafka.jaas import read_login
+from tidemill.connectors.kafka.properties import hide_secrets
+from tidemill.connectors.kafka.security import check_for_java, for_library, way_in
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.kafka import (
     KafkaRecordSerializationSchema,
@@ -18,9 +21,6 @@ from tidemill.datastream.connectors.kafka import (
     KafkaSource,
     KafkaSourceBuilder,
 )
-from tidemill.datastream.connectors.kafka.jaas import read_login
-from tidemill.datastream.connectors.kafka.properties import hide_secrets
-from tidemill.datastream.connectors.kafka.security import check_for_java, for_library, way_in
 from tidemill.errors import ConfigurationError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"

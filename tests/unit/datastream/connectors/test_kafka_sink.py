@@ -10,6 +10,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from tidemill.common.serialization import ByteArraySchema, SerializationSchema, SimpleStringSchema
+from tidemill.connectors.kafka.client import KafkaClients
+from tidemill.connectors.kafka.producer_records import ProducerColumns
+from tidemill.connectors.kafka.transactions import _reason
 from tidemill.datastream.connectors.base import DeliveryGuarantee
 from tidemill.datastream.connectors.kafka import (
     KafkaProducerRecord,
@@ -18,9 +21,6 @@ from tidemill.datastream.connectors.kafka import (
     KafkaSinkBuilder,
     KafkaTopicSelector,
 )
-from tidemill.datastream.connectors.kafka.client import KafkaClients
-from tidemill.datastream.connectors.kafka.producer_records import RecordColumns
-from tidemill.datastream.connectors.kafka.transactions import _reason
 from tidemill.errors import ConfigurationError, SerializationError
 
 TEXT = SimpleStringSchema()
@@ -180,15 +180,34 @@ def test_an_own_schema_has_a_say_in_everything() -> None:
 @pytest.mark.parametrize(
     "columns",
     [
-        RecordColumns("words", [b"a", None, b""]),
-        RecordColumns(["one", "two"], [b"a", b"b"], [b"k", None], [3, None], [5, -1], [[("h", b"v")], []]),
-        RecordColumns("words", []),
-        RecordColumns.of([]),
+        ProducerColumns("words", [b"a", None, b""]),
+        ProducerColumns(["one", "two"], [b"a", b"b"], [b"k", None], [3, None], [5, -1], [[("h", b"v")], []]),
+        ProducerColumns("words", []),
+        ProducerColumns.of([]),
     ],
     ids=["values", "everything", "empty", "none"],
 )
-def test_columns_go_through_the_log_unchanged(columns: RecordColumns) -> None:
-    assert list(RecordColumns.from_bytes(columns.to_bytes()).records()) == list(columns.records())
+def test_columns_go_through_the_log_unchanged(columns: ProducerColumns) -> None:
+    assert list(ProducerColumns.from_bytes(columns.to_bytes()).records()) == list(columns.records())
+
+
+class Ending(KafkaRecordSerializationSchema[str]):
+    """Fails as an iterator ends, or a program."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
+    def serialize(self, element: str, timestamp: int | None) -> KafkaProducerRecord | None:
+        if element == "bad":
+            raise self.error
+        return KafkaProducerRecord("words", element.encode())
+
+
+@pytest.mark.parametrize("error", [StopIteration, SystemExit, GeneratorExit])
+def test_whatever_a_schema_raises_names_the_record(error: type[BaseException]) -> None:
+    for timestamps in (None, [1, 2, 3]):
+        with pytest.raises(SerializationError, match=f"{error.__name__}.*\n.*the record: 'bad'"):
+            Ending(error).columns(["a", "bad", "b"], timestamps)
 
 
 def test_a_record_that_cannot_be_serialised_is_shown() -> None:
@@ -213,8 +232,8 @@ def test_a_full_queue_is_waited_for_and_no_record_is_lost_or_reordered() -> None
             raise BufferError
         taken.append(record)
 
-    RecordColumns("t", [b"1", b"2", b"3"]).produce(produce, lambda: waits.append(len(taken)))
-    RecordColumns("t", [b"4"], None, [2], [9], [[("h", b"v")]]).produce(produce, lambda: waits.append(len(taken)))
+    ProducerColumns("t", [b"1", b"2", b"3"]).produce(produce, lambda: waits.append(len(taken)))
+    ProducerColumns("t", [b"4"], None, [2], [9], [[("h", b"v")]]).produce(produce, lambda: waits.append(len(taken)))
     assert [entry[1] for entry in taken] == [b"1", b"2", b"3", b"4"]
     assert waits == [1, 1, 3]
     assert taken[0] == ("t", b"1", None)

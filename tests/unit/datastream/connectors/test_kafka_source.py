@@ -12,6 +12,9 @@ import pytest
 
 from tidemill.common import Configuration, Row, Types, WatermarkStrategy
 from tidemill.common.serialization import ByteArraySchema, DeserializationSchema, SimpleStringSchema
+from tidemill.connectors.kafka.properties import hide_secrets, is_secret
+from tidemill.connectors.kafka.records import KafkaDecoder
+from tidemill.connectors.sources import ClockOf
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.kafka import (
     KafkaOffsetResetStrategy,
@@ -22,10 +25,7 @@ from tidemill.datastream.connectors.kafka import (
     KafkaSourceBuilder,
     KafkaTopicPartition,
 )
-from tidemill.datastream.connectors.kafka.properties import hide_secrets, is_secret
-from tidemill.datastream.connectors.kafka.records import KafkaDecoder
 from tidemill.datastream.formats.json import JsonRowDeserializationSchema
-from tidemill.datastream.sources import ClockOf
 from tidemill.errors import SerializationError
 
 EARLIEST, LATEST = KafkaOffsetsInitializer.earliest(), KafkaOffsetsInitializer.latest()
@@ -239,6 +239,26 @@ def test_a_record_that_cannot_be_read_is_shown_with_its_place(
     with pytest.raises(SerializationError, match=rf"offset 12 of topic 'clicks', partition 3, .*{told}") as caught:
         decoder(schema).decode(rows(fine, fine, value, fine))
     assert f"its value: {value!r}" in str(caught.value)
+
+
+class Ending(DeserializationSchema[str]):
+    """Fails as an iterator ends, or a program."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
+    def deserialize(self, message: bytes) -> str:
+        if message == b"bad":
+            raise self.error
+        return message.decode()
+
+
+@pytest.mark.parametrize("error", [StopIteration, SystemExit, GeneratorExit])
+def test_whatever_a_schema_raises_names_the_place(error: type[BaseException]) -> None:
+    with pytest.raises(SerializationError, match=f"offset 11 of topic 'clicks', .*{error.__name__}"):
+        decoder(Ending(error)).decode(rows(b"a", b"bad", b"b"))
+    with pytest.raises(SerializationError, match=f"offset 12 of topic 'clicks', .*{error.__name__}"):
+        decoder(Ending(error)).decode(rows(b"a", None, b"bad"))
 
 
 def test_rows_of_json_come_out_as_rows() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.datastream.connectors.file_system.misfits import Misfit
+from tidemill.connectors.file_system.misfits import Misfit
 
 SCHEMA = "id LONG, small TINYINT, ok BOOLEAN, price DECIMAL(5,2), rate DOUBLE, day DATE, note STRING"
 NESTED = "at STRUCT<x: INT, y: ARRAY<INT>>, by MAP<STRING, INT>"

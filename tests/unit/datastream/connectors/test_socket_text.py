@@ -10,10 +10,10 @@ import pytest
 
 from tests.waiting import eventually
 from tidemill.common import Configuration
+from tidemill.connectors import socket_text
+from tidemill.connectors.socket_text import SocketTextSource
+from tidemill.connectors.sources import Split, SplitEnumerator
 from tidemill.datastream import StreamExecutionEnvironment
-from tidemill.datastream.connectors import socket_text
-from tidemill.datastream.connectors.socket_text import SocketTextSource
-from tidemill.datastream.sources import Split, SplitEnumerator
 from tidemill.errors import JobExecutionError
 
 

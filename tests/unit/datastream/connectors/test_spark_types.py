@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tidemill.common import Row, Types
 from tidemill.common.time import Instant
-from tidemill.datastream.connectors.spark.records import RecordColumns
-from tidemill.datastream.connectors.spark.schema_types import (
+from tidemill.connectors.spark.records import RecordColumns
+from tidemill.connectors.spark.schema_types import (
     ArrayOf,
     Atom,
     Field,
@@ -26,7 +26,7 @@ from tidemill.datastream.connectors.spark.schema_types import (
     parse_schema,
     schema_from_json,
 )
-from tidemill.datastream.connectors.spark.type_mapping import arrow_schema_of, schema_of, type_info_of
+from tidemill.connectors.spark.type_mapping import arrow_schema_of, schema_of, type_info_of
 from tidemill.errors import GraphError, TypeMismatchError
 
 SIMPLE = (

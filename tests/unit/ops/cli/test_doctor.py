@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.ops.cli.conftest import Tidemill
+from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.common.exit_codes import ExitCode
 from tidemill.ops import findings as needs
 
@@ -76,6 +77,21 @@ def test_no_java_no_room_no_port_no_store(tidemill: Tidemill, tmp_path: Path, mo
     assert "has no bin/java" in found["Java"][1]
     assert "rest.bind-port" in found["REST port"][1]
     assert "gopher" in found["execution.checkpointing.savepoint-dir"][1]
+
+
+def test_a_directory_where_a_name_can_be_created_twice_is_a_problem(
+    tidemill: Tidemill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What decides which of two drivers commits is that one of them cannot create the manifest."""
+    monkeypatch.setattr(LocalStorage, "create", LocalStorage.write)
+    directory = tmp_path / "checkpoints"
+    directory.mkdir()
+    code, found = findings(tidemill, "-D", f"execution.checkpointing.dir={directory}", "-D", "rest.port=0")
+    status, detail = found["execution.checkpointing.dir"]
+    assert code != 0
+    assert status != "ok"
+    assert "two drivers could commit the same epoch there" in detail
+    assert [path for path in directory.rglob("*") if path.is_file()] == []
 
 
 def test_an_absent_extra_is_no_problem_and_an_absent_package_is(

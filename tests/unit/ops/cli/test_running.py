@@ -18,6 +18,7 @@ from tidemill.common.exit_codes import ExitCode
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.ops.cli.failures import CommandExit
 from tidemill.ops.drivers.program import Program
+from tidemill.state_processor import SavepointWriter
 
 SOURCE = Path(__file__).parents[4] / "src"
 #: In this process, without a server.
@@ -130,6 +131,15 @@ def test_how_a_program_ends_is_told_by_its_code(tidemill: Tidemill, tmp_path: Pa
     assert "ops/cli" not in result.stderr  # the user's traceback, never ours
 
 
+def test_a_savepoint_that_is_asked_for_counts_for_a_job_that_has_epochs(tidemill: Tidemill, tmp_path: Path) -> None:
+    program = written(tmp_path, f"{ENV}env.from_collection([1]).print()\nenv.execute()\n")
+    job = ["-D", "execution.job-id=job", "-D", f"execution.checkpointing.dir={tmp_path}"]
+    assert tidemill("run", *LOCAL, *job, program).exit_code == ExitCode.FINISHED
+    refused = tidemill("run", *LOCAL, *job, "-s", "/nosuch/savepoint", program)
+    assert (refused.exit_code, "/nosuch/savepoint is neither a savepoint" in refused.stderr) == (ExitCode.UNFIT, True)
+    assert tidemill("run", *LOCAL, *job, "-s", "/nosuch", "--prefer-latest", program).exit_code == ExitCode.FINISHED
+
+
 def test_a_program_that_is_not_there(tidemill: Tidemill, tmp_path: Path) -> None:
     result = tidemill("run", *LOCAL, tmp_path / "nothing.py")
     assert result.exit_code == CommandExit.NOT_FOUND
@@ -163,13 +173,18 @@ def test_info_shows_the_plan_and_runs_nothing(tidemill: Tidemill, script: Path) 
 def test_info_tells_what_becomes_of_a_savepoint(tidemill: Tidemill, script: Path, tmp_path: Path) -> None:
     words_job(tmp_path / "jobs", "words", ["to be"])
     known = (*LOCAL, "-D", f"execution.checkpointing.dir={tmp_path / 'jobs'}")  # what is there is trusted
-    fits = tidemill("info", *known, "-s", tmp_path / "jobs" / "words", script)
+    finished = tidemill("info", *known, "-s", tmp_path / "jobs" / "words", script)
+    assert (finished.exit_code, "is FINISHED" in finished.stderr) == (ExitCode.UNFIT, True)
+    saved = SavepointWriter.from_existing_savepoint(str(tmp_path / "jobs" / "words")).write(
+        str(tmp_path / "jobs" / "saved")
+    )
+    fits = tidemill("info", *known, "-s", saved, script)
     assert fits.exit_code == 0, fits.stderr
-    assert "From epoch 1 of job words:" in fits.stdout
+    assert "From epoch 2 of job words:" in fits.stdout
     script.write_text(SCRIPT.replace('uid("counts")', 'uid("renamed")'))
-    refused = tidemill("info", *known, "-s", tmp_path / "jobs" / "words", script)
+    refused = tidemill("info", *known, "-s", saved, script)
     assert (refused.exit_code, "counts" in refused.stderr) == (ExitCode.UNFIT, True)
-    assert tidemill("info", *known, "-n", "-s", tmp_path / "jobs" / "words", script).exit_code == 0
+    assert tidemill("info", *known, "-n", "-s", saved, script).exit_code == 0
     assert tidemill("info", *known, "-s", tmp_path / "none", script).exit_code == CommandExit.NOT_FOUND
 
 

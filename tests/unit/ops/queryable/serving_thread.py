@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.waiting import eventually
-from tidemill.checkpoint.storage import Storage
+from tidemill.checkpoint.storage.storages import Storage
 from tidemill.ops.queryable import QueryableStateClient
 from tidemill.ops.queryable.committed import CommittedStates
 from tidemill.ops.queryable.connections import Access, Listening, listen

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.ops.queryable import trap
 from tests.unit.ops.queryable.programs import KINDS, Model, expected, remember
 from tests.waiting import eventually
-from tidemill.checkpoint.storage import LocalStorage, MemoryStorage, Storage
+from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage, Storage
 from tidemill.common import Time, Types, WatermarkStrategy
 from tidemill.common.watermark_strategy import TimestampAssigner
 from tidemill.datastream import (
@@ -29,8 +29,8 @@ from tidemill.errors import GraphError, SerializationError, StateError
 from tidemill.faults import Fault
 from tidemill.ops.queryable import CommittedStates, StateUnavailableError, UnknownStateNameError, key_index
 from tidemill.ops.queryable.answer import NOTHING, Answer
-from tidemill.runtime import coordinator
-from tidemill.state.stable_hash import stable_hash
+from tidemill.runtime.driver import coordinator
+from tidemill.state.keys.stable_hash import stable_hash
 from tidemill.state_processor.job_directory import JobDirectory
 from tidemill.testing import JobHarness
 

@@ -30,9 +30,9 @@ from tidemill.ops.queryable import (
     client_lookups,
 )
 from tidemill.ops.queryable import UnknownKeyOrNamespaceError as NothingError
-from tidemill.ops.queryable.answer import Answers, PartSchema, ValueReader, Values
+from tidemill.ops.queryable.answer import Answers, AnswerValues, PartSchema, ValueReader
 from tidemill.ops.queryable.wire import LARGEST_REQUEST, MOST_KEYS, frame
-from tidemill.state.stable_hash import stable_hash
+from tidemill.state.keys.stable_hash import stable_hash
 from tidemill.state_processor.job_directory import JobDirectory
 from tidemill.testing import JobHarness
 
@@ -352,4 +352,4 @@ def test_a_state_with_a_time_to_live_has_one_schema_over_all_epochs() -> None:
         states.refresh()
         answers = states.lookup("kept", [(stable_hash(key), key) for key in range(8)])
         assert len(answers.parts) == 1
-        assert [Values(answers, ValueReader()).of(key) for key in range(8)] == [(key, key) for key in range(8)]
+        assert [AnswerValues(answers, ValueReader()).of(key) for key in range(8)] == [(key, key) for key in range(8)]

@@ -8,7 +8,8 @@ import pytest
 
 from tests.unit.ops.rest.serving import Client, options, serving
 from tidemill.common.job_client import JobClient
-from tidemill.ops.rest import comparisons, guard, listening, server, state_pages
+from tidemill.ops.rest import guard, listening, server, state_pages
+from tidemill.ops.rest.resources import comparisons
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from tidemill.common import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.ops.rest.server import RestServer, servers
-from tidemill.runtime.job import RunningJob
+from tidemill.runtime.driver.job import RunningJob
 
 _LIMITS = itertools.count(100_000)
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.ops.rest.serving import Client, client_of, environment, options
 from tidemill.common import Types
-from tidemill.ops.rest import comparisons
+from tidemill.ops.rest.resources import comparisons
 
 STATE = "state/counts/_reduce_state"
 

@@ -15,7 +15,7 @@ import pytest
 from tests.unit.ops.rest.serving import Client, is_running
 from tests.waiting import eventually
 from tidemill.common.job_client import JobClient
-from tidemill.ops.rest import exports
+from tidemill.ops.rest.resources import exports
 
 STATE = "state/sums/_reduce_state"
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tidemill.common import Configuration
-from tidemill.common.metric_value import MetricScope
+from tidemill.common.reports.metric_value import MetricScope
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.graph.compiler import compile_job
 from tidemill.graph.plan import ChainPlan
-from tidemill.metrics.registry import MetricRegistry, Place
+from tidemill.metrics.registry import MetricPlace, MetricRegistry
 from tidemill.metrics.summary import Summary
 from tidemill.ops.rest.figures import NOW_METRICS, Figures, selected
 
-COUNT = Place(MetricScope.OPERATOR, "count", 0)
-TASK = Place(MetricScope.TASK, "count", 0)
+COUNT = MetricPlace(MetricScope.OPERATOR, "count", 0)
+TASK = MetricPlace(MetricScope.TASK, "count", 0)
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +34,10 @@ def registry() -> MetricRegistry:
 
 
 def test_ids_have_subtask_operator_and_variables(registry: MetricRegistry, chain: ChainPlan) -> None:
-    registry.gauge(Place(), "currentEpoch", 7)
+    registry.gauge(MetricPlace(), "currentEpoch", 7)
     registry.count(TASK, "numRecordsOut", 5)
     registry.gauge(COUNT, "stateEntries", 2.5, (("state", "kept"),))
-    registry.count(Place(MetricScope.OPERATOR, "other", 0), "numRecordsOut", 1)
+    registry.count(MetricPlace(MetricScope.OPERATOR, "other", 0), "numRecordsOut", 1)
     figures = Figures(registry.snapshot())
     assert figures.texts(None) == {"currentEpoch": "7"}
     found = figures.texts(chain)
@@ -118,5 +118,5 @@ def test_a_source_has_the_watermark_that_its_chain_sends(registry: MetricRegistr
     env = StreamExecutionEnvironment.get_execution_environment(Configuration())
     env.from_sequence(1, 2).uid("numbers").map(lambda n: n).uid("marks").print()
     (marked, *_) = compile_job(env._transformations, Configuration(), "job").chains
-    registry.gauge(Place(MetricScope.OPERATOR, "marks", 0), "currentOutputWatermark", 7)
+    registry.gauge(MetricPlace(MetricScope.OPERATOR, "marks", 0), "currentOutputWatermark", 7)
     assert [one["value"] for one in Figures(registry.snapshot()).watermarks(marked)] == ["7"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.ops.rest.serving import Client, options, serving
 from tidemill.common.job_client import JobClient
-from tidemill.ops.rest import health
+from tidemill.ops.rest.resources import health
 
 
 def findings(client: Client) -> tuple[str, dict[str, tuple[str, str]]]:

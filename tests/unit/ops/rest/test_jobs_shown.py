@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.ops.rest.serving import environment, options, serving
-from tidemill.ops.rest import epochs, jobs_shown
+from tidemill.ops.rest import jobs_shown
 from tidemill.ops.rest.jobs_shown import ShownJob
+from tidemill.ops.rest.resources import epochs
 from tidemill.ops.rest.server import servers
-from tidemill.runtime.job import RunningJob
+from tidemill.runtime.driver.job import RunningJob
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from tidemill.errors import ConfigurationError
 from tidemill.ops.drivers import starting
 from tidemill.ops.drivers.records import drivers, recorded, records_directory
 from tidemill.ops.rest import guard, program_runs, program_store
-from tidemill.ops.rest.errors import BadRequestError, ConflictError, NotFoundError
+from tidemill.ops.rest.errors import BadRequestError, ConflictError, ResourceNotFoundError
 from tidemill.ops.rest.guard import CSRF_HEADER
 from tidemill.ops.rest.models.programs import RunRequest
 from tidemill.ops.rest.notices import AUDIT
@@ -215,7 +215,7 @@ def test_a_program_that_is_being_started_cannot_be_deleted_and_a_deleted_one_not
     assert found.code.exists()
 
     assert client.ask("DELETE", f"/jars/{program}").status == 200
-    with pytest.raises(NotFoundError):  # it was looked up before it was deleted
+    with pytest.raises(ResourceNotFoundError):  # it was looked up before it was deleted
         client.server.app.state.programs.run(found, RunRequest())
 
 

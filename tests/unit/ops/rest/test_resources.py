@@ -11,8 +11,8 @@ import pytest
 from tests.unit.ops.rest.serving import Client, client_of, environment, events, is_running, options, serving
 from tests.waiting import eventually
 from tidemill.common.job_client import JobClient
-from tidemill.ops.rest import epochs
 from tidemill.ops.rest.jobs_shown import vertex_id
+from tidemill.ops.rest.resources import epochs
 
 
 def test_the_jobs_of_the_driver_are_listed(client: Client, path: str) -> None:

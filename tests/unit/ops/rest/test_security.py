@@ -291,6 +291,22 @@ def test_long_bodies_and_those_that_are_no_json_are_refused(client: Client, path
     assert client.get("/jobs").status == 200
 
 
+@pytest.mark.parametrize("length", [4, 0, 500])
+def test_a_body_of_two_lengths_is_refused_and_nothing_behind_it_is_read(client: Client, path: str, length: int) -> None:
+    """A proxy that goes by the other length would take what is left of the body for a request of its own."""
+    hidden = f"GET /config HTTP/1.1\r\nHost: localhost:{client.server.port}\r\n\r\n"
+    request = (
+        f"POST {path}/savepoints HTTP/1.1\r\nHost: localhost:{client.server.port}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{hidden}"
+    )
+    with socket.create_connection(("127.0.0.1", client.server.port), timeout=60) as connection:
+        connection.sendall(request.encode())
+        answers = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    assert answers.startswith(b"HTTP/1.1 400 ")
+    assert b"not both" in answers
+    assert answers.count(b"HTTP/1.1") == 1
+
+
 def test_who_asks_too_often_must_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: now))

@@ -14,7 +14,8 @@ import pytest
 from tests.unit.ops.rest.serving import Client, events, is_running, loop_of, options, serving
 from tests.waiting import eventually
 from tidemill.common.job_client import JobClient
-from tidemill.ops.rest import epochs, guard, server
+from tidemill.ops.rest import guard, server
+from tidemill.ops.rest.resources import epochs
 from tidemill.ops.rest.server import servers
 
 

@@ -19,7 +19,7 @@ from tidemill.datastream import (
 )
 from tidemill.ops.rest import state_pages
 from tidemill.ops.rest.errors import BadRequestError
-from tidemill.ops.rest.state_pages import Place, entries_of_key, key_from, page_from
+from tidemill.ops.rest.state_pages import PagePosition, entries_of_key, key_from, page_from
 from tidemill.state_processor import OperatorInfo, SavepointReader, StateInfo
 from tidemill.testing import JobHarness
 
@@ -79,13 +79,13 @@ def test_pages_of_any_size_show_every_entry_once(
     reader: SavepointReader, monkeypatch: pytest.MonkeyPatch, limit: int, chunk: int
 ) -> None:
     monkeypatch.setattr(state_pages, "_CHUNK", chunk)
-    place: Place | None = Place(reader.epoch)
+    place: PagePosition | None = PagePosition(reader.epoch)
     seen: list[Any] = []
     while place is not None:
         entries, place = page_from(reader, *found(reader, "numbers"), place, limit)
         assert len(entries) <= limit
         seen += entries
-        place = None if place is None else Place.of(str(place))
+        place = None if place is None else PagePosition.of(str(place))
     assert sorted(tuple(entry["key"]) for entry in seen) == sorted(KEYS)
     assert all(entry["value"] == entry["key"][1] for entry in seen)
 
@@ -93,7 +93,7 @@ def test_pages_of_any_size_show_every_entry_once(
 def test_a_page_that_takes_too_long_ends_early(reader: SavepointReader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_pages, "_CHUNK", 1)
     monkeypatch.setattr(state_pages, "_SECONDS", -1.0)
-    entries, place = page_from(reader, *found(reader, "numbers"), Place(reader.epoch), 100)
+    entries, place = page_from(reader, *found(reader, "numbers"), PagePosition(reader.epoch), 100)
     assert len(entries) < len(KEYS)
     assert place is not None
 

@@ -16,7 +16,8 @@ from tests.waiting import eventually
 from tidemill.common.job_client import JobClient
 from tidemill.common.job_status import JobStatus
 from tidemill.datastream.functions import MapFunction
-from tidemill.ops.rest import epochs, guard
+from tidemill.ops.rest import guard
+from tidemill.ops.rest.resources import epochs
 from tidemill.ops.rest.server import RestServer, close_servers, servers
 from tidemill.testing.recording_sink import Recording, RecordingSink
 

@@ -93,6 +93,23 @@ def test_scripts_import_what_is_there() -> None:
     assert {place for place in found.values() if place not in FILES} == set()
 
 
+def test_every_script_is_type_checked() -> None:
+    """``make lint`` runs the checker; nothing is exempt from it."""
+    for path, text in SCRIPTS.items():
+        assert text.startswith("// @ts-check\n"), path
+        assert not re.search(r"@ts-(?:ignore|nocheck|expect-error)", text), path
+
+
+def test_imports_between_folders_go_one_way() -> None:
+    order = ["core", "widgets", "graph", "actions", "views", ""]
+    places = {path: path.removeprefix("/web/").rpartition("/")[0] for path in SCRIPTS}
+    assert set(places.values()) == set(order)
+    for path, text in SCRIPTS.items():
+        for name in re.findall(r'(?:from |import\()"(\.[^"]+)"', text):
+            needed = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+            assert order.index(places[needed]) <= order.index(places[path]), f"{path} imports {needed}"
+
+
 def test_all_files_are_shipped() -> None:
     """Those of the table, which are all there are: one of another kind would be left out silently."""
     folder = Path(__file__).parents[4] / "src" / "tidemill" / "ops" / "web" / "static"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tidemill.state.backend import BackendPlace
-from tidemill.state.key_groups import KeyGroupRange
+from tidemill.state.keyed.backend import BackendPlace
+from tidemill.state.keys.key_groups import KeyGroupRange, Subtask
 from tidemill.state.rocksdb import RocksDBBackend, RocksDBSettings
 from tidemill.state.rocksdb.store import Store
 
@@ -14,7 +14,7 @@ MAX_PARALLELISM = 16
 
 
 def place(subtask: int = 0, *, program: str = "p", job_id: str = "job", parallelism: int = 1) -> BackendPlace:
-    groups = KeyGroupRange.for_subtask(MAX_PARALLELISM, parallelism, subtask)
+    groups = KeyGroupRange.for_subtask(MAX_PARALLELISM, parallelism, Subtask(subtask))
     return BackendPlace("op", "operator 'op'", groups, MAX_PARALLELISM, job_id=job_id, subtask=subtask, program=program)
 
 

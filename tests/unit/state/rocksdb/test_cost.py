@@ -12,7 +12,7 @@ import pytest
 from tests.unit.state.rocksdb.stores import open_backend
 from tidemill.common.typeinfo import Types
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from tidemill.state.backend import KeyedStateBackend
+from tidemill.state.keyed.backend import KeyedStateBackend
 from tidemill.state.rocksdb.store import Store
 
 

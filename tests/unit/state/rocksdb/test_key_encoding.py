@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.ids import id_of
 from tidemill.common.types import Row, RowKind
 from tidemill.errors import InvalidKeyError
-from tidemill.state.canonical_key import canonical_key
+from tidemill.state.keys.canonical_key import canonical_key
 from tidemill.state.rocksdb.key_encoding import decode_key, encode_key, is_exact
 from tidemill.state.rocksdb.rows import original_of, remember_original
 

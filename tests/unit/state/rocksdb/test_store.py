@@ -10,10 +10,17 @@ import pytest
 
 from tests.unit.state.rocksdb.stores import open_store
 from tidemill.errors import LocalStateError
-from tidemill.state.backend import StateVersion
+from tidemill.state.keyed.backend import StateVersion
 from tidemill.state.rocksdb.store import Store, end_of
 
 FIRST, SECOND = StateVersion("l1", 3, 2), StateVersion("l1", 4, 3)
+
+
+def left_by_a_killed_worker(store: Store) -> None:
+    """All that was written is on disk, and nobody owns it."""
+    store._db.flush()  # type: ignore[union-attr]
+    store._close_db()
+    store._directory.close(remove=False)
 
 
 def test_a_batch_and_its_version_are_one(tmp_path: Path) -> None:
@@ -64,6 +71,48 @@ def test_without_a_version_nothing_is_left(tmp_path: Path) -> None:
     path = Path(store.path)
     store.close(remove=False)
     assert not path.exists()
+
+
+def test_what_a_killed_worker_left_at_no_version_is_emptied(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    with store.writing(FIRST) as batch:
+        batch.put(store.prefix("a") + b"k", b"1")
+    with store.writing(None) as batch:
+        batch.put(store.prefix("a") + b"l", b"2")
+    path = store.path
+    left_by_a_killed_worker(store)
+    again = open_store(tmp_path)
+    assert (again.path, again.version) == (path, None)
+    assert again.first(b"", b"\xff", 10) == []
+    again.close(remove=True)
+
+
+def test_what_cannot_be_removed_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(tmp_path)
+    with store.writing(None) as batch:
+        batch.put(store.prefix("a") + b"k", b"1")
+    left_by_a_killed_worker(store)
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tidemill.state.rocksdb.store.shutil.rmtree", refused)
+        with pytest.raises(LocalStateError, match="refused"):
+            open_store(tmp_path)
+
+
+def test_notes_stay_with_their_version(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.notes["a"] = {"since": 7}
+    with store.writing(FIRST):
+        pass
+    store.close(remove=False)
+    again = open_store(tmp_path)
+    assert again.notes == {"a": {"since": 7}}
+    again.reset()
+    assert again.notes == {}
+    again.close(remove=True)
 
 
 def test_a_store_in_use_is_left_alone(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.state.rocksdb.stores import open_store
+from tidemill.state.keyed.timers import TimerQueue
 from tidemill.state.rocksdb.store import Store
 from tidemill.state.rocksdb.timers import StoredTimers
-from tidemill.state.timers import TimerQueue
 
 
 @pytest.fixture

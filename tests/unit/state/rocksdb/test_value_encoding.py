@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.common.types import Row, RowKind
-from tidemill.state.codec_ttl import Stamped, StampedTypeInfo
+from tidemill.state.codecs.ttl import Stamped, StampedTypeInfo
 from tidemill.state.rocksdb.value_encoding import entry_codec, with_original, without_original
 
 

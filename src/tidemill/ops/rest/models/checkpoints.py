@@ -79,7 +79,7 @@ class Externalization(TypedDict):
     delete_on_cancellation: bool
 
 
-class CheckpointConfig(TypedDict):
+class CheckpointConfigInfo(TypedDict):
     """The settings of checkpoints. An interval of 0: every epoch is one."""
 
     mode: str

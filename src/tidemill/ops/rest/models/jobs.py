@@ -6,7 +6,7 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
-from tidemill.ops.rest.models.plan import Plan
+from tidemill.ops.rest.models.plan import PlanInfo
 from tidemill.ops.rest.models.vertices import Vertex
 
 
@@ -65,7 +65,7 @@ JobDetails = TypedDict(
         "timestamps": dict[str, int],
         "vertices": list[Vertex],
         "status-counts": dict[str, int],
-        "plan": Plan,
+        "plan": PlanInfo,
     },
 )
 ExecutionConfig = TypedDict(

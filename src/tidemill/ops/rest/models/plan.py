@@ -40,7 +40,7 @@ class PlanNode(TypedDict):
     operators: list[PlanOperator]
 
 
-class Plan(TypedDict):
+class PlanInfo(TypedDict):
     """The dataflow graph; ``guarantee`` is what its sinks promise, the weakest of them."""
 
     jid: str
@@ -53,4 +53,4 @@ class Plan(TypedDict):
 class PlanAnswer(TypedDict):
     """The dataflow graph of a job."""
 
-    plan: Plan
+    plan: PlanInfo

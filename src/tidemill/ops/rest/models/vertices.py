@@ -81,7 +81,7 @@ VertexNow = TypedDict(
 )
 
 
-class HotKey(TypedDict):
+class HotKeyInfo(TypedDict):
     """A key as JSON and as text, its part of all records, and how many it had: estimates."""
 
     key: Any
@@ -90,14 +90,14 @@ class HotKey(TypedDict):
     records: int
 
 
-class HotKeys(TypedDict):
+class HotKeysInfo(TypedDict):
     """The most frequent keys, the hottest first, and how many records were looked at to know it."""
 
-    keys: list[HotKey]
+    keys: list[HotKeyInfo]
     sampled: int
 
 
-class Metric(TypedDict):
+class MetricInfo(TypedDict):
     """A metric; its value is there if it was asked for."""
 
     id: str

@@ -1,22 +1,45 @@
-// The page: header, token, and what the address asks for.
+// @ts-check
+// The page: its header, the form for the token, and the view that the address asks for.
 
-import * as api from "./api.js";
-import { h, replace, setAttribute, setText } from "./dom.js";
-import { time } from "./format.js";
-import { jobFrame } from "./frame.js";
-import { icon, mark } from "./icons.js";
-import { route, tokenOfAddress } from "./router.js";
-import { tokenForm } from "./token_form.js";
+import * as api from "./core/api.js";
+import { h, replace, setAttribute, setText } from "./core/dom.js";
+import { time } from "./core/format.js";
+import { route, tokenOfAddress } from "./core/router.js";
+import { jobFrame } from "./views/frame.js";
 import * as jobList from "./views/jobs.js";
+import { icon, mark } from "./widgets/icons.js";
+import { tokenForm } from "./widgets/token_form.js";
+
+/** @import { ServerConfig } from "./core/answers.js" */
+/** @import { PageContext } from "./core/context.js" */
+
+/**
+ * What is shown: the list of jobs, a job, or the form for the token.
+ *
+ * @typedef {{ page: "jobs", unmount: () => void }
+ *   | { page: "job", jobId: string, frame: ReturnType<typeof jobFrame>, unmount: () => void }
+ *   | { page: "token", unmount: () => void }
+ * } Shown
+ */
+/** @typedef {"system" | "light" | "dark"} Theme */
 
 const THEME = "tidemill.theme";
-const content = document.getElementById("content");
-const announcer = document.getElementById("announcer");
+/** @type {readonly Theme[]} */
+const THEMES = ["system", "light", "dark"];
+const THEME_ICONS = /** @type {const} */ ({ system: "system", light: "sun", dark: "moon" });
 
-/** What is shown: {route, unmount()} of the list of jobs, or the frame of a job. */
+const content = elementOf("content");
+const announcer = elementOf("announcer");
+
+/** @type {Shown | null} */
 let shown = null;
-/** What the server says of itself and of what we may do; null until it has answered. */
+/**
+ * What the server reports of itself and of what the token allows; null until it has answered.
+ *
+ * @type {ServerConfig | null}
+ */
 let server = null;
+/** @type {Promise<void> | null} */
 let asking = null; // the request for it that is under way
 let turn = 0; // counts the changes of the address
 let lastContact = Date.now();
@@ -24,7 +47,18 @@ let lastContact = Date.now();
 const banner = h("p", { class: "banner", role: "status", hidden: true });
 const version = h("span", { class: "version" });
 
-/** Say a thing to screen readers. */
+/** @param {string} id */
+function elementOf(id) {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(`The page has no element #${id}`);
+  return found;
+}
+
+/**
+ * Say something to screen readers.
+ *
+ * @param {string} text
+ */
 function announce(text) {
   setText(announcer, "");
   requestAnimationFrame(() => setText(announcer, text));
@@ -36,26 +70,25 @@ function header() {
 }
 
 function themeSwitch() {
-  const looks = ["system", "light", "dark"];
-  const icons = { system: "system", light: "sun", dark: "moon" };
+  const root = document.documentElement;
   const button = h("button", { type: "button", class: "button button-quiet" });
+  let theme = THEMES.find((one) => one === root.dataset.theme) ?? "system"; // core/theme.js has set it
   const show = () => {
-    const look = document.documentElement.dataset.theme ?? "system";
-    replace(button, icon(icons[look]), h("span", { class: "wide-only" }, `Look: ${look}`));
-    setAttribute(button, "aria-label", `Look: ${look}. Change it`);
+    replace(button, icon(THEME_ICONS[theme]), h("span", { class: "wide-only" }, `Look: ${theme}`));
+    setAttribute(button, "aria-label", `Look: ${theme}. Change it`);
   };
   button.addEventListener("click", () => {
-    const next = looks[(looks.indexOf(document.documentElement.dataset.theme ?? "system") + 1) % looks.length];
-    if (next === "system") delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = next;
-    localStorage.setItem(THEME, next);
+    theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
+    setAttribute(root, "data-theme", theme === "system" ? null : theme);
+    localStorage.setItem(THEME, theme);
     show();
-    announce(`Look: ${next}`);
+    announce(`Look: ${theme}`);
   });
   show();
   return button;
 }
 
+/** @param {boolean} answered */
 function noteContact(answered) {
   if (answered) lastContact = Date.now();
   const was = banner.hidden;
@@ -66,12 +99,12 @@ function noteContact(answered) {
 }
 
 function askForToken() {
-  if (shown?.asksForToken) return;
+  if (shown?.page === "token") return;
   const hadOne = api.token.get() !== null;
   api.token.forget();
   server = null;
   leave();
-  shown = { asksForToken: true };
+  shown = { page: "token", unmount() {} };
   replace(
     content,
     tokenForm(hadOne, (text) => {
@@ -83,7 +116,7 @@ function askForToken() {
 }
 
 function leave() {
-  shown?.unmount?.();
+  shown?.unmount();
   shown = null;
 }
 
@@ -92,36 +125,41 @@ async function follow() {
   turn += 1;
   const mine = turn;
   if (server === null) await askServer();
-  if (mine !== turn || shown?.asksForToken) return;
+  if (mine !== turn || shown?.page === "token") return;
   const wanted = route();
-  if (shown?.route.page === "job" && wanted.page === "job" && shown.route.jobId === wanted.jobId) {
-    shown.route = wanted;
-    shown.show(wanted.view);
+  if (shown?.page === "job" && wanted.page === "job" && shown.jobId === wanted.jobId) {
+    shown.frame.show(wanted.view);
     return;
   }
   const first = shown === null;
   leave();
   replace(content);
-  const made = wanted.page === "job" ? jobFrame(content, wanted, context) : jobList.mount(content, context);
-  shown = { ...made, route: wanted };
+  if (wanted.page === "job") {
+    const frame = jobFrame(content, wanted, context);
+    shown = { page: "job", jobId: wanted.jobId, frame, unmount: frame.unmount };
+  } else {
+    shown = { page: "jobs", unmount: jobList.mount(content, context).unmount };
+  }
   if (!first) content.querySelector("h1")?.focus();
 }
 
-/** Ask for what the server says of itself; those that ask meanwhile wait for the same answer. */
+/** Ask for what the server reports of itself; all that ask meanwhile wait for the same answer. */
 function askServer() {
   asking ??= api
     .get("/config")
-    .then((answer) => {
+    .then((/** @type {ServerConfig} */ answer) => {
       server = answer;
       setText(version, answer["tidemill-version"]);
-      shown?.granted?.();
+      if (shown?.page === "job") shown.frame.granted();
     })
     .catch(() => {}) // the banner says so, or the form asks for a token; the next answer of the driver asks again
-    .finally(() => (asking = null));
+    .finally(() => {
+      asking = null;
+    });
   return asking;
 }
 
-/** What all views may use. */
+/** @type {PageContext} */
 const context = {
   api,
   announce,
@@ -135,13 +173,13 @@ if (found !== null) api.token.set(found);
 api.whenRefused(askForToken);
 api.whenContact((answered) => {
   noteContact(answered);
-  if (answered && server === null && !shown?.asksForToken) askServer();
+  if (answered && server === null && shown?.page !== "token") askServer();
 });
-document.querySelector(".skip").addEventListener("click", (event) => {
+document.querySelector(".skip")?.addEventListener("click", (event) => {
   event.preventDefault(); // the part of the address behind # is a route
   content.focus();
 });
-replace(document.getElementById("top"), header(), banner);
+replace(elementOf("top"), header(), banner);
 window.addEventListener("hashchange", () => {
   const given = tokenOfAddress();
   if (given !== null) {

@@ -1,21 +1,32 @@
+// @ts-check
 // The checkpoints and savepoints of a job: how many, how large, how long they took, and where they are.
 
-import { chart } from "../chart.js";
-import { h, reconcile, replace, setAttribute, setText } from "../dom.js";
-import { NOTHING, bytes, count, duration, plural, time, timeOfDay } from "../format.js";
-import { copyable, facts, figure, isAborted, loader, nothing, problem, section, tableSection } from "../parts.js";
+import { isAborted } from "../core/api.js";
+import { childList, h, replace, setAttribute, setText } from "../core/dom.js";
+import { NOTHING, bytes, count, duration, plural, time, timeOfDay } from "../core/format.js";
+import { loader } from "../core/loader.js";
+import { chart } from "../widgets/chart.js";
+import { copyable, facts, figure, nothing, problem, section, tableSection } from "../widgets/parts.js";
+
+/** @import { Checkpoint, CheckpointConfigInfo, Checkpoints, LatestCheckpoints } from "../core/answers.js" */
+/** @import { JobContext, MountedView } from "../core/context.js" */
+/** @import { Child } from "../core/dom.js" */
+/** @import { ChartPoint } from "../widgets/chart.js" */
+
+/** @typedef {(text: string) => void} Announce */
 
 export const title = "Checkpoints";
 
 /** The least time between two looks, in milliseconds. */
 const PAUSE = 4000;
-/** So many are kept for the charts; the driver remembers fewer. */
+/** How many are kept for the charts; the driver remembers fewer. */
 const KEPT = 300;
-/** So many are in the table, unless all are asked for. */
+/** How many are in the table, unless the user asks for all. */
 const IN_TABLE = 10;
 const COLUMNS = ["Epoch", "Kind", "Status", "Begun", "Duration", "Written", "All state", "Where"];
 const NUMBERS = ["Epoch", "Duration", "Written", "All state"];
 
+/** @type {{ name: string, of: (answer: Checkpoints) => string }[]} */
 const FIGURES = [
   { name: "Completed", of: ({ counts }) => count(counts.completed) },
   { name: "Failed", of: ({ counts }) => count(counts.failed) },
@@ -26,12 +37,22 @@ const FIGURES = [
   { name: "95 % within", of: ({ summary }) => duration(summary.end_to_end_duration.p95) },
 ];
 
-/** What was seen of a job's checkpoints while it is shown, whichever view is. */
+/**
+ * The checkpoints seen of a job while it is shown, whichever view is.
+ *
+ * @type {WeakMap<JobContext, Map<string, Checkpoint>>}
+ */
 const seenOf = new WeakMap();
 
+/**
+ * @param {HTMLElement} root
+ * @param {JobContext} context
+ * @returns {MountedView}
+ */
 export function mount(root, context) {
-  if (!seenOf.has(context)) seenOf.set(context, new Map());
-  const seen = seenOf.get(context);
+  /** @type {Map<string, Checkpoint>} */
+  const seen = seenOf.get(context) ?? new Map();
+  seenOf.set(context, seen);
   const trouble = h("div");
   const figures = FIGURES.map(({ name, of }) => ({ of, ...figure(name) }));
   const latest = h("div");
@@ -56,8 +77,14 @@ export function mount(root, context) {
     nothing: "There is no checkpoint yet.",
   });
   const body = h("tbody");
+  const rows = childList(
+    body,
+    /** @param {Checkpoint} one */ (one) => `${keyOf(one)} ${one.discarded}`,
+    (one) => rowOf(one, context.announce),
+  );
   const none = nothing("There is no checkpoint yet.");
   const more = h("button", { type: "button", class: "button", "aria-expanded": "false" });
+  /** @type {Checkpoint[]} */
   let known = [];
   let isWhole = false;
   const history = h(
@@ -93,6 +120,7 @@ export function mount(root, context) {
 
   const loading = loader(async (signal) => {
     try {
+      /** @type {Checkpoints} */
       const answer = await context.api.get(`/jobs/${context.jobId}/checkpoints`, { signal });
       replace(trouble);
       draw(answer);
@@ -107,6 +135,7 @@ export function mount(root, context) {
 
   const loadingSettings = loader(async (signal) => {
     try {
+      /** @type {CheckpointConfigInfo} */
       const answer = await context.api.get(`/jobs/${context.jobId}/checkpoints/config`, { signal });
       replace(settings, settingsOf(answer));
     } catch (error) {
@@ -118,6 +147,7 @@ export function mount(root, context) {
     }
   }, 0);
 
+  /** @param {Checkpoints} answer */
   function draw(answer) {
     for (const { value, of } of figures) setText(value, of(answer));
     drawLatest(answer.latest);
@@ -142,13 +172,7 @@ export function mount(root, context) {
     more.hidden = known.length <= IN_TABLE;
     setText(more, isWhole ? `Show the last ${IN_TABLE} only` : `Show all ${known.length}`);
     setAttribute(more, "aria-expanded", String(isWhole));
-    const shown = isWhole ? known : known.slice(0, IN_TABLE);
-    reconcile(
-      body,
-      shown,
-      (one) => `${keyOf(one)} ${one.discarded}`,
-      (one) => rowOf(one, context),
-    );
+    rows.show(isWhole ? known : known.slice(0, IN_TABLE));
   }
 
   more.addEventListener("click", () => {
@@ -157,11 +181,12 @@ export function mount(root, context) {
   });
 
   let drawnLatest = "";
-  function drawLatest(known) {
-    const now = JSON.stringify(known);
-    if (now === drawnLatest) return; // so that what is selected or in focus stays so
+  /** @param {LatestCheckpoints} last */
+  function drawLatest(last) {
+    const now = JSON.stringify(last);
+    if (now === drawnLatest) return; // so that selection and focus survive
     drawnLatest = now;
-    replace(latest, latestOf(known, context));
+    replace(latest, latestOf(last, context.announce));
   }
 
   loading.now();
@@ -175,7 +200,12 @@ export function mount(root, context) {
   };
 }
 
-function latestOf({ completed, savepoint, restored, failed }, { announce }) {
+/**
+ * @param {LatestCheckpoints} latest
+ * @param {Announce} announce
+ */
+function latestOf({ completed, savepoint, restored, failed }, announce) {
+  /** @param {Checkpoint} one */
   const when = (one) => `Epoch ${count(one.id)}, ${time(ended(one))}`;
   return facts(
     ["Checkpoint", ...(completed ? [when(completed), line(`${bytes(completed.state_size)} of state`)] : ["none yet"])],
@@ -197,10 +227,12 @@ function latestOf({ completed, savepoint, restored, failed }, { announce }) {
   );
 }
 
+/** @param {...Child} children */
 function line(...children) {
   return h("div", {}, ...children);
 }
 
+/** @param {CheckpointConfigInfo} config */
 function settingsOf(config) {
   const { enabled, delete_on_cancellation: deleted } = config.externalization;
   return facts(
@@ -216,7 +248,11 @@ function settingsOf(config) {
   );
 }
 
-function rowOf(one, { announce }) {
+/**
+ * @param {Checkpoint} one
+ * @param {Announce} announce
+ */
+function rowOf(one, announce) {
   const cells = [
     count(one.id),
     one.is_savepoint ? "Savepoint" : "Checkpoint",
@@ -231,41 +267,52 @@ function rowOf(one, { announce }) {
     one.status === "COMPLETED" ? bytes(one.state_size) : NOTHING,
     whereOf(one, announce),
   ];
-  return h(
+  const element = h(
     "tr",
     {},
-    ...cells.map((cell, at) => {
+    cells.map((cell, at) => {
       const attributes = { class: styleOf(COLUMNS[at]), "data-label": COLUMNS[at] };
       return at === 0 ? h("th", { scope: "row", ...attributes }, cell) : h("td", attributes, cell);
     }),
   );
+  return { element };
 }
 
-/** Where a checkpoint is, or why there is none. */
+/**
+ * Where a checkpoint is, or why there is none.
+ *
+ * @param {Checkpoint} one
+ * @param {Announce} announce
+ */
 function whereOf(one, announce) {
   if (one.status === "FAILED") return h("span", { class: "wrap" }, one.failure_message ?? "for an unknown reason");
   if (one.external_path) return copyable(one.external_path, `the path of the savepoint of epoch ${one.id}`, announce);
   return one.is_savepoint ? NOTHING : one.discarded ? "let go" : "kept";
 }
 
+/**
+ * @param {Checkpoint} one
+ * @returns {ChartPoint}
+ */
 function pointOf(one) {
   return {
     label: `${one.is_savepoint ? "Savepoint" : "Checkpoint"} of epoch ${count(one.id)}`,
     tick: count(one.id),
-    written: one.checkpointed_size,
-    whole: one.state_size,
-    duration: one.end_to_end_duration,
+    values: { written: one.checkpointed_size, whole: one.state_size, duration: one.end_to_end_duration },
   };
 }
 
+/** @param {Checkpoint} one */
 function keyOf(one) {
   return `${one.id} ${one.checkpoint_type} ${one.status} ${one.trigger_timestamp}`;
 }
 
+/** @param {Checkpoint} one */
 function ended(one) {
   return one.trigger_timestamp + one.end_to_end_duration;
 }
 
+/** @param {string} column */
 function styleOf(column) {
   return NUMBERS.includes(column) ? "number" : column === "Where" ? "wrap" : column === "Begun" ? "moment" : null;
 }

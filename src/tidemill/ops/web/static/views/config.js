@@ -1,17 +1,30 @@
+// @ts-check
 // The configuration that a job runs with. Secrets come masked from the server, and stay so.
 
-import { h, replace } from "../dom.js";
-import { NOTHING, plural } from "../format.js";
-import { facts, isAborted, loader, nothing, problem, section, table, tableSection } from "../parts.js";
+import { isAborted } from "../core/api.js";
+import { h, replace } from "../core/dom.js";
+import { NOTHING, plural } from "../core/format.js";
+import { loader } from "../core/loader.js";
+import { facts, nothing, problem, section, table, tableSection } from "../widgets/parts.js";
+
+/** @import { JobConfig } from "../core/answers.js" */
+/** @import { JobContext, MountedView } from "../core/context.js" */
 
 export const title = "Configuration";
 
 const MASK = /^\*+$/;
 
+/**
+ * @param {HTMLElement} root
+ * @param {JobContext} context
+ * @returns {MountedView}
+ */
 export function mount(root, context) {
   const loading = loader(async (signal) => {
     try {
-      replace(root, ...shown(await context.api.get(`/jobs/${context.jobId}/config`, { signal })));
+      /** @type {JobConfig} */
+      const config = await context.api.get(`/jobs/${context.jobId}/config`, { signal });
+      replace(root, shown(config));
     } catch (error) {
       if (!isAborted(error))
         replace(
@@ -24,6 +37,7 @@ export function mount(root, context) {
   return { unmount: loading.stop };
 }
 
+/** @param {JobConfig} config */
 function shown(config) {
   const execution = config["execution-config"];
   const own = Object.entries(execution["user-config"]);
@@ -43,7 +57,11 @@ function shown(config) {
   ];
 }
 
-/** The settings, with a field that narrows them to those with all of its words. */
+/**
+ * The settings, with a field that filters them to those with all of its words.
+ *
+ * @param {[string, string][]} all
+ */
 function searchable(all) {
   const list = settings("Settings", all);
   const search = h("input", { type: "search", id: "config-search", autocomplete: "off", spellcheck: "false" });
@@ -71,14 +89,20 @@ function searchable(all) {
   );
 }
 
+/**
+ * @param {string} caption
+ * @param {[string, string][]} pairs
+ */
 function settings(caption, pairs) {
   return table(caption, ["Key", "Value"], pairs.map(cells));
 }
 
+/** @param {[string, string]} setting */
 function cells([key, value]) {
   return [h("code", { class: "key" }, key), h("code", { class: "wrap" }, valueOf(value))];
 }
 
+/** @param {string} value */
 function valueOf(value) {
   if (value === "") return NOTHING;
   return MASK.test(value)

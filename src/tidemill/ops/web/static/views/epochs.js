@@ -1,17 +1,31 @@
+// @ts-check
 // The epochs of a job: where their time goes, how many records they take, and how long they are.
 
-import { chart } from "../chart.js";
-import { h, reconcile, replace, setText } from "../dom.js";
-import { bytes, count, duration, rate, short, timeOfDay } from "../format.js";
+import { childList, h, replace, setText } from "../core/dom.js";
+import { bytes, count, duration, rate, short, timeOfDay } from "../core/format.js";
+import { chart } from "../widgets/chart.js";
+import { figure } from "../widgets/parts.js";
+
+/** @import { Epoch, Epochs } from "../core/answers.js" */
+/** @import { JobContext, MountedView } from "../core/context.js" */
+/** @import { Attributes } from "../core/dom.js" */
+/** @import { Series } from "../widgets/chart.js" */
+
+/**
+ * An epoch with the time since the one before, null where that is unknown.
+ *
+ * @typedef {Epoch & { interval: number | null }} ShownEpoch
+ */
 
 export const title = "Epochs";
 
-/** How many epochs are shown, as the user likes; the driver keeps a thousand. */
+/** How many epochs the user can choose to see; the driver keeps a thousand. */
 const CHOICES = [100, 300, 1000];
 const USUAL = 300;
 const IN_TABLE = 50;
-/** Milliseconds between two drawings at least: charts and table cost more than the events bring. */
+/** The least time between two drawings in milliseconds: charts and table are expensive. */
 const PAUSE = 3500;
+/** @type {Omit<Series, "kind">[]} */
 const PHASES = [
   { key: "source", label: "Source", tone: 1 },
   { key: "load", label: "Load", tone: 2 },
@@ -21,6 +35,7 @@ const PHASES = [
   { key: "commit", label: "Commit", tone: 6 },
   { key: "other", label: "Other", tone: 7 },
 ];
+/** @type {Record<string, string>} */
 const PHASE_TITLES = {
   source: "Reading input",
   load: "Getting chains ready: long only where state is loaded",
@@ -31,21 +46,26 @@ const PHASE_TITLES = {
   other: "The engine's own time",
 };
 
-/** Shows the epochs below `root`. */
+/**
+ * Shows the epochs below `root`.
+ *
+ * @param {HTMLElement} root
+ * @param {JobContext} context
+ * @returns {MountedView}
+ */
 export function mount(root, context) {
   const { jobId, api } = context;
   const life = new AbortController();
-  let epochs = []; // with `interval`, the time since the one before, where that is known
+  /** @type {ShownEpoch[]} */
+  let epochs = [];
   let kept = USUAL;
   let drawnAt = 0;
-  let waiting = null;
+  /** @type {number | undefined} */
+  let waiting;
   let loading = false;
   let again = false;
 
-  const figures = ["Median", "95 %", "99 %", "Longest", "Records", "Between epochs"].map((name) => {
-    const value = h("span", { class: "figure-value" }, "–");
-    return { value, element: h("div", { class: "figure" }, h("dt", {}, name), h("dd", {}, value)) };
-  });
+  const figures = ["Median", "95 %", "99 %", "Longest", "Records", "Between epochs"].map(figure);
   const scope = h("span", { class: "summary" });
   const choice = h(
     "select",
@@ -63,7 +83,7 @@ export function mount(root, context) {
   });
   const phases = chart({
     title: "Time by phase",
-    series: PHASES,
+    series: PHASES.map((phase) => ({ ...phase, kind: "bar" })),
     format: duration,
     height: 220,
     cut: true,
@@ -77,6 +97,7 @@ export function mount(root, context) {
     nothing: "No epoch has been committed yet.",
   });
   const body = h("tbody");
+  const rows = childList(body, (/** @type {ShownEpoch} */ { epoch }) => epoch, row);
   const heads = ["Epoch", "Committed", "Duration", "Records", "Written", "State entries", "Runs"];
   const table = h(
     "div",
@@ -132,12 +153,13 @@ export function mount(root, context) {
     try {
       const before = epochs;
       const after = before.at(-1)?.epoch ?? -1;
+      /** @type {Epochs} */
       const answer = await api.get(`/jobs/${encodeURIComponent(jobId)}/epochs?after=${after}&limit=${kept}`, {
         signal: life.signal,
       });
-      if (answer.epochs.length > 0 && epochs === before) take(answer.epochs); // otherwise it was asked anew
+      if (answer.epochs.length > 0 && epochs === before) take(answer.epochs); // otherwise a new request is under way
     } catch {
-      // The frame tells that the driver does not answer; the next event asks again.
+      // The page reports that the driver does not answer; the next event asks again.
     } finally {
       loading = false;
       if (again && !life.signal.aborted) {
@@ -147,13 +169,16 @@ export function mount(root, context) {
     }
   }
 
+  /** @param {Epoch[]} more */
   function take(more) {
+    /** @type {Epoch | undefined} */
     let before = epochs.at(-1);
+    const found = [...epochs];
     for (const epoch of more) {
-      epoch.interval = before ? epoch.ended - before.ended : null;
+      found.push({ ...epoch, interval: before ? epoch.ended - before.ended : null });
       before = epoch;
     }
-    epochs = [...epochs, ...more].slice(-kept);
+    epochs = found.slice(-kept);
     clearTimeout(waiting);
     waiting = setTimeout(draw, Math.max(0, drawnAt + PAUSE - Date.now()));
   }
@@ -163,24 +188,28 @@ export function mount(root, context) {
     const points = epochs.map((epoch, at) => ({
       label: `Epoch ${count(epoch.epoch)}`,
       tick: count(epoch.epoch),
-      rate: (epoch.records * 1000) / Math.max(epoch.duration, epoch.interval ?? epochs[at + 1]?.interval ?? 0, 1),
-      ...epoch.phases,
+      values: {
+        ...epoch.phases,
+        rate: (epoch.records * 1000) / Math.max(epoch.duration, epoch.interval ?? epochs[at + 1]?.interval ?? 0, 1),
+      },
     }));
     phases.update(points);
     rates.update(points);
     drawFigures();
-    reconcile(body, epochs.slice(-IN_TABLE).reverse(), (epoch) => epoch.epoch, row);
+    rows.show(epochs.slice(-IN_TABLE).reverse());
   }
 
   function drawFigures() {
     const lengths = epochs.map((epoch) => epoch.duration).sort((a, b) => a - b);
+    /** @param {number} share */
     const at = (share) =>
       lengths.length ? duration(lengths[Math.min(lengths.length - 1, Math.ceil(share * lengths.length) - 1)]) : "–";
-    const span = epochs.length > 1 ? (epochs.at(-1).ended - epochs[0].ended) / (epochs.length - 1) : null;
+    const last = epochs.at(-1);
+    const span = last && epochs.length > 1 ? (last.ended - epochs[0].ended) / (epochs.length - 1) : null;
     const records = epochs.length ? short(epochs.reduce((sum, epoch) => sum + epoch.records, 0) / epochs.length) : "–";
     const shown = [at(0.5), at(0.95), at(0.99), at(1), `${records} each`, span === null ? "–" : duration(span)];
     shown.forEach((text, place) => setText(figures[place].value, text));
-    setText(scope, epochs.length ? `${count(epochs[0].epoch)} to ${count(epochs.at(-1).epoch)}` : "");
+    setText(scope, last ? `${count(epochs[0].epoch)} to ${count(last.epoch)}` : "");
   }
 
   load();
@@ -190,7 +219,7 @@ export function mount(root, context) {
       const [last, { epoch: next, latest }] = [epochs.at(-1), message];
       if (!next || next.epoch === last?.epoch) return;
       if (last && latest[0]?.epoch === last.epoch + 1 && !loading) return take(latest);
-      const isEarlier = next.epoch < last?.epoch && next.ended > last.ended; // begun again from an older checkpoint
+      const isEarlier = last && next.epoch < last.epoch && next.ended > last.ended; // restarted from an older checkpoint
       if (isEarlier) epochs = [];
       load();
     },
@@ -201,10 +230,15 @@ export function mount(root, context) {
   };
 }
 
-/** An epoch does not change: its row is made once. */
+/**
+ * An epoch does not change: its row is made once.
+ *
+ * @param {Epoch} epoch
+ */
 function row(epoch) {
+  /** @type {(text: string, attributes?: Attributes) => HTMLElement} */
   const number = (text, attributes) => h("td", { class: "number", ...attributes }, text);
-  return h(
+  const element = h(
     "tr",
     {},
     h("th", { scope: "row", class: "number" }, count(epoch.epoch)),
@@ -216,4 +250,5 @@ function row(epoch) {
     number(count(epoch.runs)),
     PHASES.map((phase) => number(duration(epoch.phases[phase.key] ?? 0), { class: "number phase" })),
   );
+  return { element };
 }

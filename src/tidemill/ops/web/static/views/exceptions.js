@@ -1,30 +1,50 @@
-// What a job failed with, newest first: the user's traceback, and where it was.
+// @ts-check
+// The exceptions that a job failed with, newest first: the user's traceback, and where it was raised.
 
-import { h, replace } from "../dom.js";
-import { plural, time } from "../format.js";
-import { copyButton, facts, isAborted, loader, notice, nothing, problem } from "../parts.js";
+import { isAborted } from "../core/api.js";
+import { childList, h, replace } from "../core/dom.js";
+import { plural, time } from "../core/format.js";
+import { loader } from "../core/loader.js";
+import { copyButton, facts, notice, nothing, problem } from "../widgets/parts.js";
+
+/** @import { JobException, JobExceptions } from "../core/answers.js" */
+/** @import { JobContext, MountedView } from "../core/context.js" */
 
 export const title = "Exceptions";
 
-/** So many are asked for at first, and at most. */
+/** How many are asked for at first, and at most. */
 const [FIRST, MOST] = [20, 200];
 /** The least time between two looks, in milliseconds. */
 const PAUSE = 3000;
 
+/**
+ * @param {HTMLElement} root
+ * @param {JobContext} context
+ * @returns {MountedView}
+ */
 export function mount(root, context) {
   const list = h("ol", { class: "failures" });
   const status = h("div");
   const more = h("div");
   replace(root, h("h2", { class: "visually-hidden" }, title), status, list, more);
   let asked = FIRST;
+  /** @type {string | null} */
   let seen = null;
+  // Entries that have not changed are kept: open ones stay open, selected text stays selected.
+  const failures = childList(
+    list,
+    /** @param {{ entry: JobException, isFirst: boolean }} one */ ({ entry }) =>
+      [entry.timestamp, entry.lastTimestamp, entry.times, entry.followedBy, entry.uid, entry.subtask].join(" "),
+    ({ entry, isFirst }) => ({ element: h("li", {}, failure(entry, context, isFirst)) }),
+  );
 
   const loading = loader(async (signal) => {
     try {
+      /** @type {JobExceptions} */
       const answer = await context.api.get(`/jobs/${context.jobId}/exceptions?maxExceptions=${asked}`, { signal });
       const { entries, truncated } = answer.exceptionHistory;
       replace(status, entries.length ? summary(entries, answer["root-exception"] !== null) : none());
-      draw(list, entries, context);
+      failures.show(entries.map((entry, at) => ({ entry, isFirst: at === 0 })));
       replace(more, truncated && asked < MOST ? moreButton() : null);
     } catch (error) {
       if (!isAborted(error))
@@ -45,7 +65,7 @@ export function mount(root, context) {
 
   loading.now();
   return {
-    /** A job that fails is started again, or is over: otherwise there is nothing new. */
+    /** After a failure a job restarts or is over: otherwise there is nothing new. */
     update(message) {
       const now = `${message.state} ${message.restarts}`;
       if (seen !== null && seen !== now) loading.ask();
@@ -59,27 +79,23 @@ function none() {
   return nothing("Nothing has failed since this driver started the job.");
 }
 
+/**
+ * @param {JobException[]} entries
+ * @param {boolean} isDown
+ */
 function summary(entries, isDown) {
   const times = entries.reduce((sum, entry) => sum + entry.times, 0);
-  const told = `${plural(times, "failure")}, the last at ${time(entries[0].lastTimestamp)}.`;
-  if (isDown) return notice("error", `${told} The job is not running because of the first one below.`);
-  return h("p", { class: "help" }, told);
+  const text = `${plural(times, "failure")}, the last at ${time(entries[0].lastTimestamp)}.`;
+  if (isDown) return notice("error", `${text} The job is not running because of the first one below.`);
+  return h("p", { class: "help" }, text);
 }
 
-/** Draw the list, and keep the entries that have not changed: what is open stays open, what is selected selected. */
-function draw(list, entries, context) {
-  const kept = new Map([...list.children].map((item) => [item.dataset.key, item]));
-  list.replaceChildren(
-    ...entries.map((entry, at) => {
-      const key = [entry.timestamp, entry.lastTimestamp, entry.times, entry.followedBy, entry.uid].join(" ");
-      const item = kept.get(key) ?? h("li", { "data-key": key }, failure(entry, context));
-      if (!kept.has(key) && at === 0) item.querySelector("details").open = true;
-      return item;
-    }),
-  );
-}
-
-function failure(entry, context) {
+/**
+ * @param {JobException} entry
+ * @param {JobContext} context
+ * @param {boolean} isOpen
+ */
+function failure(entry, context, isOpen) {
   const [name, text] = split(entry.exceptionName);
   const where = entry.taskName ?? entry.uid;
   const trace = h(
@@ -89,7 +105,7 @@ function failure(entry, context) {
   );
   return h(
     "details",
-    { class: "failure" },
+    { class: "failure", open: isOpen },
     h(
       "summary",
       {},
@@ -134,7 +150,11 @@ function failure(entry, context) {
   );
 }
 
-/** "ValueError: no number" in its two parts. */
+/**
+ * "ValueError: no number" in its two parts.
+ *
+ * @param {string} exception
+ */
 function split(exception) {
   const at = exception.indexOf(":");
   return at < 0 ? [exception, ""] : [exception.slice(0, at), exception.slice(at + 1).trim()];

@@ -1,24 +1,41 @@
+// @ts-check
 // The list of jobs of this driver, those that run first, then those that ended.
 
-import { badge } from "../badge.js";
-import { h, reconcile, replace, setAttribute, setText } from "../dom.js";
-import { count, rate, time, uptime } from "../format.js";
-import { addressOf } from "../router.js";
+import { messageOf, statusOf } from "../core/api.js";
+import { childList, h, replace, setAttribute, setText } from "../core/dom.js";
+import { count, rate, time, uptime } from "../core/format.js";
+import { addressOf } from "../core/router.js";
+import { badge } from "../widgets/badge.js";
 
-export const title = "Jobs";
+/** @import { JobOverview, JobsOverview } from "../core/answers.js" */
+/** @import { PageContext } from "../core/context.js" */
 
 /** Milliseconds between two looks. */
 const PAUSE = 3000;
 
-/** Shows the list below `root` and keeps it live until `unmount` is called. */
+/**
+ * Shows the list below `root` and keeps it live until `unmount` is called.
+ *
+ * @param {HTMLElement} root
+ * @param {PageContext} context
+ */
 export function mount(root, { api, announce }) {
   const life = new AbortController();
+  /** @type {Map<string, string>} */
   const states = new Map();
-  let timer = null;
+  /** @type {number | undefined} */
+  let timer;
   let looking = false;
+  let isLoaded = false;
 
   const summary = h("p", { class: "summary" }, "Loading");
   const body = h("tbody");
+  const rows = childList(
+    body,
+    /** @param {JobOverview} job */ (job) => job.jid,
+    rowOf,
+    (row, job) => row.update(job),
+  );
   const table = h(
     "table",
     { class: "jobs stacking" },
@@ -41,61 +58,16 @@ export function mount(root, { api, announce }) {
   replace(root, h("div", { class: "list-head" }, h("h1", { tabindex: "-1" }, "Jobs"), summary), box, none);
   document.title = "Jobs · Tidemill";
 
-  function row(job) {
-    const shown = badge(job.state);
-    const cells = {
-      name: h("a"),
-      epoch: h("td", { class: "number", "data-label": "Epoch" }),
-      rate: h("td", { class: "number", "data-label": "Records in" }),
-      running: h("td", { class: "number", "data-label": "Duration" }),
-      started: h("td", { "data-label": "Started" }),
-      restarts: h("td", { class: "number", "data-label": "Restarts" }),
-    };
-    const element = h(
-      "tr",
-      {},
-      h(
-        "th",
-        { scope: "row" },
-        cells.name,
-        h("code", { class: "job-id" }, job.jid),
-        "url" in job && h("span", { class: "tag" }, "another driver"),
-      ),
-      h("td", { "data-label": "State" }, shown.element),
-      cells.epoch,
-      cells.rate,
-      cells.running,
-      cells.started,
-      cells.restarts,
-    );
-    element.draw = (next) => {
-      setText(cells.name, next.name);
-      setAttribute(cells.name, "href", pageOf(next));
-      shown.update(next.state);
-      setText(cells.epoch, count(next.epoch));
-      setText(cells.rate, next["end-time"] > 0 ? "–" : rate(next["records-per-second"]));
-      setText(cells.running, uptime(next.duration));
-      setText(cells.started, time(next["start-time"]));
-      setText(cells.restarts, count(next.restarts));
-    };
-    return element;
-  }
-
+  /** @param {JobOverview[]} jobs */
   function draw(jobs) {
     const ordered = [...jobs].sort(
-      (a, b) => (a["end-time"] > 0) - (b["end-time"] > 0) || b["start-time"] - a["start-time"],
+      (a, b) => Number(a["end-time"] > 0) - Number(b["end-time"] > 0) || b["start-time"] - a["start-time"],
     );
     const running = jobs.filter((job) => job["end-time"] <= 0).length;
     setText(summary, `${count(running)} running, ${count(jobs.length - running)} ended`);
     box.hidden = jobs.length === 0;
     none.hidden = jobs.length !== 0;
-    reconcile(
-      body,
-      ordered,
-      (job) => job.jid,
-      row,
-      (element, job) => element.draw(job),
-    );
+    rows.show(ordered);
     for (const job of jobs) {
       const before = states.get(job.jid);
       if (before && before !== job.state) announce(`${job.name} is ${job.state.toLowerCase()}.`);
@@ -108,10 +80,13 @@ export function mount(root, { api, announce }) {
     clearTimeout(timer);
     looking = true;
     try {
-      draw((await api.get("/jobs/overview", { signal: life.signal })).jobs);
+      /** @type {JobsOverview} */
+      const answer = await api.get("/jobs/overview", { signal: life.signal });
+      draw(answer.jobs);
+      isLoaded = true;
     } catch (error) {
-      if (life.signal.aborted || error.status === 401) return;
-      if (summary.textContent === "Loading") setText(summary, error.message);
+      if (life.signal.aborted || statusOf(error) === 401) return;
+      if (!isLoaded) setText(summary, messageOf(error));
     } finally {
       looking = false;
     }
@@ -130,7 +105,59 @@ export function mount(root, { api, announce }) {
   };
 }
 
-/** Where the page of a job is: one of another driver has it there, or none once that driver has ended. */
+/**
+ * The row of a job: {element, update(job)}.
+ *
+ * @param {JobOverview} job
+ */
+function rowOf(job) {
+  const state = badge(job.state);
+  const cells = {
+    name: h("a"),
+    epoch: h("td", { class: "number", "data-label": "Epoch" }),
+    rate: h("td", { class: "number", "data-label": "Records in" }),
+    running: h("td", { class: "number", "data-label": "Duration" }),
+    started: h("td", { "data-label": "Started" }),
+    restarts: h("td", { class: "number", "data-label": "Restarts" }),
+  };
+  const element = h(
+    "tr",
+    {},
+    h(
+      "th",
+      { scope: "row" },
+      cells.name,
+      h("code", { class: "job-id" }, job.jid),
+      "url" in job && h("span", { class: "tag" }, "another driver"),
+    ),
+    h("td", { "data-label": "State" }, state.element),
+    cells.epoch,
+    cells.rate,
+    cells.running,
+    cells.started,
+    cells.restarts,
+  );
+  return {
+    element,
+    /** @param {JobOverview} next */
+    update(next) {
+      setText(cells.name, next.name);
+      setAttribute(cells.name, "href", pageOf(next));
+      state.update(next.state);
+      setText(cells.epoch, count(next.epoch));
+      setText(cells.rate, next["end-time"] > 0 ? "–" : rate(next["records-per-second"]));
+      setText(cells.running, uptime(next.duration));
+      setText(cells.started, time(next["start-time"]));
+      setText(cells.restarts, count(next.restarts));
+    },
+  };
+}
+
+/**
+ * The address of a job's page. A job of another driver has it there, or nowhere once that driver has ended.
+ *
+ * @param {JobOverview} job
+ */
 function pageOf(job) {
   if ("url" in job) return /^https?:/.test(job.url ?? "") ? job.url : null;
   return addressOf(job.jid);

@@ -1,17 +1,28 @@
+// @ts-check
 // The last lines of the driver's log, where it writes one.
 
-import { h, replace, setText } from "../dom.js";
-import { plural } from "../format.js";
-import { copyButton, copyable, isAborted, loader, notice, problem } from "../parts.js";
+import { isAborted, messageOf, statusOf } from "../core/api.js";
+import { h, replace, setText } from "../core/dom.js";
+import { plural } from "../core/format.js";
+import { loader } from "../core/loader.js";
+import { copyButton, copyable, notice, problem } from "../widgets/parts.js";
+
+/** @import { LogLines } from "../core/answers.js" */
+/** @import { JobContext, MountedView } from "../core/context.js" */
 
 export const title = "Logs";
 
 const LINES = [200, 1000, 5000];
 /** The least time between two looks while the log is followed, in milliseconds. */
 const PAUSE = 4000;
-/** Each look is noted in the log, as the audit wants it. These lines are left out, or there would be no others soon. */
+/** The audit records each look in the log. These lines are left out, or soon there would be no others. */
 const OWN = / tidemill\.audit: .* GET \S+\/logs -> 200$/;
 
+/**
+ * @param {HTMLElement} root
+ * @param {JobContext} context
+ * @returns {MountedView}
+ */
 export function mount(root, context) {
   const count = h(
     "select",
@@ -23,7 +34,7 @@ export function mount(root, context) {
   const again = h("button", { type: "button", class: "button", onclick: () => anew() }, "Refresh");
   const list = h("ol");
   const box = h("div", { class: "log", tabindex: "0", role: "region", "aria-label": "Log of the driver" }, list);
-  const told = h("span");
+  const amount = h("span");
   const where = h("span");
   const tools = h(
     "div",
@@ -38,8 +49,11 @@ export function mount(root, context) {
   );
   const place = h("div");
   replace(root, h("h2", { class: "visually-hidden" }, title), place);
+  const rows = linesOf(list);
+  /** @type {string[]} */
   let lines = [];
-  let next = null; // where the log ended at the last look; null to look at its end anew
+  /** @type {number | null} */
+  let next = null; // where the log ended at the last look; null to start again at its end
 
   const shown = () => {
     const wanted = search.value.toLowerCase();
@@ -49,6 +63,7 @@ export function mount(root, context) {
   const loading = loader(async (signal) => {
     const after = next === null ? "" : `&after=${next}`;
     try {
+      /** @type {LogLines} */
       const answer = await context.api.get(`/jobs/${context.jobId}/logs?lines=${count.value}${after}`, { signal });
       const fresh = answer.lines.filter((line) => !OWN.test(line));
       lines = (next === null ? fresh : [...lines, ...fresh]).slice(-Number(count.value));
@@ -58,8 +73,8 @@ export function mount(root, context) {
     } catch (error) {
       if (isAborted(error)) return;
       next = null;
-      if (error.status === 404) replace(place, withoutLog(error));
-      else if (error.status === 403) replace(place, forOperators());
+      if (statusOf(error) === 404) replace(place, withoutLog(error));
+      else if (statusOf(error) === 403) replace(place, forOperators());
       else replace(place, problem(error, anew));
     }
   }, PAUSE);
@@ -69,18 +84,19 @@ export function mount(root, context) {
     loading.now();
   }
 
+  /** @param {string} path */
   function open(path) {
     replace(where, " of ", copyable(path, "the path of the log", context.announce));
-    replace(place, tools, h("p", { class: "help" }, told, where), box);
+    replace(place, tools, h("p", { class: "help" }, amount, where), box);
   }
 
   function draw() {
     const isAtEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 8;
-    const wasEmpty = !list.firstChild;
+    const wasEmpty = rows.isEmpty();
     const wanted = shown();
-    update(list, wanted);
+    rows.show(wanted);
     setText(
-      told,
+      amount,
       wanted.length < lines.length
         ? `${wanted.length} of ${lines.length} lines`
         : `The last ${plural(lines.length, "line")}`,
@@ -90,26 +106,48 @@ export function mount(root, context) {
 
   search.addEventListener("input", draw);
   count.addEventListener("change", anew);
-  follow.addEventListener("change", () => follow.checked && loading.now());
+  follow.addEventListener("change", () => {
+    if (follow.checked) loading.now();
+  });
   anew();
   return {
-    update: () => follow.checked && place.contains(box) && loading.ask(),
+    update() {
+      if (follow.checked && place.contains(box)) loading.ask();
+    },
     unmount: loading.stop,
   };
 }
 
-/** Make the list one of these lines. Of a log that has grown, lines that are there stay: what is selected stays so. */
-function update(list, lines) {
-  const old = [...list.children];
-  const from = beginning(
-    old.map((item) => item.textContent),
-    lines,
-  );
-  for (const item of old.slice(0, from)) item.remove();
-  list.append(...lines.slice(old.length - from).map(line));
+/**
+ * The lines that a list shows. When a log has grown, the lines that are there stay: selected text stays selected.
+ *
+ * @param {HTMLElement} list
+ */
+function linesOf(list) {
+  /** @type {{ text: string, element: HTMLElement }[]} */
+  let shown = [];
+  return {
+    isEmpty: () => shown.length === 0,
+    /** @param {string[]} lines */
+    show(lines) {
+      const from = beginning(
+        shown.map((line) => line.text),
+        lines,
+      );
+      for (const { element } of shown.slice(0, from)) element.remove();
+      const more = lines.slice(shown.length - from).map((text) => ({ text, element: line(text) }));
+      list.append(...more.map(({ element }) => element));
+      shown = [...shown.slice(from), ...more];
+    },
+  };
 }
 
-/** From where on the old lines are the beginning of the new ones. */
+/**
+ * The index from which on the old lines are the beginning of the new ones.
+ *
+ * @param {string[]} old
+ * @param {string[]} lines
+ */
 function beginning(old, lines) {
   for (let from = Math.max(0, old.length - lines.length); from < old.length; from += 1) {
     if (old[from] === lines[0] && old.slice(from).every((text, at) => text === lines[at])) return from;
@@ -117,17 +155,19 @@ function beginning(old, lines) {
   return old.length;
 }
 
+/** @param {string} text */
 function line(text) {
   const level = /\b(CRITICAL|FATAL|ERROR|WARNING|WARN)\b/.exec(text.slice(0, 120))?.[1];
   const kind = level && (level.startsWith("WARN") ? "log-warning" : "log-error");
   return h("li", { class: kind }, text);
 }
 
+/** @param {unknown} error */
 function withoutLog(error) {
   return notice(
     "info",
     h("p", {}, "There is no log to show here."),
-    h("p", { class: "help" }, error.messages.join(" ")),
+    h("p", { class: "help" }, messageOf(error)),
   );
 }
 

@@ -1,0 +1,278 @@
+"""Types of single values: numbers, text, dates, and pickled objects."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from enum import Enum
+from typing import Any, NamedTuple
+
+from tidemill.common.time import Instant
+from tidemill.common.type_kinds.base import FastCheck, TypeInformation, all_types_in
+
+
+class BasicType(Enum):
+    """The basic types; the value is the name that is shown."""
+
+    STRING = "String"
+    BYTE = "Byte"
+    BOOLEAN = "Boolean"
+    SHORT = "Short"
+    INT = "Integer"
+    LONG = "Long"
+    FLOAT = "Float"
+    DOUBLE = "Double"
+    CHAR = "Char"
+    BIG_INT = "BigInteger"
+    BIG_DEC = "BigDecimal"
+    INSTANT = "Instant"
+
+
+class _Rule(NamedTuple):
+    """Which Python values a basic type takes. ``exact`` are the types that need no second look."""
+
+    accepted: tuple[type, ...]
+    exact: frozenset[type]
+    nullable: bool = False
+    bits: int | None = None
+
+
+def _rule(*accepted: type, nullable: bool = False, bits: int | None = None) -> _Rule:
+    """The first of the accepted types is the one that values are shaped to."""
+    exact = frozenset((accepted[0], type(None))) if nullable else frozenset(accepted[:1])
+    return _Rule(accepted, exact, nullable, bits)
+
+
+_RULES: dict[BasicType, _Rule] = {
+    BasicType.STRING: _rule(str, nullable=True),
+    BasicType.BYTE: _rule(int, bits=8),
+    BasicType.BOOLEAN: _rule(bool),
+    BasicType.SHORT: _rule(int, bits=16),
+    BasicType.INT: _rule(int, bits=32),
+    BasicType.LONG: _rule(int, bits=64),
+    BasicType.FLOAT: _rule(float, int),
+    BasicType.DOUBLE: _rule(float, int),
+    BasicType.CHAR: _rule(str),
+    BasicType.BIG_INT: _rule(int, nullable=True),
+    BasicType.BIG_DEC: _rule(Decimal, nullable=True),
+    BasicType.INSTANT: _rule(Instant, nullable=True),
+}
+_NUMBERS = frozenset((int, float))
+#: How a value of a class derived from a type becomes one of the type itself; ``str()`` would ask the class for a text.
+_PLAIN: dict[type, Callable[[Any], Any]] = {int: int, float: float, str: str.__str__}
+_LARGEST = sys.float_info.max
+
+
+class BasicTypeInfo(TypeInformation):
+    """A number, a text or an instant.
+
+    Integers must fit into the bits of their type. An ``int`` is a value of a floating point type, and a ``bool`` of an
+    integer type, as everywhere in Python; readers find a ``float`` and an ``int``, and a ``str`` where a member of an
+    enum of strings was given.
+    """
+
+    kind = "basic"
+
+    def __init__(self, basic_type: BasicType) -> None:
+        rule = _RULES[basic_type]
+        self._basic_type = basic_type
+        self._accepted = rule.accepted
+        self._exact = rule.exact
+        self._is_char = basic_type is BasicType.CHAR
+        self.nullable = rule.nullable
+        half = None if rule.bits is None else 1 << (rule.bits - 1)
+        self._range: tuple[int, int] | None = None if half is None else (-half, half - 1)
+
+    @property
+    def basic_type(self) -> BasicType:
+        return self._basic_type
+
+    def _validate(self, value: Any, path: str) -> None:
+        accepted: Any = self._accepted
+        if not isinstance(value, accepted):
+            self.mismatch(value, path)
+        if self._range is not None and not self._range[0] <= value <= self._range[1]:
+            wider = "Types.BIG_INT()" if self._basic_type is BasicType.LONG else "a wider type"
+            self.mismatch(value, path, f" (it must lie within {self._range[0]} and {self._range[1]}; declare {wider})")
+        if self._is_char and len(value) != 1:
+            self.mismatch(value, path, " (it must be one character)")
+        if accepted[0] is float and isinstance(value, int) and abs(value) > _LARGEST:
+            self.mismatch(value, path, " (it is too large for a floating point number)")
+
+    def shape(self, value: Any) -> Any:
+        form = self._accepted[0]
+        return value if type(value) is form or form not in _PLAIN else _PLAIN[form](value)
+
+    def shaper(self) -> Callable[[list[Any]], list[Any]]:
+        one_by_one, exact = super().shaper(), self._exact
+        if self._accepted != _RULES[BasicType.DOUBLE].accepted:
+            return one_by_one
+
+        def shaped(values: list[Any]) -> list[Any]:
+            if exact.issuperset(map(type, values)):
+                return values
+            if all_types_in(_NUMBERS, values) and max(map(abs, values)) <= _LARGEST:
+                return list(map(float, values))
+            return one_by_one(values)
+
+        return shaped
+
+    def fast_check(self) -> FastCheck:
+        exact = self._exact
+        if self._is_char:
+            return lambda values: all_types_in(exact, values) and set(map(len, values)) <= {1}
+        if self._range is None:
+            return exact_check(exact)
+        low, high = self._range
+
+        def in_range(values: Sequence[Any]) -> bool:
+            return not values or (all_types_in(exact, values) and low <= min(values) and max(values) <= high)
+
+        return in_range
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (self._basic_type,)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"name": self._basic_type.name}
+
+    @classmethod
+    def _restore(cls, data: Mapping[str, Any]) -> TypeInformation:
+        return BasicTypeInfo(BasicType[data["name"]])
+
+    def __repr__(self) -> str:
+        return self._basic_type.value
+
+    @staticmethod
+    def STRING_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.STRING)
+
+    @staticmethod
+    def BOOLEAN_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.BOOLEAN)
+
+    @staticmethod
+    def BYTE_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.BYTE)
+
+    @staticmethod
+    def SHORT_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.SHORT)
+
+    @staticmethod
+    def INT_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.INT)
+
+    @staticmethod
+    def LONG_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.LONG)
+
+    @staticmethod
+    def FLOAT_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.FLOAT)
+
+    @staticmethod
+    def DOUBLE_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.DOUBLE)
+
+    @staticmethod
+    def CHAR_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.CHAR)
+
+    @staticmethod
+    def BIG_INT_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.BIG_INT)
+
+    @staticmethod
+    def BIG_DEC_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.BIG_DEC)
+
+    @staticmethod
+    def INSTANT_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.INSTANT)
+
+
+class _TimeTypeInfo(TypeInformation):
+    """A date, a time of day or both, by the exact Python type: a ``datetime`` is not a date."""
+
+    nullable = True
+    _python_type: type
+
+    def _validate(self, value: Any, path: str) -> None:
+        if not isinstance(value, self._python_type) or (
+            self._python_type is dt.date and isinstance(value, dt.datetime)
+        ):
+            self.mismatch(value, path)
+
+    def fast_check(self) -> FastCheck:
+        return exact_check(frozenset((self._python_type, type(None))))
+
+    def _identity(self) -> tuple[Any, ...]:
+        return ()
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+
+class DateTypeInfo(_TimeTypeInfo):
+    """``datetime.date``."""
+
+    kind = "sql_date"
+    _python_type = dt.date
+
+
+class TimeTypeInfo(_TimeTypeInfo):
+    """``datetime.time``."""
+
+    kind = "sql_time"
+    _python_type = dt.time
+
+
+class TimestampTypeInfo(_TimeTypeInfo):
+    """``datetime.datetime``."""
+
+    kind = "sql_timestamp"
+    _python_type = dt.datetime
+
+
+class SqlTimeTypeInfo:
+    """Access to the three date and time types."""
+
+    @staticmethod
+    def DATE() -> DateTypeInfo:
+        return DateTypeInfo()
+
+    @staticmethod
+    def TIME() -> TimeTypeInfo:
+        return TimeTypeInfo()
+
+    @staticmethod
+    def TIMESTAMP() -> TimestampTypeInfo:
+        return TimestampTypeInfo()
+
+
+class PickledBytesTypeInfo(TypeInformation):
+    """Any Python object; it is pickled where it has to be turned into bytes."""
+
+    kind = "pickled"
+    nullable = True
+
+    def _validate(self, value: Any, path: str) -> None:
+        pass
+
+    def fast_check(self) -> FastCheck:
+        return lambda values: True
+
+    def _identity(self) -> tuple[Any, ...]:
+        return ()
+
+    def __repr__(self) -> str:
+        return "PickledByteArrayTypeInfo"
+
+
+def exact_check(allowed: frozenset[type]) -> FastCheck:
+    """The fast check that only looks at the exact types of the values."""
+    issuperset = allowed.issuperset
+    return lambda values: issuperset(map(type, values))

@@ -1,0 +1,87 @@
+"""Secrets are not shown in logs, messages and REST: what has the name of one is masked."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from tidemill.config.secret_names import NAMES_OF_SECRETS, is_secret_name
+
+__all__ = ["REDACTED", "redacted", "redacted_value"]
+
+#: Shown in place of a secret.
+REDACTED: Final = "******"
+
+#: A name with its value: ``password=x``, ``"sasl.password": "x"``, ``token => b'x'``, ``--token x``. A name is looked
+#: at once, from its beginning to its end: anything else takes the square of the time for a long one. Quotes may be
+#: escaped (JSON in a string of JSON), and the last one may be missing: records are shown cut off.
+_NAME: Final = rf"""
+    (?P<name>
+        (?<![\w.-]) (?=[\w.-]*?(?:{NAMES_OF_SECRETS})) (?P<option>--)? [\w.-]++
+        \\*["']? (?: \s*(?:=>|[:=])\s* | \s+(?=[br]?["']) | (?(option)\s+(?!-)|(?!)) )
+    )
+    """
+_PAIR: Final = re.compile(
+    rf"""
+    {_NAME} [br]{{0,2}}
+    (?: \\+"[^"]*+(?:"|\Z) | \\+'[^']*+(?:'|\Z)
+      | "(?:[^"\\]|\\.?)*+(?:"|\Z) | '(?:[^'\\]|\\.?)*+(?:'|\Z) | [^\s,;&)}}\]"']+ )
+    """,
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+#: A name whose value is in brackets, up to the first of them: ``credentials: {``, ``passwords = [``, ``token=Secret(``.
+_NESTED: Final = re.compile(rf"{_NAME} [\w.]*+ [(\[{{]", re.IGNORECASE | re.VERBOSE)
+#: What counts inside brackets: other brackets, and texts, which may have brackets in them and lack their end.
+_BRACKETS: Final = re.compile(
+    r"""(?P<open>[(\[{])|(?P<close>[)\]}])|\\+"[^"]*+(?:"|\Z)|\\+'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.?)*+(?:"|\Z)|'(?:[^'\\]|\\.?)*+(?:'|\Z)""",
+    re.DOTALL,
+)
+#: The password of an address: ``scheme://user:password@host``.
+_ADDRESS: Final = re.compile(r"(?P<before>\w://[^\s/:@]*:)[^\s/@]+(?=@)")
+_BEARER: Final = re.compile(r"(?P<before>\b(?:bearer|basic)\s+)[\w.~+/=-]{6,}", re.IGNORECASE)
+
+
+def redacted(text: str) -> str:
+    """A text without secrets.
+
+    >>> redacted("connecting to postgres://me:hunter2@db with sasl.password='x y', key=17")
+    'connecting to postgres://me:******@db with sasl.password=******, key=17'
+    """
+    text = _ADDRESS.sub(rf"\g<before>{REDACTED}", text)
+    text = _BEARER.sub(rf"\g<before>{REDACTED}", text)
+    text = _without_nested(text)
+    return _PAIR.sub(rf"\g<name>{REDACTED}", text)
+
+
+def _without_nested(text: str) -> str:
+    """Mask whole lists, maps and calls that are the value of a secret, with all that is nested in them."""
+    parts, done = [], 0
+    while (found := _NESTED.search(text, done)) is not None:
+        parts += [text[done : found.end("name")], REDACTED]
+        done = _end_of_brackets(text, found.end())
+    return "".join([*parts, text[done:]])
+
+
+def _end_of_brackets(text: str, start: int) -> int:
+    """Where the bracket before ``start`` is closed; the end of the text if it is not, as in a record cut off."""
+    depth = 1
+    for found in _BRACKETS.finditer(text, start):
+        depth += bool(found["open"]) - bool(found["close"])
+        if depth == 0:
+            return found.end()
+    return len(text)
+
+
+def redacted_value(name: str, value: Any) -> Any:
+    """The value of a field, masked if its name is that of a secret; also inside of mappings and lists."""
+    if is_secret_name(name):
+        return REDACTED
+    if isinstance(value, dict):
+        return {str(key): redacted_value(str(key), inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        if len(value) == 2 and isinstance(value[0], str) and is_secret_name(value[0]):  # an entry of a mapping
+            return [value[0], REDACTED]
+        return [redacted_value("", inner) for inner in value]
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return redacted(str(value))

@@ -1,0 +1,38 @@
+"""Files as source and sink, under PyFlink's names; the parts are in the modules imported here."""
+
+from __future__ import annotations
+
+from tidemill.connectors.file_system.buckets import BucketAssigner, OutputFileConfig
+from tidemill.connectors.file_system.rolling import (
+    DefaultRollingPolicy,
+    FileCompactStrategy,
+    OnCheckpointRollingPolicy,
+    RollingPolicy,
+)
+from tidemill.connectors.file_system.sink import FileCompactor, FileSink, StreamingFileSink
+from tidemill.connectors.file_system.source import (
+    BulkFormat,
+    FileEnumeratorProvider,
+    FileSource,
+    FileSourceBuilder,
+    FileSplitAssignerProvider,
+    StreamFormat,
+)
+
+__all__ = [
+    "BucketAssigner",
+    "BulkFormat",
+    "DefaultRollingPolicy",
+    "FileCompactStrategy",
+    "FileCompactor",
+    "FileEnumeratorProvider",
+    "FileSink",
+    "FileSource",
+    "FileSourceBuilder",
+    "FileSplitAssignerProvider",
+    "OnCheckpointRollingPolicy",
+    "OutputFileConfig",
+    "RollingPolicy",
+    "StreamFormat",
+    "StreamingFileSink",
+]

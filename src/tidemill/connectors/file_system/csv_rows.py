@@ -1,0 +1,276 @@
+"""CSV files, read through Spark and written in bulk, by one schema."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from tidemill.common.serialization import BulkWriter, BulkWriterFactory
+from tidemill.common.typeinfo import TypeInformation, Types
+from tidemill.connectors.file_system.formats import BatchWriter, MergingBulkWriterFactory
+from tidemill.connectors.file_system.source import STRICT, StreamFormat
+from tidemill.connectors.spark.records import RecordColumns
+from tidemill.connectors.spark.schema_types import Atom, Field, StructOf
+from tidemill.connectors.spark.type_mapping import schema_of
+from tidemill.errors import GraphError, TypeMismatchError
+from tidemill.table.types import DataType
+
+__all__ = ["CsvBulkWriters", "CsvReaderFormat", "CsvSchema", "CsvSchemaBuilder"]
+
+
+@dataclass(frozen=True)
+class CsvSchema:
+    """The columns of CSV files, and how they are written down.
+
+    >>> schema = CsvSchema.builder().add_number_column("id").add_string_column("name").set_use_header().build()
+    >>> len(schema)
+    2
+    """
+
+    fields: tuple[Field, ...] = ()
+    separator: str = ","
+    quote: str = '"'
+    escape: str = ""
+    null_value: str = ""
+    line_separator: str = "\n"
+    header: bool = False
+    strict_header: bool = False
+    comments: bool = False
+
+    @staticmethod
+    def builder() -> CsvSchemaBuilder:
+        """Start building."""
+        return CsvSchemaBuilder()
+
+    @property
+    def struct(self) -> StructOf:
+        """The columns and their types."""
+        return StructOf(self.fields)
+
+    def size(self) -> int:
+        """The number of columns."""
+        return len(self.fields)
+
+    def __len__(self) -> int:
+        return self.size()
+
+
+class CsvSchemaBuilder:
+    """Collects columns and settings."""
+
+    def __init__(self) -> None:
+        self._schema = CsvSchema()
+
+    def build(self) -> CsvSchema:
+        """The schema."""
+        if not self._schema.fields:
+            raise GraphError("a CSV schema needs at least one column")
+        return self._schema
+
+    def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
+        """A column of true and false."""
+        return self.add_column(name, Types.BOOLEAN())
+
+    def add_number_column(self, name: str, number_type: TypeInformation | DataType | None = None) -> CsvSchemaBuilder:
+        """A column of numbers, by default ``Types.LONG()``; ``DataTypes.INT()`` and the like are known too."""
+        return self.add_column(name, number_type or Types.LONG())
+
+    def add_string_column(self, name: str) -> CsvSchemaBuilder:
+        """A column of text."""
+        return self.add_column(name, Types.STRING())
+
+    def add_column(self, name: str, column_type: TypeInformation | DataType | str) -> CsvSchemaBuilder:
+        """Beyond PyFlink: a column of any type that is not nested, also as Spark writes it: ``"DECIMAL(10, 2)"``."""
+        ddl = f"value {column_type}" if isinstance(column_type, str) else column_type
+        (field,) = schema_of(ddl).fields
+        if not isinstance(field.type, Atom) or field.type.name == "BINARY":
+            raise GraphError(f"column {name!r}: a CSV file cannot hold {field.type}")
+        return self._set(fields=(*self._schema.fields, Field(name, field.type)))
+
+    def add_array_column(self, name: str, separator: str = ";", element_type: Any = None) -> CsvSchemaBuilder:
+        """Refused: Spark's CSV files know no arrays. Take the text, and split it in a ``map``."""
+        raise GraphError(f"column {name!r}: Spark's CSV files know no arrays; make it a string column and split it")
+
+    def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
+        """The columns of another schema."""
+        return self._set(fields=(*self._schema.fields, *schema.fields))
+
+    def clear_columns(self) -> CsvSchemaBuilder:
+        """No columns again."""
+        return self._set(fields=())
+
+    def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
+        """Skip lines that begin with ``#`` when reading."""
+        return self._set(comments=allow)
+
+    def set_column_separator(self, char: str) -> CsvSchemaBuilder:
+        """What stands between columns."""
+        return self._set(separator=_one(char, "column separator"))
+
+    def set_escape_char(self, char: str) -> CsvSchemaBuilder:
+        """What stands before a quote inside of quotes; by default quotes are doubled."""
+        return self._set(escape=_one(char, "escape character"))
+
+    def disable_escape_char(self) -> CsvSchemaBuilder:
+        """Quotes inside of quotes are doubled."""
+        return self._set(escape="")
+
+    def set_quote_char(self, char: str) -> CsvSchemaBuilder:
+        """What texts are put in where they need it."""
+        return self._set(quote=_one(char, "quote character"))
+
+    def disable_quote_char(self) -> CsvSchemaBuilder:
+        """No quotes; a text that would need them is refused when it is written."""
+        return self._set(quote="")
+
+    def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
+        """How None is written; by default as nothing, while an empty text is an empty pair of quotes."""
+        return self._set(null_value=null_value)
+
+    def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
+        """How lines end when they are written."""
+        return self._set(line_separator=separator)
+
+    def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
+        """The first line of each file has the names of the columns."""
+        return self._set(header=use)
+
+    def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
+        """The first line of each file does not count."""
+        return self._set(header=skip)
+
+    def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
+        """The names in the first line must be those of the schema, in its order."""
+        return self._set(strict_header=strict)
+
+    def size(self) -> int:
+        """The number of columns so far."""
+        return len(self._schema)
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def _set(self, **changes: Any) -> CsvSchemaBuilder:
+        self._schema = replace(self._schema, **changes)
+        return self
+
+
+def _one(char: str, what: str) -> str:
+    if len(char) != 1:
+        raise ValueError(f"the {what} must be a single character, not {char!r}")
+    return char
+
+
+class CsvReaderFormat(StreamFormat):
+    """Reads CSV files as rows, for ``FileSource.for_record_stream_format``.
+
+    A line that does not fit the schema is an error that shows it; a file whose header is not the schema's, with
+    ``set_strict_headers``, one that names the file.
+    """
+
+    @staticmethod
+    def for_schema(schema: CsvSchema) -> CsvReaderFormat:
+        """A format of these columns.
+
+        >>> schema = CsvSchema.builder().add_number_column("id").add_string_column("name").build()
+        >>> CsvReaderFormat.for_schema(schema).schema
+        '`id` BIGINT, `name` STRING'
+        """
+        options = {
+            **STRICT,
+            "sep": schema.separator,
+            "quote": schema.quote,
+            "escape": schema.escape or schema.quote or "\\",
+            # Left empty, it would also be what Spark takes an empty pair of quotes for.
+            "nullValue": schema.null_value or "\0",
+            "header": str(schema.header).lower(),
+            "enforceSchema": str(not schema.strict_header).lower(),
+        }
+        if schema.comments:
+            options["comment"] = "#"
+        return CsvReaderFormat("csv", tuple(options.items()), schema=schema.struct.ddl())
+
+
+class CsvBulkWriters:
+    """Writers of CSV files, for ``FileSink.for_bulk_format``."""
+
+    @staticmethod
+    def for_schema(schema: CsvSchema) -> BulkWriterFactory[Any]:
+        """Writes rows, tuples, dicts or dataclasses as lines.
+
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> schema = CsvSchema.builder().add_number_column("id").add_string_column("name").set_use_header().build()
+        >>> writer = CsvBulkWriters.for_schema(schema).create(file)
+        >>> writer.add_element((1, 'a "b"'))
+        >>> writer.add_element((None, ""))
+        >>> writer.finish()
+        >>> print(file.getvalue().decode(), end="")
+        id,name
+        1,"a ""b\"""
+        ,""
+        """
+        return _CsvWriterFactory(schema)
+
+
+class _CsvWriterFactory(MergingBulkWriterFactory):
+    def __init__(self, schema: CsvSchema) -> None:
+        self._schema = schema
+
+    def create(self, stream: BinaryIO) -> BulkWriter[Any]:
+        return _CsvWriter(self._schema, stream)
+
+    def merge(self, sources: Sequence[Path], stream: BinaryIO) -> None:
+        """Put the files behind each other, with one header."""
+        skipped = len(_CsvWriter(self._schema, None).header())
+        stream.writelines(source.read_bytes()[skipped if index else 0 :] for index, source in enumerate(sources))
+
+
+class _CsvWriter(BatchWriter):
+    def __init__(self, schema: CsvSchema, stream: BinaryIO | None) -> None:
+        self._schema = schema
+        self._columns = RecordColumns(schema.struct)
+        self._stream = stream
+        special = {schema.separator, schema.quote, schema.escape, "\r", "\n", "#" if schema.comments else ""} - {""}
+        self._special = special
+        if stream is not None:
+            stream.write(self.header())
+
+    def header(self) -> bytes:
+        """The line that each file begins with, if any."""
+        return self._line(self._schema.struct.names) if self._schema.header else b""
+
+    def add_batch(self, elements: list[Any]) -> None:
+        columns = [column.to_pylist() for column in self._columns.batch(elements).columns]
+        if self._stream is not None:
+            self._stream.write(b"".join(self._line(values) for values in zip(*columns, strict=True)))
+
+    def finish(self) -> None:
+        pass
+
+    def _line(self, values: Sequence[Any]) -> bytes:
+        line = self._schema.separator.join([self._text(value) for value in values])
+        return (line + self._schema.line_separator).encode()
+
+    def _text(self, value: Any) -> str:
+        if value is None:
+            return self._schema.null_value
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, (dt.date, dt.datetime)):
+            return value.isoformat()
+        text = str(value)
+        if not isinstance(value, str):
+            return {"inf": "Inf", "-inf": "-Inf", "nan": "NaN"}.get(text, text)
+        quote = self._schema.quote
+        plain = text and text != self._schema.null_value and text.strip() == text
+        if plain and not any(char in text for char in self._special):
+            return text
+        if not quote:
+            raise TypeMismatchError(f"{text!r} needs quotes, which this CSV schema has none of")
+        if self._schema.escape:
+            text = text.replace(self._schema.escape, self._schema.escape * 2)
+        return f"{quote}{text.replace(quote, (self._schema.escape or quote) + quote)}{quote}"

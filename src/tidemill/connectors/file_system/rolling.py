@@ -1,0 +1,135 @@
+"""When part files are finished."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+
+from tidemill.connectors.file_system.parts import GrowingPart
+
+__all__ = ["DefaultRollingPolicy", "FileCompactStrategy", "OnCheckpointRollingPolicy", "RollingPolicy"]
+
+
+class RollingPolicy(abc.ABC):  # noqa: B024 - without any rule of its own, it finishes a part with its epoch
+    """When a part file is finished, and appears. Whatever has come of it until then is hidden, and safe.
+
+    A policy that leaves parts open at the end of an epoch makes few large files of many small epochs; readers see the
+    records when their part is finished, all of them at the latest when the job ends.
+    """
+
+    #: Whether a part may go on in the next epoch.
+    spans_epochs: bool = False
+
+    def is_full(self, size: int) -> bool:
+        """Whether a part with so many bytes is finished at once, in the middle of an epoch."""
+        return False
+
+    def is_due(self, part: GrowingPart, now: int) -> bool:
+        """Whether a part is finished at the end of an epoch, at this processing time."""
+        return True
+
+    def due_at(self, part: GrowingPart) -> int | None:
+        """The processing time at which a part is finished even if nothing comes for it."""
+        return None
+
+    @staticmethod
+    def default_rolling_policy(
+        part_size: int = 1024 * 1024 * 128, rollover_interval: int = 60 * 1000, inactivity_interval: int = 60 * 1000
+    ) -> DefaultRollingPolicy:
+        """Finish a part when it has ``part_size`` bytes, is open for ``rollover_interval`` ms, or gets nothing for
+        ``inactivity_interval`` ms."""
+        return DefaultRollingPolicy(part_size, rollover_interval, inactivity_interval)
+
+    @staticmethod
+    def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:
+        """Finish each part with its epoch: records appear as soon as they are committed."""
+        return OnCheckpointRollingPolicy()
+
+
+@dataclass(frozen=True)
+class DefaultRollingPolicy(RollingPolicy):
+    """By size and time, over epochs."""
+
+    part_size: int
+    rollover_interval: int
+    inactivity_interval: int
+
+    spans_epochs = True
+
+    def __post_init__(self) -> None:
+        if min(self.part_size, self.rollover_interval, self.inactivity_interval) <= 0:
+            raise ValueError("the size and the intervals of a rolling policy must be positive")
+
+    def is_full(self, size: int) -> bool:
+        return size >= self.part_size
+
+    def is_due(self, part: GrowingPart, now: int) -> bool:
+        return now >= self.due_at(part)
+
+    def due_at(self, part: GrowingPart) -> int:
+        return min(part.created + self.rollover_interval, part.written + self.inactivity_interval)
+
+
+@dataclass(frozen=True)
+class OnCheckpointRollingPolicy(RollingPolicy):
+    """With each epoch."""
+
+
+@dataclass(frozen=True)
+class FileCompactStrategy(RollingPolicy):
+    """When small files are made one: after some epochs, or when they have some size together."""
+
+    num_checkpoints: int | None = None
+    size_threshold: int | None = None
+
+    spans_epochs = True
+
+    def is_full(self, size: int) -> bool:
+        return self.size_threshold is not None and size >= self.size_threshold
+
+    def is_due(self, part: GrowingPart, now: int) -> bool:
+        return self.num_checkpoints is not None and part.epochs + 1 >= self.num_checkpoints
+
+    @staticmethod
+    def builder() -> FileCompactStrategy.Builder:
+        """Start building."""
+        return FileCompactStrategy.Builder()
+
+    class Builder:
+        """Collects the settings."""
+
+        def __init__(self) -> None:
+            self._checkpoints: int | None = None
+            self._size: int | None = None
+
+        def enable_compaction_on_checkpoint(
+            self, num_checkpoints_before_compaction: int
+        ) -> FileCompactStrategy.Builder:
+            """Make one file of what came in so many epochs."""
+            self._checkpoints = _positive(num_checkpoints_before_compaction, "number of checkpoints")
+            return self
+
+        def set_size_threshold(self, size_threshold: int) -> FileCompactStrategy.Builder:
+            """Make one file as soon as there are so many bytes."""
+            self._size = _positive(size_threshold, "size threshold")
+            return self
+
+        def set_num_compact_threads(self, num_compact_threads: int) -> FileCompactStrategy.Builder:
+            """Accepted: each subtask makes its own files one."""
+            _positive(num_compact_threads, "number of threads")
+            return self
+
+        def build(self) -> FileCompactStrategy:
+            """The strategy."""
+            if self._checkpoints is None and self._size is None:
+                raise ValueError(
+                    "a compaction strategy needs a number of checkpoints, a size, or both: without one, no file would "
+                    "ever be finished"
+                )
+            return FileCompactStrategy(self._checkpoints, self._size)
+
+
+def _positive(number: int, what: str) -> int:
+    if number < 1:
+        raise ValueError(f"the {what} must be positive, not {number}")
+    return number

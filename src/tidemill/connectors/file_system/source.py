@@ -1,0 +1,169 @@
+"""Files read through Spark, built the way PyFlink builds them."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tidemill.common.time import Duration
+from tidemill.common.typeinfo import TypeInformation, Types
+from tidemill.connectors.sources import FormatSource
+from tidemill.connectors.spark.type_mapping import schema_of
+from tidemill.errors import ConfigurationError
+
+__all__ = [
+    "BulkFormat",
+    "FileEnumeratorProvider",
+    "FileSource",
+    "FileSourceBuilder",
+    "FileSplitAssignerProvider",
+    "StreamFormat",
+]
+
+
+@dataclass(frozen=True)
+class StreamFormat:
+    """How the records of a file are told apart: a Spark format with its options and, where it needs one, a schema."""
+
+    format: str
+    options: tuple[tuple[str, str], ...] = ()
+    type_info: TypeInformation | None = None
+    schema: str | None = None
+
+    @staticmethod
+    def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
+        """One record per line, without the line end, of files at any depth below a directory. Bytes that are no UTF-8
+        become U+FFFD. Both as in Flink."""
+        return StreamFormat("text", (("recursiveFileLookup", "true"), *text_options(charset_name)), Types.STRING())
+
+    @staticmethod
+    def json_lines_format(row_type: Any) -> StreamFormat:
+        """Beyond Flink: one JSON object per line, as a row.
+
+        ``row_type`` is ``Types.ROW_NAMED(...)``, Spark's DDL or a ``StructType``. A line that does not fit it is an
+        error that shows the line; a field that is missing is None.
+
+        >>> StreamFormat.json_lines_format("id LONG, name STRING").schema
+        '`id` BIGINT, `name` STRING'
+        """
+        return StreamFormat("json", tuple(STRICT.items()), schema=schema_of(row_type).ddl())
+
+
+class BulkFormat(StreamFormat):
+    """A format that is read many records at a time, such as Parquet."""
+
+
+#: A record that does not fit the schema is an error. Left to itself, Spark makes nulls of what it cannot read.
+STRICT: Final = {"mode": "FAILFAST"}
+
+
+def text_options(charset_name: str) -> tuple[tuple[str, str], ...]:
+    """The option for text in a character set; UTF-8 needs none.
+
+    Only sets that keep the line end as it is in ASCII, and that Spark can decode.
+    """
+    name = codecs.lookup(charset_name).name
+    if name not in CHARSETS:
+        raise ConfigurationError(
+            f"text in {charset_name} cannot be read: Spark decodes UTF-8, ISO-8859-1 and US-ASCII. Convert the files "
+            "first (iconv), or read them with a SplitSource of your own."
+        )
+    return () if name == "utf-8" else (("encoding", CHARSETS[name]),)
+
+
+#: Python's names of the character sets of text files, and Spark's.
+CHARSETS: Final = {"utf-8": "UTF-8", "iso8859-1": "ISO-8859-1", "ascii": "US-ASCII"}
+
+
+class FileSource(FormatSource):
+    """Reads files through Spark; made by :meth:`for_record_stream_format` or :meth:`for_bulk_file_format`.
+
+    >>> source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in").build()
+    >>> source.format, source.path, source.bounded
+    ('text', '/data/in', True)
+    """
+
+    @staticmethod
+    def for_record_stream_format(stream_format: StreamFormat, *paths: str | Path) -> FileSourceBuilder:
+        """Start building a source of the files and directories at these paths."""
+        if not isinstance(stream_format, StreamFormat):
+            raise TypeError(f"a file source needs a StreamFormat first, not {type(stream_format).__name__}")
+        if not paths:
+            raise ValueError("a file source needs at least one path")
+        return FileSourceBuilder(stream_format, tuple(map(str, paths)))
+
+    @staticmethod
+    def for_bulk_file_format(bulk_format: BulkFormat, *paths: str | Path) -> FileSourceBuilder:
+        """Start building a source of files that are read many records at a time."""
+        return FileSource.for_record_stream_format(bulk_format, *paths)
+
+
+class FileEnumeratorProvider:
+    """How files are found: hidden ones, of names that begin with ``.`` or ``_``, are left out."""
+
+    @staticmethod
+    def default_splittable_file_enumerator() -> FileEnumeratorProvider:
+        """Large files are read in pieces, where their format allows it."""
+        return FileEnumeratorProvider()
+
+    @staticmethod
+    def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
+        """As above: Spark knows which files it cannot split."""
+        return FileEnumeratorProvider()
+
+
+class FileSplitAssignerProvider:
+    """Who reads which file. Spark's scheduler decides."""
+
+    @staticmethod
+    def locality_aware_split_assigner() -> FileSplitAssignerProvider:
+        """Whoever is near the file, if somebody is."""
+        return FileSplitAssignerProvider()
+
+
+class FileSourceBuilder:
+    """Collects the settings of a :class:`FileSource`."""
+
+    def __init__(self, stream_format: StreamFormat, paths: tuple[str, ...]) -> None:
+        self._format = stream_format
+        self._paths = paths
+        self._bounded = True
+        self._interval: float | None = None
+
+    def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
+        """Never end: look for new files every so often. Each path is read once, whatever its dates are."""
+        if discovery_interval.to_millis() <= 0:
+            raise ValueError("the discovery interval must be positive")
+        self._bounded = False
+        self._interval = discovery_interval.to_millis() / 1000
+        return self
+
+    def process_static_file_set(self) -> FileSourceBuilder:
+        """Read what is there when the job starts, and end (the default)."""
+        self._bounded = True
+        return self
+
+    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
+        """Accepted: files are found as :class:`FileEnumeratorProvider` says."""
+        return self
+
+    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
+        """Accepted: Spark deals them out."""
+        return self
+
+    def build(self) -> FileSource:
+        """The source."""
+        if not self._bounded and len(self._paths) > 1:
+            raise ValueError("a source watches one path: give a single path, or union several sources")
+        return FileSource(
+            format=self._format.format,
+            path=self._paths[0],
+            options=dict(self._format.options),
+            schema=self._format.schema,
+            type_info=self._format.type_info,
+            bounded=self._bounded,
+            more_paths=self._paths[1:],
+            discovery_interval=None if self._bounded else self._interval,
+        )

@@ -1,0 +1,20 @@
+"""CSV: files of it, and records as lines of it."""
+
+from __future__ import annotations
+
+from tidemill.connectors.file_system.csv_rows import (
+    CsvBulkWriters,
+    CsvReaderFormat,
+    CsvSchema,
+    CsvSchemaBuilder,
+)
+from tidemill.connectors.formats.csv_rows import CsvRowDeserializationSchema, CsvRowSerializationSchema
+
+__all__ = [
+    "CsvBulkWriters",
+    "CsvReaderFormat",
+    "CsvRowDeserializationSchema",
+    "CsvRowSerializationSchema",
+    "CsvSchema",
+    "CsvSchemaBuilder",
+]

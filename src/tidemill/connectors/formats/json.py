@@ -1,0 +1,165 @@
+"""Records as JSON objects, with PyFlink's builders."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from typing import Any, Final
+
+from tidemill.common.serialization import DeserializationSchema, SerializationSchema
+from tidemill.common.type_kinds.composite import RowTypeInfo
+from tidemill.common.typeinfo import TypeInformation, Types
+from tidemill.common.types import Row
+from tidemill.connectors.formats.json_schema import type_of_schema
+from tidemill.connectors.formats.json_values import reader, writer
+from tidemill.errors import SerializationError, TypeMismatchError
+
+__all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
+
+#: How a decimal is marked until its text stands in the output: ``json`` can write no number by its text.
+_MARK: Final = "\x00decimal "
+_MARKED: Final = re.compile(r'"\\u0000decimal ([^"]*)"')
+
+
+class JsonRowDeserializationSchema(DeserializationSchema[Row]):
+    """Makes a row of each JSON object, with the fields of a type; made by :meth:`builder`.
+
+    Fields of the object that the type does not have are left out. Dates and times are text in ISO 8601, bytes are text
+    in base64. Nothing is guessed: text that looks like a number is no number.
+
+    >>> from tidemill.common import Types
+    >>> type_info = Types.ROW_NAMED(["id", "amount"], [Types.LONG(), Types.DOUBLE()])
+    >>> schema = JsonRowDeserializationSchema.builder().type_info(type_info).build()
+    >>> schema.deserialize(b'{"id": 7, "amount": 1.5, "more": []}')
+    Row(id=7, amount=1.5)
+    """
+
+    def __init__(self, type_info: RowTypeInfo, *, missing: bool = True, ignore: bool = False) -> None:
+        self._type_info = type_info
+        self._missing = missing
+        self._ignore = ignore
+        self._read = reader(type_info, missing=missing)
+        exact = str(Types.BIG_DEC()) in str(type_info)
+        self._json = json.JSONDecoder(parse_float=Decimal if exact else None)
+
+    def deserialize(self, message: bytes) -> Row | None:
+        try:
+            text = message.decode()
+            found, end = self._json.raw_decode(text) if text[:1] == "{" else (None, -1)
+            if end != len(text):  # something else, or with space around it
+                found = self._json.decode(text)
+            row: Row | None = self._read(found)
+        except (SerializationError, ValueError) as error:
+            if self._ignore:
+                return None
+            raise SerializationError(f"{error}; it is to be read as {self._type_info}") from error
+        return row
+
+    def get_produced_type(self) -> TypeInformation:
+        return self._type_info
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_deserialization, (self._type_info, self._missing, self._ignore))
+
+    @staticmethod
+    def builder() -> JsonRowDeserializationSchema.Builder:
+        """Start building a schema."""
+        return JsonRowDeserializationSchema.Builder()
+
+    class Builder:
+        """Collects the settings of a :class:`JsonRowDeserializationSchema`."""
+
+        def __init__(self) -> None:
+            self._type_info: RowTypeInfo | None = None
+            self._missing = True
+            self._ignore = False
+
+        def type_info(self, type_info: TypeInformation) -> JsonRowDeserializationSchema.Builder:
+            """The type of the rows, by whose names fields are found."""
+            self._type_info = _row_type(type_info)
+            return self
+
+        def json_schema(self, json_schema: str) -> JsonRowDeserializationSchema.Builder:
+            """The type of the rows as a JSON schema. Integers have any size, other numbers are decimals."""
+            self._type_info = _row_type(type_of_schema(json_schema))
+            return self
+
+        def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
+            """Refuse an object that lacks a field; without this the field is None."""
+            self._missing = False
+            return self
+
+        def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
+            """Skip what cannot be read."""
+            self._ignore = True
+            return self
+
+        def build(self) -> JsonRowDeserializationSchema:
+            """The schema."""
+            if self._type_info is None:
+                raise ValueError("a JSON schema for rows needs type_info() or json_schema()")
+            return JsonRowDeserializationSchema(self._type_info, missing=self._missing, ignore=self._ignore)
+
+
+class JsonRowSerializationSchema(SerializationSchema[Any]):
+    """Writes rows as JSON objects, with the fields of a type; made by :meth:`builder`.
+
+    >>> from tidemill.common import Types
+    >>> type_info = Types.ROW_NAMED(["id", "amount"], [Types.LONG(), Types.DOUBLE()])
+    >>> JsonRowSerializationSchema.builder().with_type_info(type_info).build().serialize(Row(7, 1.5))
+    b'{"id":7,"amount":1.5}'
+    """
+
+    def __init__(self, type_info: RowTypeInfo) -> None:
+        self._type_info = type_info
+        self._write = writer(type_info)
+        self._encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_marked).encode
+
+    def serialize(self, element: Any) -> bytes:
+        try:
+            text = self._encode(self._write(element))
+        except (TypeError, ValueError, AttributeError) as error:
+            raise SerializationError(f"{element!r} does not fit {self._type_info}: {error}") from error
+        return (_MARKED.sub(r"\1", text) if _MARK[1:] in text else text).encode()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (JsonRowSerializationSchema, (self._type_info,))
+
+    @staticmethod
+    def builder() -> JsonRowSerializationSchema.Builder:
+        """Start building a schema."""
+        return JsonRowSerializationSchema.Builder()
+
+    class Builder:
+        """Collects the settings of a :class:`JsonRowSerializationSchema`."""
+
+        def __init__(self) -> None:
+            self._type_info: RowTypeInfo | None = None
+
+        def with_type_info(self, type_info: TypeInformation) -> JsonRowSerializationSchema.Builder:
+            """The type of the rows, which names the fields."""
+            self._type_info = _row_type(type_info)
+            return self
+
+        def build(self) -> JsonRowSerializationSchema:
+            """The schema."""
+            if self._type_info is None:
+                raise ValueError("a JSON schema for rows needs with_type_info()")
+            return JsonRowSerializationSchema(self._type_info)
+
+
+def _deserialization(type_info: RowTypeInfo, missing: bool, ignore: bool) -> JsonRowDeserializationSchema:
+    return JsonRowDeserializationSchema(type_info, missing=missing, ignore=ignore)
+
+
+def _row_type(type_info: TypeInformation) -> RowTypeInfo:
+    if not isinstance(type_info, RowTypeInfo):
+        raise TypeMismatchError(f"an object in JSON is a row: Types.ROW_NAMED(names, types) is needed, not {type_info}")
+    return type_info
+
+
+def _marked(value: Any) -> str:
+    if isinstance(value, Decimal):
+        return f"{_MARK}{value}"
+    raise TypeError(f"{type(value).__name__} has no form in JSON")

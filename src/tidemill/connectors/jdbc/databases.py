@@ -1,0 +1,21 @@
+"""Which database an address names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidemill.connectors.jdbc.database import Database
+from tidemill.connectors.jdbc.options import JdbcConnectionOptions, built
+from tidemill.connectors.jdbc.postgres import PostgresDatabase
+from tidemill.connectors.jdbc.sqlite import SqliteDatabase
+from tidemill.connectors.jdbc.url import parse_url
+
+__all__ = ["database_of"]
+
+_KINDS: Final[tuple[type[Database], ...]] = (PostgresDatabase, SqliteDatabase)
+
+
+def database_of(options: JdbcConnectionOptions) -> Database:
+    """The database that an address names. Raises :class:`ConfigurationError` if its client library is missing."""
+    kind = parse_url(built(options, JdbcConnectionOptions, "a database").get_db_url()).kind
+    return next(database for database in _KINDS if database.kind == kind)(options)

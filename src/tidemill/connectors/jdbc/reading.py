@@ -1,0 +1,121 @@
+"""Rows of a query as records of a type."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from tidemill.common.time import Instant
+from tidemill.common.type_kinds.basic import BasicType, BasicTypeInfo, SqlTimeTypeInfo
+from tidemill.common.type_kinds.composite import OptionalTypeInfo, RowTypeInfo, TupleTypeInfo
+from tidemill.common.typeinfo import TypeInformation
+from tidemill.common.types import Row
+from tidemill.errors import ConfigurationError, TypeMismatchError
+
+__all__ = ["RecordMaker"]
+
+
+class RecordMaker:
+    """Makes records of rows: rows with the query's column names, or what a declared type says.
+
+    >>> from tidemill.common import Types
+    >>> RecordMaker(None).make(["id", "name"], [(1, "a")])
+    [Row(id=1, name='a')]
+    >>> RecordMaker(Types.TUPLE([Types.LONG(), Types.DOUBLE()])).make(["id", "price"], [(1, Decimal("2.50"))])
+    [(1, 2.5)]
+    """
+
+    def __init__(self, type_info: TypeInformation | None) -> None:
+        self._type = type_info
+        self._fields: Sequence[TypeInformation] | None = None
+        self._names: Sequence[str] | None = None
+        if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
+            self._fields = type_info.get_field_types()
+        elif type_info is not None:
+            self._fields = [type_info]
+            if not isinstance(type_info, (BasicTypeInfo, *_TIME_TYPES)):
+                raise ConfigurationError(
+                    f"rows of a query become rows, tuples or, of one column, its values; not {type_info}"
+                )
+        if isinstance(type_info, RowTypeInfo):
+            self._names = type_info.get_field_names()
+
+    def make(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[Any]:
+        """The records. Raises :class:`TypeMismatchError` with the first row that does not fit the type."""
+        columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
+        if self._type is None or self._fields is None:
+            return list(Row.of_columns(names, columns))
+        if len(names) != len(self._fields):
+            raise TypeMismatchError(
+                f"the query has {len(names)} columns ({', '.join(names)}), and {self._type} has not as many fields"
+            )
+        for index, field in enumerate(self._fields):
+            convert = _reader(field)
+            if convert is not None:
+                columns[index] = [None if value is None else convert(value) for value in columns[index]]
+        if self._names is not None:
+            records: list[Any] = list(Row.of_columns(self._names, columns))
+        elif isinstance(self._type, TupleTypeInfo):
+            records = list(zip(*columns, strict=True))
+        else:
+            records = list(columns[0])
+        self._check(records)
+        return records
+
+    def _check(self, records: list[Any]) -> None:
+        if self._type is None or self._type.fast_check()(records):
+            return
+        for record in records:
+            try:
+                self._type.validate(record)
+            except TypeMismatchError as error:
+                raise TypeMismatchError(f"{error} The row is {record!r}.") from None
+
+
+def _reader(field: TypeInformation) -> Callable[[Any], Any] | None:
+    """Makes what a database hands out a value of the type, where the two are written differently."""
+    if isinstance(field, OptionalTypeInfo):
+        return _reader(field.elem_type)
+    if isinstance(field, BasicTypeInfo):
+        return _BASIC.get(field.basic_type)
+    return _TIMES.get(field)
+
+
+def _float(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _boolean(value: Any) -> Any:
+    return bool(value) if value in (0, 1) else value
+
+
+def _decimal(value: Any) -> Any:
+    return Decimal(value) if isinstance(value, (int, str)) else value
+
+
+def _instant(value: Any) -> Any:
+    if isinstance(value, str):
+        value = dt.datetime.fromisoformat(value)
+    return Instant.of_datetime(value) if isinstance(value, dt.datetime) else value
+
+
+def _from_text(parse: Callable[[str], Any]) -> Callable[[Any], Any]:
+    return lambda value: parse(value) if isinstance(value, str) else value
+
+
+_BASIC: Final[dict[BasicType, Callable[[Any], Any]]] = {
+    BasicType.FLOAT: _float,
+    BasicType.DOUBLE: _float,
+    BasicType.BOOLEAN: _boolean,
+    BasicType.BIG_DEC: _decimal,
+    BasicType.BIG_INT: _from_text(int),
+    BasicType.INSTANT: _instant,
+}
+_TIMES: Final[dict[TypeInformation, Callable[[Any], Any]]] = {
+    SqlTimeTypeInfo.DATE(): _from_text(dt.date.fromisoformat),
+    SqlTimeTypeInfo.TIME(): _from_text(dt.time.fromisoformat),
+    SqlTimeTypeInfo.TIMESTAMP(): _from_text(dt.datetime.fromisoformat),
+}
+_TIME_TYPES: Final = tuple(map(type, _TIMES))

@@ -1,0 +1,8 @@
+"""Spark's own writers as a sink, and how Spark's schemas and ``Types`` stand for each other."""
+
+from __future__ import annotations
+
+from tidemill.connectors.spark.sink import SparkSink, SparkSinkBuilder
+from tidemill.connectors.spark.type_mapping import type_info_of
+
+__all__ = ["SparkSink", "SparkSinkBuilder", "type_info_of"]

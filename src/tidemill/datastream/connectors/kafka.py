@@ -1,0 +1,39 @@
+"""Kafka: what programs use of it, under PyFlink's path."""
+
+from __future__ import annotations
+
+from tidemill.connectors.kafka import (
+    ExpiredMarker,
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaProducerRecord,
+    KafkaRecord,
+    KafkaRecordDeserializationSchema,
+    KafkaRecordSerializationSchema,
+    KafkaRecordSerializationSchemaBuilder,
+    KafkaSink,
+    KafkaSinkBuilder,
+    KafkaSinkContext,
+    KafkaSource,
+    KafkaSourceBuilder,
+    KafkaTopicPartition,
+    KafkaTopicSelector,
+)
+
+__all__ = [
+    "ExpiredMarker",
+    "KafkaOffsetResetStrategy",
+    "KafkaOffsetsInitializer",
+    "KafkaProducerRecord",
+    "KafkaRecord",
+    "KafkaRecordDeserializationSchema",
+    "KafkaRecordSerializationSchema",
+    "KafkaRecordSerializationSchemaBuilder",
+    "KafkaSink",
+    "KafkaSinkBuilder",
+    "KafkaSinkContext",
+    "KafkaSource",
+    "KafkaSourceBuilder",
+    "KafkaTopicPartition",
+    "KafkaTopicSelector",
+]

@@ -1,8 +1,0 @@
-"""Spark's own writers as a sink, and how Spark's schemas and ``Types`` stand for each other."""
-
-from __future__ import annotations
-
-from tidemill.datastream.connectors.spark.sink import SparkSink, SparkSinkBuilder
-from tidemill.datastream.connectors.spark.type_mapping import type_info_of
-
-__all__ = ["SparkSink", "SparkSinkBuilder", "type_info_of"]

@@ -1,0 +1,244 @@
+"""How streams begin: collections, sequences, DataFrames, files, other sources."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidemill.common.typeinfo import TypeInformation, Types
+from tidemill.common.watermark_strategy import WatermarkStrategy
+from tidemill.connectors.collection import CollectionSource
+from tidemill.connectors.file_system.source import STRICT, text_options
+from tidemill.connectors.number_seq import NumberSequenceSource
+from tidemill.connectors.socket_text import SocketTextSource
+from tidemill.connectors.sources import DataFrameSource, FormatSource, Source, SplitSource
+from tidemill.datastream.functions.state_descriptors import TypeSpec, resolve_type
+from tidemill.datastream.program.ingestion_time import ingestion_time_strategy
+from tidemill.datastream.program.specs import SourceSpec
+from tidemill.datastream.program.transformations import Transformation, Upstream
+from tidemill.datastream.streams.data_stream import DataStream
+from tidemill.datastream.time_characteristic import TimeCharacteristic
+from tidemill.errors import GraphError, TypeMismatchError
+
+if TYPE_CHECKING:
+    from tidemill.datastream.environment.stream_execution_environment import StreamExecutionEnvironment
+
+
+class EnvironmentSources(abc.ABC):
+    """The methods of an environment that begin a stream."""
+
+    @abc.abstractmethod
+    def _this(self) -> StreamExecutionEnvironment:
+        """The environment."""
+
+    @abc.abstractmethod
+    def get_stream_time_characteristic(self) -> TimeCharacteristic:
+        """Which time the program works by."""
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy | None,
+        source_name: str,
+        type_info: TypeSpec = None,
+    ) -> DataStream:
+        """Begin with any source; the strategy's watermarks follow the source's own splits.
+
+        >>> from tidemill.common import WatermarkStrategy
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> from tidemill.datastream.connectors.number_seq import NumberSequenceSource
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> numbers = env.from_source(NumberSequenceSource(1, 10), WatermarkStrategy.no_watermarks(), "numbers")
+        >>> numbers.get_type()
+        Long
+        """
+        if not isinstance(source, Source):
+            raise TypeError(f"from_source() needs a Source, not {type(source).__name__}")
+        if watermark_strategy is not None and not isinstance(watermark_strategy, WatermarkStrategy):
+            raise TypeError(f"from_source() needs a WatermarkStrategy, not {type(watermark_strategy).__name__}")
+        declared = None if type_info is None else resolve_type(type_info)
+        if declared is not None and isinstance(source, (FormatSource, DataFrameSource)):
+            source = dataclasses.replace(source, type_info=declared)
+        if watermark_strategy is None and self.get_stream_time_characteristic() is TimeCharacteristic.IngestionTime:
+            watermark_strategy = ingestion_time_strategy()
+        if watermark_strategy is None and isinstance(source, (FormatSource, DataFrameSource)) and source.partition_by:
+            raise GraphError(
+                f"source {source_name!r} names its partitions (partition_by), but has no watermark strategy that could "
+                "go by them: give it to the source, not to assign_timestamps_and_watermarks() behind it"
+            )
+        found: TypeInformation | None = declared or getattr(source, "type_info", None)
+        operator = Transformation.of(
+            f"Source: {source_name}",
+            SourceSpec(source, watermark_strategy),
+            output_type=found,
+            parallelism=source.parallelism if isinstance(source, SplitSource) else None,
+        )
+        return DataStream(self._this(), (Upstream(operator),), found)
+
+    def add_source(
+        self, source_func: Source, source_name: str = "Custom Source", type_info: TypeSpec = None
+    ) -> DataStream:
+        """Begin with a source, without watermarks."""
+        return self.from_source(source_func, None, source_name, type_info)
+
+    def from_collection(self, collection: Iterable[Any], type_info: TypeSpec = None) -> DataStream:
+        """Begin with the elements of a collection, read by one subtask in order.
+
+        With a type, every element is checked now, and brought into its form: tuples become rows where it is a row.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.from_collection([("a", 1), ("b", 2)], Types.TUPLE([Types.STRING(), Types.INT()])).get_type()
+        TupleTypeInfo(String, Integer)
+        """
+        elements = list(collection)
+        declared = None if type_info is None else resolve_type(type_info)
+        if declared is not None:
+            elements = _checked(elements, declared)
+        return self.from_source(CollectionSource(elements), None, "Collection Source", declared)
+
+    def from_elements(self, *elements: Any, type_info: TypeSpec = None) -> DataStream:
+        """Begin with these elements, as :meth:`from_collection`."""
+        return self.from_collection(elements, type_info)
+
+    def from_sequence(self, start: int, end: int) -> DataStream:
+        """Begin with the numbers from ``start`` to ``end``, both included, read in parallel."""
+        return self.from_source(NumberSequenceSource(start, end), None, "Sequence Source")
+
+    def generate_sequence(self, start: int, end: int) -> DataStream:
+        """Older name of :meth:`from_sequence`."""
+        return self.from_sequence(start, end)
+
+    def socket_text_stream(self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> DataStream:
+        """Begin with the lines that a server sends; when the job fails, those on their way are lost.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.socket_text_stream("localhost", 9999).get_name()
+        'Source: Socket Stream'
+        """
+        return self.from_source(SocketTextSource(hostname, port, delimiter, max_retry), None, "Socket Stream")
+
+    # --- through Spark
+
+    def from_dataframe(
+        self,
+        df: Any,
+        type_info: TypeSpec = None,
+        watermark_strategy: WatermarkStrategy | None = None,
+        partition_by: str | Sequence[str] = (),
+    ) -> DataStream:
+        """Begin with a Spark DataFrame, batch or streaming.
+
+        Records are rows with the columns' names, or tuples if ``type_info`` is a tuple, or the only column's values if
+        it is anything else.
+
+        The columns ``partition_by``, such as Kafka's ``["topic", "partition"]``, name the lasting part of the source
+        that a row is from. The strategy then works on each of these by itself, and the slowest counts.
+        """
+        if not hasattr(df, "isStreaming") or not hasattr(df, "schema"):
+            raise TypeError(f"from_dataframe() needs a Spark DataFrame, not {type(df).__name__}")
+        declared = None if type_info is None else resolve_type(type_info)
+        columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        source = DataFrameSource(df, declared, bounded=not df.isStreaming, partition_by=columns)
+        return self.from_source(source, watermark_strategy, "DataFrame", declared)
+
+    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
+        """Begin with the lines of a text file, or of all files in a directory.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.read_text_file("/data/words.txt").get_type()
+        String
+        """
+        return self.read_format("text", file_path, options=dict(text_options(charset_name)), type_info=Types.STRING())
+
+    def read_csv(
+        self,
+        path: str,
+        schema: str,
+        options: Mapping[str, str] | None = None,
+        watch: bool = False,
+        type_info: TypeSpec = None,
+    ) -> DataStream:
+        """Begin with CSV files; ``schema`` in Spark's DDL form: ``"id STRING, amount DOUBLE"``.
+
+        A line that does not fit it fails the job, and is shown. With the option ``mode`` Spark makes nulls of it
+        (``PERMISSIVE``) or leaves it out (``DROPMALFORMED``).
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> orders = env.read_csv("/data/orders", "id STRING, amount DOUBLE", {"header": "true"}, watch=True)
+        >>> orders.get_name()
+        'Source: csv /data/orders'
+        """
+        return self.read_format("csv", path, schema, _strict(options), watch, type_info)
+
+    def read_json(
+        self,
+        path: str,
+        schema: str | None = None,
+        options: Mapping[str, str] | None = None,
+        watch: bool = False,
+        type_info: TypeSpec = None,
+    ) -> DataStream:
+        """Begin with files of one JSON object per line; one that does not fit the schema is as in :meth:`read_csv`."""
+        return self.read_format("json", path, schema, _strict(options), watch, type_info)
+
+    def read_parquet(
+        self,
+        path: str,
+        schema: str | None = None,
+        options: Mapping[str, str] | None = None,
+        watch: bool = False,
+        type_info: TypeSpec = None,
+    ) -> DataStream:
+        """Begin with Parquet files."""
+        return self.read_format("parquet", path, schema, options, watch, type_info)
+
+    def read_format(
+        self,
+        format_name: str,
+        path: str | None = None,
+        schema: str | None = None,
+        options: Mapping[str, str] | None = None,
+        watch: bool = False,
+        type_info: TypeSpec = None,
+    ) -> DataStream:
+        """Begin with anything Spark can read: ``spark.read.format(...)``, or ``readStream`` with ``watch``.
+
+        With ``watch`` the stream never ends: files that appear later are read too, each path once, whatever its dates
+        are. A schema is needed then.
+        """
+        if watch and schema is None and path is not None and format_name != "text":
+            raise GraphError(
+                f"watching {path!r} as {format_name} needs a schema, such as schema='id STRING, amount DOUBLE': "
+                "Spark cannot infer one from files that are still to come"
+            )
+        declared = None if type_info is None else resolve_type(type_info)
+        source = FormatSource(
+            format=format_name,
+            path=path,
+            options=dict(options or {}),
+            schema=schema,
+            type_info=declared,
+            bounded=not watch,
+        )
+        return self.from_source(source, None, f"{format_name} {path}" if path else format_name, declared)
+
+
+def _strict(options: Mapping[str, str] | None) -> dict[str, str]:
+    """The options, with the one that makes an error of what cannot be read, unless the program says otherwise."""
+    given = dict(options or {})
+    return given if "mode" in map(str.lower, given) else {**STRICT, **given}
+
+
+def _checked(elements: list[Any], type_info: TypeInformation) -> list[Any]:
+    for index, element in enumerate(elements):
+        try:
+            type_info.validate(element)
+        except TypeMismatchError as error:
+            raise TypeMismatchError(f"from_collection(): element {index}: {error}") from None
+    return [None if element is None else type_info.shape(element) for element in elements]

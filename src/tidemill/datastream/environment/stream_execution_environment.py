@@ -1,0 +1,173 @@
+"""The environment: where a program is built and from where it is started."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from tidemill.common.configuration import Configuration
+from tidemill.common.job_client import JobClient
+from tidemill.common.job_execution_result import JobExecutionResult
+from tidemill.common.reports.upgrade_report import UpgradeReport
+from tidemill.connectors.collect import CollectSink
+from tidemill.connectors.sinks import Sink
+from tidemill.datastream.environment.outer_configuration import outer_configuration
+from tidemill.datastream.environment.settings import EnvironmentSettings, python_files
+from tidemill.datastream.environment.sources import EnvironmentSources
+from tidemill.datastream.functions.user_line import find_user_line
+from tidemill.datastream.program import execution
+from tidemill.datastream.program.specs import SinkSpec
+from tidemill.datastream.program.taken import for_driver, take
+from tidemill.datastream.program.transformations import Transformation
+from tidemill.datastream.streams.closeable_iterator import CloseableIterator
+from tidemill.datastream.streams.dead_letters import with_dead_letters
+from tidemill.errors import TidemillError
+
+__all__ = ["StreamExecutionEnvironment"]
+
+
+class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
+    """Builds a program of sources, transformations and sinks, and runs it.
+
+    >>> env = StreamExecutionEnvironment.get_execution_environment()
+    >>> words = env.from_collection(["to be", "or not to be"]).flat_map(str.split)
+    >>> counts = words.map(lambda word: (word, 1)).key_by(0).sum(1)
+    >>> print(env.explain())  # doctest: +ELLIPSIS
+    Job 'Tidemill Streaming Job' ...
+    """
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        super().__init__(Configuration(configuration))
+        self._transformations: list[Transformation] = []
+        self._python_files: list[str] = []
+        self._collects = 0
+        self._dead_letter_sink: Sink | None = None
+
+    @staticmethod
+    def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
+        """A new environment with these settings, over those that the program is started with: by ``tidemill run``, or
+        in the YAML file that the environment variable ``TIDEMILL_CONF`` names."""
+        merged = outer_configuration()
+        return StreamExecutionEnvironment(merged if configuration is None else merged.add_all(configuration))
+
+    # --- running
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Run the program built so far and wait for its end; raises what it failed with.
+
+        The program is taken: what is built afterwards is the next one. Interrupting the wait cancels the job.
+        """
+        client = self.execute_async(job_name)
+        try:
+            return client.get_job_execution_result().result()
+        except KeyboardInterrupt:
+            client.cancel().result()
+            raise
+
+    def execute_async(self, job_name: str | None = None) -> JobClient:
+        """Start the program built so far; the client watches and steers it.
+
+        Errors in the program itself are raised here, and the program stays as it is.
+        """
+        client = execution.submit(self._program(job_name))
+        self._transformations = []
+        return client
+
+    def get_execution_plan(self) -> str:
+        """The program as JSON in the form of Flink's plan: nodes with their predecessors and ship strategies.
+
+        Neither this nor :meth:`explain` changes the program.
+
+        A parallelism of -1 is the default one, which the cluster decides; -2 follows the partitions of a Spark source.
+        """
+        return execution.plan_as_json(self._program(None))
+
+    def explain(self) -> str:
+        """The program as it will run, for people to read: levels, chains, operators, exchanges."""
+        return execution.plan_as_text(self._program(None))
+
+    def check_upgrade(self, path: str | None = None) -> UpgradeReport:
+        """What this program would find of the state it would start from; nothing is started or written.
+
+        ``path`` is a savepoint, or the directory of a job, or ``<directory of a job>/chk-<epoch>``; by default the one
+        of ``execution.state-recovery.path``, else the job's own (``execution.checkpointing.dir``,
+        ``execution.job-id``). Printed, the report is a table of all states: restored, migrated, new, orphaned, dropped
+        or refused. ``report.check()`` raises if the program would be refused.
+
+        Functions that can have state are opened and closed once, in this process; states that they register later are
+        shown as orphaned. To the same effect, with the report printed, a program can be run with
+        ``execution.state-recovery.dry-run: true``.
+        """
+        return execution.check_upgrade(self._program(None), path)
+
+    def close(self) -> None:
+        """Forget the program built so far."""
+        self._transformations = []
+
+    # --- what a job needs besides the program
+
+    def add_python_file(self, file_path: str) -> None:
+        """Ship a Python file, package or zip with the job, so that functions can import it on workers."""
+        self._python_files.append(file_path)
+
+    def set_dead_letter_sink(self, sink: Sink) -> None:
+        """Beyond Flink: where operators with ``ErrorPolicy.dead_letter()`` send the records they fail at, as
+        :class:`PoisonRecord` objects. Without it they go to files: see ``execution.dead-letter.dir``."""
+        if not isinstance(sink, Sink):
+            raise TypeError(f"a Sink is needed, not {type(sink).__name__}")
+        self._dead_letter_sink = for_driver(sink, f"set_dead_letter_sink() ({find_user_line()})")
+
+    def add_jars(self, *jars_path: str) -> None:
+        """Accepted: connectors of Flink are Java, those of Spark are named by ``spark.jars``."""
+        known = Configuration.parse_list_value(self._configuration.get_string("pipeline.jars", ""))
+        self._configuration.set_string("pipeline.jars", ";".join([*known, *jars_path]))
+
+    # --- building blocks
+
+    def _this(self) -> StreamExecutionEnvironment:
+        return self
+
+    def _register(self, transformation: Transformation) -> None:
+        self._transformations.append(transformation)
+
+    def _program(self, job_name: str | None) -> execution.JobProgram:
+        """The program built so far, with the settings of now; what was built is not changed by this."""
+        transformations = with_dead_letters(self._transformations, self._dead_letter_sink, self._configuration)
+        return execution.JobProgram(
+            tuple([self._configured(node) for node in transformations]),
+            Configuration(self._configuration),
+            execution.job_name(self._configuration, job_name),
+            (*python_files(self._configuration), *self._python_files),
+        )
+
+    def _configured(self, node: Transformation) -> Transformation:
+        """An operator as it runs with the settings of now: a sink may take some of them. Nothing reads from a sink, so
+        that a copy can stand in its place."""
+        if not isinstance(given := node.taken.on_driver, SinkSpec):
+            return node
+        sink = given.sink.configured(self._configuration)
+        if sink is given.sink:
+            return node
+        return replace(node, taken=take(SinkSpec(sink), f"operator {node.name!r} ({node.user_line})"))
+
+    def _next_collect_uid(self) -> str:
+        self._collects += 1
+        return f"collect-{self._collects}"
+
+    def _execute_and_collect(
+        self, sink: CollectSink, job_name: str | None, limit: int | None
+    ) -> CloseableIterator | list[Any]:
+        client = self.execute_async(job_name)
+
+        def stop() -> None:
+            if not client.get_job_execution_result().done():
+                with contextlib.suppress(TidemillError):  # it may end by itself at this very moment
+                    client.cancel().result()
+
+        results = CloseableIterator(execution.results_of(client, sink), stop)
+        if limit is None:
+            return results
+        with results:
+            return list(islice(results, limit))

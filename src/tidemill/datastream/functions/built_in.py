@@ -1,0 +1,61 @@
+"""Aggregates that need no code of the user, as data: what is to be done, and over which field.
+
+Which code does it is decided where the job runs (:mod:`tidemill.runtime.operators.built_in`).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+from tidemill.datastream.functions.field_access import Field
+
+__all__ = ["AggregateKind", "BuiltIn"]
+
+
+class AggregateKind(enum.Enum):
+    """What a built-in aggregate does; the value is the name of its method."""
+
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+    MIN_BY = "min_by"
+    MAX_BY = "max_by"
+    COUNT = "count"
+    AVG = "avg"
+
+    @property
+    def keeps_a_record(self) -> bool:
+        """Whether the result is a record like those that came in, rather than a number."""
+        return self not in _NUMBERS
+
+
+_NUMBERS: Final = frozenset({AggregateKind.COUNT, AggregateKind.AVG})
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """A built-in aggregate. ``field`` is a position, a name or a dotted path of names; a count has none.
+
+    >>> BuiltIn(AggregateKind.SUM, 1)
+    BuiltIn(sum(1))
+    >>> BuiltIn(AggregateKind.MAX, -1)
+    Traceback (most recent call last):
+    ValueError: max(-1): a position counts from 0
+    """
+
+    kind: AggregateKind
+    field: Field | None = None
+
+    def __post_init__(self) -> None:
+        field, label = self.field, self.kind.value
+        if self.kind is AggregateKind.COUNT:
+            return
+        if isinstance(field, bool) or not isinstance(field, (int, str)):
+            raise TypeError(f"{label}(): a field is chosen by position or by name, not by a {type(field).__name__}")
+        if isinstance(field, int) and field < 0:
+            raise ValueError(f"{label}({field}): a position counts from 0")
+
+    def __repr__(self) -> str:
+        return f"BuiltIn({self.kind.value}({'' if self.field is None else repr(self.field)}))"

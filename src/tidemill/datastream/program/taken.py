@@ -1,0 +1,159 @@
+"""What a program was given, as it was when it was given.
+
+A function, with all it has captured, is pickled when it is handed to a stream, as in PyFlink: what the program changes
+in it afterwards does not count, and an object given to two operators is two. The program keeps the bytes, which the
+workers get, and what the driver needs to know of them: the function itself can go.
+
+Sources and sinks have a part on the driver too (splits, commits). That part works with a copy made at the same time,
+except where the class itself says what of it is pickled (``__reduce__``, ``__getstate__``): then the rest is meant to
+stay on the driver, and the driver works with the object that was given.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from tidemill.common.watermark_strategy import WatermarkStrategy
+from tidemill.connectors.sinks import Sink, SupportsWriterState
+from tidemill.connectors.sources import Source
+from tidemill.datastream.functions.base import Function
+from tidemill.datastream.functions.checkpointed import CheckpointedFunction, ListCheckpointed, is_checkpointed
+from tidemill.datastream.functions.pickling import copied, to_bytes
+from tidemill.datastream.functions.state_descriptors import StateDescriptor
+from tidemill.datastream.program.specs import BroadcastProcessSpec, SinkSpec, SourceSpec
+
+__all__ = ["QueryableName", "Taken", "for_driver", "take"]
+
+#: Longer lists hold data.
+_FEW: Final = 100
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class QueryableName:
+    """A state descriptor that a function holds as an attribute, and the name its state is queried by."""
+
+    state: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The spec of an operator as it was when the operator was built: ``data`` is pickled, for the workers.
+
+    >>> from tidemill.datastream.program.specs import MapSpec
+    >>> factor = {"value": 2}
+    >>> taken = take(MapSpec(lambda number: number * factor["value"]), "an example")
+    >>> factor["value"] = 3
+    >>> taken.spec.function(5)
+    10
+    """
+
+    kind: type
+    data: bytes
+    #: Of sources and sinks, whose driver part works with it.
+    on_driver: SourceSpec | SinkSpec | None = None
+    #: Whether the operator keeps state of its subtask.
+    operator_state: bool = False
+    #: Whether it has operator state or listens to checkpoints: its subtasks must not come and go.
+    checkpointed: bool = False
+    queryable: tuple[QueryableName, ...] = ()
+    #: Whether it marks inputs idle that have no records for some time.
+    counts_idleness: bool = False
+
+    @property
+    def spec(self) -> Any:
+        """The spec: the driver's own of a source or sink, else a new copy."""
+        return pickle.loads(self.data) if self.on_driver is None else self.on_driver
+
+
+def take(spec: Any, where: str) -> Taken:
+    """Take the spec of an operator, with the user's functions in it; ``where`` names the operator in errors.
+
+    Raises ``SerializationError`` that names the function, and what of it cannot be pickled.
+    """
+    function = _function_of(spec)
+    data = to_bytes(spec, "function", _shown(spec), where)
+    on_driver: SourceSpec | SinkSpec | None = None
+    if isinstance(spec, SourceSpec):
+        on_driver = SourceSpec(for_driver(spec.source, where), copied(spec.watermarks, "watermark strategy", where))
+    elif isinstance(spec, SinkSpec):
+        on_driver = SinkSpec(for_driver(spec.sink, where))
+    operator_state = (
+        isinstance(spec, BroadcastProcessSpec)
+        or (isinstance(spec, SinkSpec) and isinstance(spec.sink, SupportsWriterState))
+        or isinstance(function, (CheckpointedFunction, ListCheckpointed))
+    )
+    return Taken(
+        type(spec),
+        data,
+        on_driver,
+        operator_state,
+        operator_state or is_checkpointed(function),
+        tuple(_queryable(spec)),
+        _counts_idleness(spec),
+    )
+
+
+def for_driver(given: T, where: str) -> T:
+    """A source or sink for the driver: a copy, or the object itself if its class says what of it is pickled.
+
+    The same goes for sources and sinks inside it, which it may wrap.
+    """
+    return given if _stays(given) else copied(given, "function", where, _stays)
+
+
+def _stays(value: Any) -> bool:
+    return isinstance(value, (Source, Sink)) and _pickles_itself(type(value))
+
+
+def _pickles_itself(kind: type) -> bool:
+    def own(name: str) -> bool:
+        method = getattr(kind, name)
+        return method is not getattr(object, name) and getattr(method, "__module__", None) != "dataclasses"
+
+    return any(own(name) for name in ("__reduce__", "__reduce_ex__", "__getstate__"))
+
+
+def _function_of(spec: Any) -> Any:
+    """The user's function inside a spec, None if there is none."""
+    return getattr(spec.sink if isinstance(spec, SinkSpec) else spec, "function", None)
+
+
+def _shown(spec: Any) -> Any:
+    """What an error is about: the part of a spec that the user wrote."""
+    for name in ("function", "source", "strategy"):
+        if hasattr(spec, name):
+            return getattr(spec, name)
+    sink = getattr(spec, "sink", spec)
+    return getattr(sink, "function", sink)
+
+
+def _counts_idleness(spec: Any) -> bool:
+    strategy = getattr(spec, "strategy", None) or getattr(spec, "watermarks", None)
+    return isinstance(strategy, WatermarkStrategy) and strategy.idle_timeout_millis is not None
+
+
+def _queryable(spec: Any) -> Iterator[QueryableName]:
+    """The queryable descriptors that the functions of a spec hold, also in lists and dicts, or in functions of their
+    own."""
+    waiting: list[Any] = [part for part in vars(spec).values() if isinstance(part, Function)]
+    seen = set(map(id, getattr(spec, "descriptors", ())))  # broadcast state cannot be queried
+    while waiting:
+        found = waiting.pop()
+        if id(found) in seen:
+            continue
+        seen.add(id(found))
+        if isinstance(found, StateDescriptor):
+            if found.queryable_name is not None:
+                yield QueryableName(found.name, found.queryable_name)
+        elif isinstance(found, Function):
+            waiting.extend(vars(found).values())
+        elif isinstance(found, (list, tuple)) and len(found) <= _FEW:
+            waiting.extend(found)
+        elif isinstance(found, dict) and len(found) <= _FEW:
+            waiting.extend(found.values())

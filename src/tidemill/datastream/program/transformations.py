@@ -1,0 +1,180 @@
+"""What a program is made of before it is compiled: operators and the edges between them.
+
+A :class:`DataStream` only builds these nodes; ``tidemill.graph`` makes chains and levels of them, ``tidemill.runtime``
+turns each node's *spec* into a running operator. Nothing here runs user code: it is pickled when it is given
+(:mod:`tidemill.datastream.program.taken`).
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidemill.common.typeinfo import TypeInformation
+from tidemill.datastream.functions.pickling import function_name, to_bytes
+from tidemill.datastream.functions.user_line import find_user_line
+from tidemill.datastream.program.error_policy import ErrorPolicy, OnError
+from tidemill.datastream.program.key_selectors import FieldSelector, FunctionKeySelector, PositionSelector
+from tidemill.datastream.program.taken import Taken, take
+
+KeySelectorFn = Callable[[Any], Any]
+
+
+class PartitionKind(enum.Enum):
+    """How the records of an edge are spread over the subtasks of the consumer (Flink's stream partitioners)."""
+
+    FORWARD = "FORWARD"
+    REBALANCE = "REBALANCE"
+    RESCALE = "RESCALE"
+    SHUFFLE = "SHUFFLE"
+    BROADCAST = "BROADCAST"
+    GLOBAL = "GLOBAL"
+    KEY_GROUP = "HASH"
+    CUSTOM = "CUSTOM"
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """The partitioner of one edge, as workers use it.
+
+    ``selector`` computes the key (KEY_GROUP and CUSTOM); ``custom`` maps ``(key, number of partitions)`` to an index.
+    ``key_type`` is the declared type of the key.
+    """
+
+    kind: PartitionKind
+    selector: KeySelectorFn | None = None
+    custom: Callable[[Any, int], int] | None = None
+    key_type: TypeInformation | None = None
+
+
+@dataclass(frozen=True)
+class TakenPartitioning:
+    """A :class:`Partitioning` as it was when the program asked for it: ``data`` is pickled, for the workers.
+
+    ``description`` is the kind, with the key where there is one: ``HASH(0)``, ``HASH(user.id)``, ``HASH(<lambda>)``.
+    """
+
+    kind: PartitionKind
+    data: bytes
+    description: str
+
+    @staticmethod
+    def of(partitioning: Partitioning, method: str = "") -> TakenPartitioning:
+        """Take the user's functions in a partitioning; ``method`` is the one that was called with them."""
+        where = f"{method}() ({find_user_line()})"
+        for part, function in (("key selector", partitioning.selector), ("partitioner", partitioning.custom)):
+            if function is not None:
+                shown = getattr(function, "function", function)
+                to_bytes(function, part, shown, where)
+        data = to_bytes(partitioning, "partitioning", partitioning, where)
+        return TakenPartitioning(partitioning.kind, data, _describe(partitioning))
+
+
+def _describe(partitioning: Partitioning) -> str:
+    selector = partitioning.selector
+    if selector is None:
+        return partitioning.kind.value
+    if isinstance(selector, PositionSelector):
+        key = str(selector.position)
+    elif isinstance(selector, FieldSelector):
+        key = selector.path
+    else:
+        key = function_name(selector.function if isinstance(selector, FunctionKeySelector) else selector)
+    return f"{partitioning.kind.value}({key})"
+
+
+class ChainingStrategy(enum.Enum):
+    ALWAYS = "ALWAYS"  # may be chained to its producer
+    NEVER = "NEVER"  # stands alone
+    HEAD = "HEAD"  # starts a chain; consumers may join it
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """One edge into an operator: a producer, optionally one of its side outputs, and the partitioning in between.
+
+    ``partitioning`` is None where the program asks for none: the compiler then chooses FORWARD between operators of
+    equal parallelism, else REBALANCE.
+    """
+
+    node: Transformation
+    partitioning: TakenPartitioning | None = None
+    side_output: str | None = None
+
+
+_ids = itertools.count(1)
+
+
+@dataclass(eq=False)
+class Transformation:
+    """One operator of the program, as the user described it; :meth:`of` makes one.
+
+    ``inputs`` has one entry per logical input (none for a source, one, or two); each is a tuple of edges, more than
+    one after a union. ``keyed`` operators have state by key. ``side_outputs`` has the side outputs that the program
+    reads, with their types. An operator that ``follows_input`` has the parallelism of its input where none is set: the
+    API put it there, and it must not spread records anew.
+    """
+
+    name: str
+    taken: Taken
+    inputs: tuple[tuple[Upstream, ...], ...] = ()
+    keyed: bool = False
+    key_type: TypeInformation | None = None
+    output_type: TypeInformation | None = None
+    uid: str | None = None
+    uid_hash: str | None = None
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    chaining: ChainingStrategy = ChainingStrategy.ALWAYS
+    description: str | None = None
+    slot_sharing_group: str | None = None
+    side_outputs: dict[str, TypeInformation] = field(default_factory=dict)
+    follows_input: bool = False
+    error_policy: ErrorPolicy = field(default_factory=ErrorPolicy.fail)
+    id: int = field(default_factory=lambda: next(_ids))
+    user_line: str = "<unknown>"
+
+    @staticmethod
+    def of(
+        name: str,
+        spec: Any,
+        inputs: tuple[tuple[Upstream, ...], ...] = (),
+        *,
+        keyed: bool = False,
+        key_type: TypeInformation | None = None,
+        output_type: TypeInformation | None = None,
+        uid: str | None = None,
+        parallelism: int | None = None,
+    ) -> Transformation:
+        """An operator that does what ``spec`` says: the user's functions in it are taken now.
+
+        Raises ``SerializationError`` for a function that cannot be pickled.
+        """
+        line = find_user_line()
+        return Transformation(
+            name=name,
+            taken=take(spec, f"operator {name!r} ({line})"),
+            inputs=inputs,
+            keyed=keyed,
+            key_type=key_type,
+            output_type=output_type,
+            uid=uid,
+            parallelism=parallelism,
+            user_line=line,
+        )
+
+    @property
+    def emitted_side_outputs(self) -> dict[str, TypeInformation]:
+        """The side outputs that somebody reads, with their types: the program, or the dead-letter sink."""
+        policy = self.error_policy
+        if policy.kind is not OnError.DEAD_LETTER or policy.tag is None:
+            return self.side_outputs
+        return {**self.side_outputs, policy.tag.tag_id: policy.tag.type_info}
+
+    @property
+    def spec(self) -> Any:
+        """What the operator does: of a source or sink what the driver works with, else a new copy."""
+        return self.taken.spec

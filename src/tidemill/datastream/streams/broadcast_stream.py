@@ -1,0 +1,72 @@
+"""A stream that becomes state on every subtask, and its connection with a stream of data."""
+
+from __future__ import annotations
+
+from tidemill.datastream.functions.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from tidemill.datastream.functions.state_descriptors import MapStateDescriptor, TypeSpec
+from tidemill.datastream.program.specs import BroadcastProcessSpec
+from tidemill.datastream.program.transformations import Transformation, Upstream
+from tidemill.datastream.program.type_hints import common_output_type
+from tidemill.datastream.streams.data_stream import DataStream
+from tidemill.datastream.streams.keyed_stream import KeyedStream
+from tidemill.errors import GraphError
+
+__all__ = ["BroadcastConnectedStream", "BroadcastStream"]
+
+
+class BroadcastStream:
+    """A stream sent to every subtask, with the states its elements go into; all it can do is to be connected."""
+
+    def __init__(self, input_stream: DataStream, broadcast_state_descriptors: list[MapStateDescriptor]) -> None:
+        """``input_stream`` is already partitioned by broadcast."""
+        seen: set[str] = set()
+        for descriptor in broadcast_state_descriptors:
+            if not isinstance(descriptor, MapStateDescriptor):
+                raise TypeError(f"broadcast() needs MapStateDescriptors, not {type(descriptor).__name__}")
+            if descriptor.name in seen:
+                raise GraphError(f"two broadcast states are called {descriptor.name!r}: give one another name")
+            seen.add(descriptor.name)
+        self.input_stream = input_stream
+        self.broadcast_state_descriptors = broadcast_state_descriptors
+
+
+class BroadcastConnectedStream:
+    """A stream of data, keyed or not, beside a broadcast stream."""
+
+    def __init__(
+        self,
+        non_broadcast_stream: DataStream,
+        broadcast_stream: BroadcastStream,
+        broadcast_state_descriptors: list[MapStateDescriptor],
+    ) -> None:
+        self.non_broadcast_stream = non_broadcast_stream
+        self.broadcast_stream = broadcast_stream
+        self.broadcast_state_descriptors = broadcast_state_descriptors
+
+    def process(
+        self, func: BroadcastProcessFunction | KeyedBroadcastProcessFunction, output_type: TypeSpec = None
+    ) -> DataStream:
+        """Run a function over both sides.
+
+        Every subtask sees the elements of the broadcast side in the same order. In BATCH mode all of them come before
+        the first record of the data side.
+        """
+        data, broadcast = self.non_broadcast_stream, self.broadcast_stream.input_stream
+        keyed = isinstance(data, KeyedStream)
+        wanted = KeyedBroadcastProcessFunction if keyed else BroadcastProcessFunction
+        if not isinstance(func, wanted):
+            raise TypeError(
+                f"process() of a {'keyed stream' if keyed else 'stream that is not keyed'} with a broadcast stream "
+                f"needs a {wanted.__name__}, not {type(func).__name__}"
+            )
+        found = common_output_type(output_type, func, "process_element", "process_broadcast_element", many=True)
+        operator = Transformation.of(
+            "Keyed-Co-Process-Broadcast" if keyed else "Co-Process-Broadcast",
+            BroadcastProcessSpec(func, tuple(self.broadcast_state_descriptors)),
+            (data._upstreams, broadcast._upstreams),
+            keyed=keyed,
+            key_type=data._key_type(),
+            output_type=found,
+        )
+        data._environment._register(operator)
+        return DataStream(data._environment, (Upstream(operator),), found)

@@ -1,0 +1,503 @@
+"""Streams: each method adds an operator to the program, nothing runs until the program is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Self, overload
+
+from tidemill.common.execution_config import ExecutionConfig
+from tidemill.common.typeinfo import TypeInformation, Types
+from tidemill.common.watermark_strategy import WatermarkStrategy
+from tidemill.datastream.functions.basic import (
+    FilterFunction,
+    FlatMapFunction,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+)
+from tidemill.datastream.functions.process import ProcessFunction
+from tidemill.datastream.functions.state_descriptors import MapStateDescriptor, TypeSpec
+from tidemill.datastream.output_tag import OutputTag
+from tidemill.datastream.program.key_selectors import as_key_selector, as_partitioner
+from tidemill.datastream.program.specs import (
+    BatchMapSpec,
+    FilterSpec,
+    FlatMapSpec,
+    MapSpec,
+    ProcessSpec,
+    TimestampsSpec,
+)
+from tidemill.datastream.program.transformations import (
+    ChainingStrategy,
+    Partitioning,
+    PartitionKind,
+    TakenPartitioning,
+    Transformation,
+    Upstream,
+)
+from tidemill.datastream.program.type_hints import output_type as type_of_output
+from tidemill.datastream.streams.arguments import kind_of, require
+from tidemill.datastream.streams.closeable_iterator import CloseableIterator
+from tidemill.datastream.streams.data_stream_ends import StreamEnds
+from tidemill.datastream.streams.data_stream_sink import DataStreamSink
+from tidemill.datastream.streams.operator_settings import OperatorSettings
+from tidemill.datastream.streams.projection import Projection
+from tidemill.errors import GraphError
+
+if TYPE_CHECKING:
+    from tidemill.datastream.environment.stream_execution_environment import StreamExecutionEnvironment
+    from tidemill.datastream.streams.broadcast_stream import BroadcastConnectedStream, BroadcastStream
+    from tidemill.datastream.streams.connected_streams import ConnectedStreams
+    from tidemill.datastream.streams.joined_streams import CoGroupedStreams, JoinedStreams
+    from tidemill.datastream.streams.keyed_stream import KeyedStream
+    from tidemill.datastream.streams.split_stream import SplitStream
+    from tidemill.datastream.streams.windowed_stream import AllWindowedStream, WindowedStream
+    from tidemill.datastream.window.assigners import WindowAssigner
+
+__all__ = [
+    "AllWindowedStream",
+    "BroadcastConnectedStream",
+    "BroadcastStream",
+    "CloseableIterator",
+    "CoGroupedStreams",
+    "ConnectedStreams",
+    "DataStream",
+    "DataStreamSink",
+    "IntervalJoin",
+    "IntervalJoined",
+    "JoinedStreams",
+    "KeyedStream",
+    "SplitStream",
+    "WindowedStream",
+]
+
+
+class DataStream(OperatorSettings, StreamEnds):
+    """A stream of records, all of one type.
+
+    It stands for what one operator puts out, for a side output, or for such streams merged (``union``) or spread in
+    another way (``rebalance``, ...). ``name``, ``uid``, ``set_parallelism`` and the like set properties of the
+    operator, so they need a stream that is one operator's output.
+
+    >>> from tidemill.datastream import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.get_execution_environment()
+    >>> words = env.from_collection(["to be", "or not to be"]).flat_map(str.split).name("words")
+    >>> words.get_name()
+    'words'
+    """
+
+    def __init__(
+        self,
+        environment: StreamExecutionEnvironment,
+        upstreams: tuple[Upstream, ...],
+        type_info: TypeInformation | None = None,
+    ) -> None:
+        self._environment = environment
+        self._upstreams = upstreams
+        self._type = type_info
+
+    # --- what the stream is
+
+    def get_type(self) -> TypeInformation:
+        """The type of the records; pickled objects if none is known."""
+        return Types.PICKLED_BYTE_ARRAY() if self._type is None else self._type
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """The environment the stream belongs to."""
+        return self._environment
+
+    def get_execution_config(self) -> ExecutionConfig:
+        """The settings of the environment."""
+        return self._environment.get_config()
+
+    # --- properties of the operator, besides those of OperatorSettings
+
+    def force_non_parallel(self) -> Self:
+        """Run the operator in one subtask, for ever."""
+        operator = self._operator("force_non_parallel")
+        operator.parallelism = operator.max_parallelism = 1
+        return self
+
+    def start_new_chain(self) -> Self:
+        """Begin a task with this operator; operators behind it may join."""
+        self._operator("start_new_chain").chaining = ChainingStrategy.HEAD
+        return self
+
+    def set_buffer_timeout(self, timeout_millis: int) -> Self:
+        """Accepted: an epoch hands its records on when they are there, so there is nothing to wait for."""
+        self._operator("set_buffer_timeout")
+        return self
+
+    # --- one record at a time
+
+    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeSpec = None) -> DataStream:
+        """One record out for each record in.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> list(env.from_collection([1, 2, 3]).map(lambda n: 2 * n, output_type=Types.LONG()).execute_and_collect())
+        [2, 4, 6]
+        """
+        require(func, MapFunction, "map")
+        return self._transform("Map", MapSpec(func), type_of_output(output_type, func, "map"))
+
+    def flat_map(
+        self, func: Callable[[Any], Iterable[Any] | None] | FlatMapFunction, output_type: TypeSpec = None
+    ) -> DataStream:
+        """Any number of records out for each record in: what the function yields or returns.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> list(env.from_collection(["to be", "or not"]).flat_map(str.split).execute_and_collect())
+        ['to', 'be', 'or', 'not']
+        """
+        require(func, FlatMapFunction, "flat_map")
+        return self._transform("FlatMap", FlatMapSpec(func), type_of_output(output_type, func, "flat_map", many=True))
+
+    def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
+        """Keep the records for which the function returns true.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> list(env.from_collection([1, 2, 3]).filter(lambda n: n % 2 == 1).execute_and_collect())
+        [1, 3]
+        """
+        require(func, FilterFunction, "filter")
+        return self._transform("Filter", FilterSpec(func), self._type)
+
+    def map_batch(self, func: Callable[[list[Any]], list[Any]], output_type: TypeSpec = None) -> DataStream:
+        """Beyond Flink: one record out for each record in, but a whole list of them at a time.
+
+        How many records come together depends on the input; the result must not.
+
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.from_collection([1, 2, 3]).map_batch(lambda batch: [2 * n for n in batch]).get_name()
+        'MapBatch'
+        """
+        if not callable(func):
+            raise TypeError(f"map_batch() needs a callable of a list, not {type(func).__name__}")
+        return self._transform("MapBatch", BatchMapSpec(func), type_of_output(output_type, func, None, many=True))
+
+    def project(self, *field_indexes: int) -> DataStream:
+        """Keep some fields of tuples, lists or rows, in the order given.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> list(env.from_collection([("a", 1, True)]).project(1, 0).execute_and_collect())
+        [(1, 'a')]
+        """
+        projection = Projection(field_indexes)
+        return self._transform("Projection", MapSpec(projection), projection.type_of(self._type))
+
+    def process(self, func: ProcessFunction, output_type: TypeSpec = None) -> DataStream:
+        """A process function: any number of records out, with time and side outputs.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import OutputTag, ProcessFunction, StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> odd = OutputTag("odd", Types.LONG())
+        >>> class Even(ProcessFunction):
+        ...     def process_element(self, value, ctx):
+        ...         yield value if value % 2 == 0 else (odd, value)
+        >>> even = env.from_sequence(1, 5).process(Even())
+        >>> list(even.get_side_output(odd).map(str).execute_and_collect())
+        ['1', '3', '5']
+        """
+        if not isinstance(func, ProcessFunction):
+            raise TypeError(f"process() on a DataStream needs a ProcessFunction, not {kind_of(func)}")
+        found = type_of_output(output_type, func, "process_element", many=True)
+        return self._transform("PROCESS", ProcessSpec(func), found)
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """Give records their event time, and the stream its watermarks.
+
+        >>> from tidemill.common import Duration, WatermarkStrategy
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.from_collection([("a", 1)]).assign_timestamps_and_watermarks(strategy).get_name()
+        'Timestamps/Watermarks'
+        """
+        if not isinstance(watermark_strategy, WatermarkStrategy):
+            raise TypeError(f"a WatermarkStrategy is needed, not {kind_of(watermark_strategy)}")
+        return self._transform("Timestamps/Watermarks", TimestampsSpec(watermark_strategy), self._type)
+
+    # --- several streams
+
+    def union(self, *streams: DataStream) -> DataStream:
+        """This stream and others of the same type as one.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> one, two, three = (env.from_collection([n]) for n in (1, 2, 3))
+        >>> sorted(one.union(two, three).map(str).execute_and_collect())
+        ['1', '2', '3']
+        """
+        for stream in streams:
+            self._check_same_environment(stream, "union")
+            if self._type is not None and stream._type is not None and self._type != stream._type:
+                raise GraphError(
+                    f"union() of streams of different types: {self._type} and {stream._type}. Map them to one type."
+                )
+        upstreams = tuple(upstream for stream in (self, *streams) for upstream in stream._plain()._upstreams)
+        types = {id(stream): stream._type for stream in (self, *streams)}
+        return DataStream(self._environment, upstreams, self._type if None not in types.values() else None)
+
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
+        """This stream and another, possibly of another type, side by side for functions with two inputs.
+
+        With a :class:`BroadcastStream` as the other, what is broadcast becomes state: see
+        :class:`BroadcastProcessFunction`.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import CoMapFunction, StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> class ToText(CoMapFunction):
+        ...     def map1(self, value):
+        ...         return str(value)
+        ...     def map2(self, value):
+        ...         return value.upper()
+        >>> sorted(env.from_collection([1]).connect(env.from_collection(["a"])).map(ToText()).execute_and_collect())
+        ['1', 'A']
+        """
+        from tidemill.datastream.streams.broadcast_stream import BroadcastConnectedStream, BroadcastStream
+        from tidemill.datastream.streams.connected_streams import ConnectedStreams
+
+        if isinstance(ds, BroadcastStream):
+            self._check_same_environment(ds.input_stream, "connect")
+            return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
+        self._check_same_environment(ds, "connect")
+        return ConnectedStreams(self, ds)
+
+    def join(self, other_stream: DataStream) -> JoinedStreams:
+        """Pairs of records with equal keys in the same window: see :class:`JoinedStreams`."""
+        from tidemill.datastream.streams.joined_streams import JoinedStreams
+
+        self._check_same_environment(other_stream, "join")
+        return JoinedStreams(self, other_stream)
+
+    def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
+        """All records of both streams with equal keys in the same window: see :class:`CoGroupedStreams`."""
+        from tidemill.datastream.streams.joined_streams import CoGroupedStreams
+
+        self._check_same_environment(other_stream, "co_group")
+        return CoGroupedStreams(self, other_stream)
+
+    # --- windows
+
+    def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream:
+        """Cut the whole stream into windows, in one subtask; :meth:`KeyedStream.window` works in parallel."""
+        from tidemill.datastream.streams.windowed_stream import AllWindowedStream
+
+        return AllWindowedStream(self, window_assigner)
+
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
+        """Windows of ``size`` records; with a slide, every ``slide`` records the last ``size`` of them.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> list(env.from_sequence(1, 6).count_window_all(4, 2).sum().execute_and_collect())
+        [3, 10, 18]
+        """
+        from tidemill.datastream.streams.windowed_stream import AllWindowedStream
+        from tidemill.datastream.window.assigners import GlobalWindows
+
+        return AllWindowedStream(self, GlobalWindows.create())._counting(size, slide)
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """The records that the operator yielded with this tag."""
+        operator = self._operator("get_side_output")
+        known = operator.side_outputs.setdefault(output_tag.tag_id, output_tag.type_info)
+        if known != output_tag.type_info:
+            raise GraphError(
+                f"side output {output_tag.tag_id!r} of operator {operator.name!r} ({operator.user_line}) is read as "
+                f"{known} and as {output_tag.type_info}: give the tags different ids"
+            )
+        upstream = Upstream(operator, None, output_tag.tag_id)
+        return DataStream(self._environment, (upstream,), output_tag.type_info)
+
+    def split(self, output_selector: Callable[[Any], Iterable[str]]) -> SplitStream:
+        """Legacy: name the outputs each record belongs to, to be chosen by ``select``. Side outputs do this better.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> numbers = env.from_sequence(1, 5).split(lambda n: ["even"] if n % 2 == 0 else ["odd"])
+        >>> list(numbers.select("odd").execute_and_collect())
+        [1, 3, 5]
+        """
+        from tidemill.datastream.streams.split_stream import SplitStream
+
+        return SplitStream(self, output_selector)
+
+    # --- how records are spread over the next operator's subtasks
+
+    def key_by(
+        self, key_selector: Callable[[Any], Any] | KeySelector | int | str, key_type: TypeInformation | None = None
+    ) -> KeyedStream:
+        """Partition the stream by a key: a position, a field name or path, or a function of the record.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> pairs = env.from_collection([("a", 1), ("b", 5), ("a", 2)])
+        >>> sorted(pairs.key_by(0).sum(1).execute_and_collect())
+        [('a', 1), ('a', 3), ('b', 5)]
+        """
+        from tidemill.datastream.streams.keyed_stream import KeyedStream
+
+        return KeyedStream(self, as_key_selector(key_selector), key_type)
+
+    def shuffle(self) -> DataStream:
+        """Send each record to a random subtask of the next operator."""
+        return self._partitioned(Partitioning(PartitionKind.SHUFFLE))
+
+    def rebalance(self) -> DataStream:
+        """Send records to all subtasks of the next operator in turn."""
+        return self._partitioned(Partitioning(PartitionKind.REBALANCE))
+
+    def rescale(self) -> DataStream:
+        """As :meth:`rebalance`, but each subtask serves only its share of the next operator's."""
+        return self._partitioned(Partitioning(PartitionKind.RESCALE))
+
+    def forward(self) -> DataStream:
+        """Send records to the subtask with the same number; both operators need the same parallelism."""
+        return self._partitioned(Partitioning(PartitionKind.FORWARD))
+
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(
+        self, broadcast_state_descriptor: MapStateDescriptor, *other_broadcast_state_descriptors: MapStateDescriptor
+    ) -> BroadcastStream: ...
+
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> DataStream | BroadcastStream:
+        """Send each record to every subtask of the next operator.
+
+        With descriptors of the states its records go into, a stream to be connected with another: see
+        :class:`BroadcastProcessFunction`.
+        """
+        from tidemill.datastream.streams.broadcast_stream import BroadcastStream
+
+        stream = self._partitioned(Partitioning(PartitionKind.BROADCAST))
+        if broadcast_state_descriptor is None:
+            return stream
+        return BroadcastStream(stream, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
+
+    def global_(self) -> DataStream:
+        """Send all records to the first subtask of the next operator."""
+        return self._partitioned(Partitioning(PartitionKind.GLOBAL))
+
+    def partition_custom(
+        self,
+        partitioner: Callable[[Any, int], int] | Partitioner,
+        key_selector: Callable[[Any], Any] | KeySelector | int | str,
+    ) -> DataStream:
+        """Send each record to the subtask that ``partitioner(key, number of subtasks)`` names.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> pairs = env.from_collection([(1, "a"), (2, "b")])
+        >>> sorted(pairs.partition_custom(lambda key, count: key % count, 0).map(str).execute_and_collect())
+        ["(1, 'a')", "(2, 'b')"]
+        """
+        selector, custom = as_key_selector(key_selector), as_partitioner(partitioner)
+        return self._partitioned(Partitioning(PartitionKind.CUSTOM, selector, custom), "partition_custom")
+
+    # --- building blocks
+
+    def _operator(self, what: str) -> Transformation:
+        upstream = self._upstreams[0]
+        if len(self._upstreams) > 1 or upstream.partitioning is not None or upstream.side_output is not None:
+            raise GraphError(
+                f"{what}() belongs to an operator, but this stream is "
+                f"{_describe(self._upstreams)}. Call it on the operator before or after."
+            )
+        return upstream.node
+
+    def _transform(self, name: str, spec: Any, type_info: TypeInformation | None) -> DataStream:
+        """Add an operator that reads this stream."""
+        operator = Transformation.of(
+            name,
+            spec,
+            (self._upstreams,),
+            keyed=self._is_keyed(),
+            key_type=self._key_type(),
+            output_type=type_info,
+        )
+        self._environment._register(operator)
+        return DataStream(self._environment, (Upstream(operator),), type_info)
+
+    def _partitioned(self, partitioning: Partitioning, method: str = "") -> DataStream:
+        taken = TakenPartitioning.of(partitioning, method)
+        upstreams = tuple(Upstream(one.node, taken, one.side_output) for one in self._upstreams)
+        return DataStream(self._environment, upstreams, self._type)
+
+    def _this(self) -> DataStream:
+        return self
+
+    def _plain(self) -> DataStream:
+        """The stream without its key."""
+        return self
+
+    def _is_keyed(self) -> bool:
+        return False
+
+    def _key_type(self) -> TypeInformation | None:
+        return None
+
+    def _check_same_environment(self, other: Any, what: str) -> None:
+        if not isinstance(other, DataStream):
+            raise TypeError(f"{what}() needs a DataStream, not {kind_of(other)}")
+        if other._environment is not self._environment:
+            raise GraphError(f"{what}() of streams of different environments")
+
+
+def _describe(upstreams: tuple[Upstream, ...]) -> str:
+    if len(upstreams) > 1:
+        return "a union"
+    if upstreams[0].partitioning is not None:
+        return f"partitioned ({upstreams[0].partitioning.kind.name.lower()})"
+    return f"side output {upstreams[0].side_output!r}"
+
+
+from tidemill.datastream.streams.broadcast_stream import (  # noqa: E402 - PyFlink has all streams in one module
+    BroadcastConnectedStream,
+    BroadcastStream,
+)
+from tidemill.datastream.streams.connected_streams import ConnectedStreams  # noqa: E402
+from tidemill.datastream.streams.interval_join import IntervalJoin, IntervalJoined  # noqa: E402
+from tidemill.datastream.streams.joined_streams import CoGroupedStreams, JoinedStreams  # noqa: E402
+from tidemill.datastream.streams.keyed_stream import KeyedStream  # noqa: E402
+from tidemill.datastream.streams.split_stream import SplitStream  # noqa: E402
+from tidemill.datastream.streams.windowed_stream import AllWindowedStream, WindowedStream  # noqa: E402

@@ -1,0 +1,98 @@
+"""How streams end: sinks, and what brings their records back to the program."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any, overload
+
+from tidemill.connectors.collect import CollectSink
+from tidemill.connectors.function_sink import FunctionSink
+from tidemill.connectors.print_sink import PrintSink, text_of
+from tidemill.connectors.sinks import Sink
+from tidemill.datastream.functions.basic import SinkFunction
+from tidemill.datastream.program import execution
+from tidemill.datastream.program.specs import SinkSpec
+from tidemill.datastream.program.transformations import Transformation
+from tidemill.datastream.streams.arguments import kind_of
+from tidemill.datastream.streams.closeable_iterator import CloseableIterator
+from tidemill.datastream.streams.data_stream_sink import DataStreamSink
+
+if TYPE_CHECKING:
+    from tidemill.datastream.streams.data_stream import DataStream
+
+
+class StreamEnds(abc.ABC):
+    """The methods of a stream that end it."""
+
+    @abc.abstractmethod
+    def _this(self) -> DataStream:
+        """The stream."""
+
+    def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
+        """Hand each record to a :class:`SinkFunction`, at least once."""
+        if isinstance(sink_func, Sink):
+            return self.sink_to(sink_func)
+        if not isinstance(sink_func, SinkFunction):
+            raise TypeError(f"add_sink() needs a SinkFunction, not {kind_of(sink_func)}")
+        return self._end(f"Sink: {type(sink_func).__name__}", FunctionSink(sink_func))
+
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        """Write the stream to a :class:`tidemill.connectors.sinks.Sink`."""
+        if not isinstance(sink, Sink):
+            raise TypeError(f"sink_to() needs a Sink, not {kind_of(sink)}")
+        return self._end(f"Sink: {type(sink).__name__}", sink)
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Print the records of each committed epoch where the program runs."""
+        return self._end("Sink: Print to Std. Out", PrintSink(sink_identifier, text_of(self._this()._type)))
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, limit: None = None) -> CloseableIterator: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """Run the program and bring the records of this stream back.
+
+        Without ``limit`` an iterator over them, to be closed (use ``with``); with one, a list of at most so many, after
+        which the job is cancelled. What one subtask emits comes in its order.
+
+        >>> from tidemill.common import Configuration
+        >>> from tidemill.datastream import StreamExecutionEnvironment
+        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
+        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
+        >>> with env.from_sequence(1, 3).execute_and_collect() as numbers:
+        ...     sum(numbers)
+        6
+        >>> env.from_sequence(1, 1000).execute_and_collect(limit=2)
+        [1, 2]
+        """
+        if limit is not None and limit < 1:
+            raise ValueError(f"the limit must be at least 1, not {limit}")
+        environment = self._this()._environment
+        sink = CollectSink(environment._next_collect_uid())
+        self._end("Sink: Collect", sink).uid(sink.uid)
+        return environment._execute_and_collect(sink, job_execution_name, limit)
+
+    def to_dataframe(self, schema: Any = None, path: str | None = None, job_execution_name: str | None = None) -> Any:
+        """Beyond Flink: the records as a Spark DataFrame, each exactly once.
+
+        A bounded program is run now, and the DataFrame is one of its results. An unbounded one is given a sink; the
+        DataFrame is a streaming one of what the job commits, once the program is started (``execute_async``). The
+        records lie in ``path`` as Parquet, by default in a temporary directory that lasts as long as this process.
+        ``schema`` is Spark's DDL or a ``StructType``; by default it follows from the type of the stream.
+        """
+        return execution.to_dataframe(self._this(), schema, path, job_execution_name)
+
+    def _end(self, name: str, sink: Sink) -> DataStreamSink:
+        """Add a sink that reads this stream. Sinks are not keyed, also where the stream is partitioned by key."""
+        stream = self._this()
+        operator = Transformation.of(name, SinkSpec(sink), (stream._upstreams,), output_type=stream._type)
+        stream._environment._register(operator)
+        return DataStreamSink(operator)

@@ -1,0 +1,259 @@
+"""The triggers that come with the API."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, Self, cast
+
+from tidemill.common.time import Length, as_millis
+from tidemill.common.typeinfo import Types
+from tidemill.datastream.functions.state import ReducingState
+from tidemill.datastream.functions.state_descriptors import ReducingStateDescriptor
+from tidemill.datastream.window.trigger import Trigger, TriggerResult
+
+__all__ = [
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
+    "CountTrigger",
+    "EndOfStreamTrigger",
+    "EventTimeTrigger",
+    "NeverTrigger",
+    "ProcessingTimeTrigger",
+]
+
+CONTINUE: Final = TriggerResult.CONTINUE
+FIRE: Final = TriggerResult.FIRE
+FIRE_AND_PURGE: Final = TriggerResult.FIRE_AND_PURGE
+
+
+def _plus(a: int, b: int) -> int:
+    return a + b
+
+
+class _Passive(Trigger):
+    """Fit for windows that merge, and no timer means anything to it: what else it does, a trigger says itself."""
+
+    def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+
+class EventTimeTrigger(_Passive):
+    """Fires when the watermark passes the end of the window, and at once for each late record that is still allowed."""
+
+    @staticmethod
+    def create() -> EventTimeTrigger:
+        """The trigger."""
+        return EventTimeTrigger()
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        if window.max_timestamp() <= ctx.get_current_watermark():
+            return FIRE
+        ctx.register_event_time_timer(window.max_timestamp())
+        return CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return FIRE if time == window.max_timestamp() else CONTINUE
+
+    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
+        # A merged window that has ended already fires with the record that brought the merge.
+        if window.max_timestamp() > ctx.get_current_watermark():
+            ctx.register_event_time_timer(window.max_timestamp())
+
+    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_event_time_timer(window.max_timestamp())
+
+
+class ProcessingTimeTrigger(_Passive):
+    """Fires when processing time passes the end of the window."""
+
+    @staticmethod
+    def create() -> ProcessingTimeTrigger:
+        """The trigger."""
+        return ProcessingTimeTrigger()
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        ctx.register_processing_time_timer(window.max_timestamp())
+        return CONTINUE
+
+    def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return FIRE
+
+    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
+        if window.max_timestamp() > ctx.get_current_processing_time():
+            ctx.register_processing_time_timer(window.max_timestamp())
+
+    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_processing_time_timer(window.max_timestamp())
+
+
+class CountTrigger(_Passive):
+    """Fires whenever so many records have come; the window keeps them, see :class:`PurgingTrigger`.
+
+    >>> CountTrigger.of(3)
+    CountTrigger(3)
+    """
+
+    def __init__(self, window_size: int) -> None:
+        if window_size < 1:
+            raise ValueError(f"a count trigger needs a count of at least 1, not {window_size}")
+        self._window_size = window_size
+        self._count = ReducingStateDescriptor("count", _plus, Types.LONG())
+
+    @staticmethod
+    def of(window_size: int) -> CountTrigger:
+        """A trigger that fires at every ``window_size`` records."""
+        return CountTrigger(window_size)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        count = ctx.get_partitioned_state(self._count)
+        count.add(1)
+        if count.get() >= self._window_size:
+            count.clear()
+            return FIRE
+        return CONTINUE
+
+    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
+        ctx.merge_partitioned_state(self._count)
+
+    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
+        ctx.get_partitioned_state(self._count).clear()
+
+    def __repr__(self) -> str:
+        return f"CountTrigger({self._window_size})"
+
+
+class _Continuous(_Passive):
+    """Fires at multiples of an interval; the next time is state, the earliest one wins when windows merge."""
+
+    #: Whether the time is event time.
+    _by_event_time: ClassVar[bool]
+
+    def __init__(self, interval: Length) -> None:
+        self.interval = as_millis(interval)
+        if self.interval <= 0:
+            raise ValueError(f"{type(self).__name__} needs an interval above 0, not {self.interval} ms")
+        self._fire_time = ReducingStateDescriptor("fire-time", min, Types.LONG())
+
+    @classmethod
+    def of(cls, interval: Length) -> Self:
+        """A trigger that fires once per interval of its time."""
+        return cls(interval)
+
+    def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return CONTINUE if self._by_event_time else self._go_on(time, window, ctx)
+
+    def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return self._go_on(time, window, ctx) if self._by_event_time else CONTINUE
+
+    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
+        ctx.merge_partitioned_state(self._fire_time)
+        time = self._next(ctx).get()
+        if time is not None:
+            self._register(time, ctx)
+
+    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
+        due = self._next(ctx)
+        time = due.get()
+        if time is not None:
+            delete = ctx.delete_event_time_timer if self._by_event_time else ctx.delete_processing_time_timer
+            delete(time)
+            due.clear()
+
+    def _begin(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> None:
+        """A record came: set the next time, unless there is one."""
+        if self._next(ctx).get() is None:
+            self._schedule(time - time % self.interval, window, ctx)
+
+    def _go_on(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """A timer of the window is due: fire at the time that was set, and set the next; none is after the end."""
+        if time == window.max_timestamp():
+            return FIRE
+        due = self._next(ctx)
+        if due.get() != time:
+            return CONTINUE
+        due.clear()
+        self._schedule(time, window, ctx)
+        return FIRE
+
+    def _schedule(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> None:
+        following = min(time + self.interval, window.max_timestamp())
+        self._next(ctx).add(following)
+        self._register(following, ctx)
+
+    def _next(self, ctx: Trigger.TriggerContext) -> ReducingState[int]:
+        return cast("ReducingState[int]", ctx.get_partitioned_state(self._fire_time))
+
+    def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        register = ctx.register_event_time_timer if self._by_event_time else ctx.register_processing_time_timer
+        register(time)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.interval})"
+
+
+class ContinuousEventTimeTrigger(_Continuous):
+    """Fires each time the watermark passes a multiple of an interval, and at the end of the window.
+
+    >>> from tidemill.common import Time
+    >>> ContinuousEventTimeTrigger.of(Time.seconds(10))
+    ContinuousEventTimeTrigger(10000)
+    """
+
+    _by_event_time = True
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        if window.max_timestamp() <= ctx.get_current_watermark():
+            return FIRE
+        ctx.register_event_time_timer(window.max_timestamp())
+        self._begin(timestamp, window, ctx)
+        return CONTINUE
+
+
+class ContinuousProcessingTimeTrigger(_Continuous):
+    """Fires each time processing time passes a multiple of an interval.
+
+    >>> from tidemill.common import Time
+    >>> ContinuousProcessingTimeTrigger.of(Time.seconds(10))
+    ContinuousProcessingTimeTrigger(10000)
+    """
+
+    _by_event_time = False
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        self._begin(ctx.get_current_processing_time(), window, ctx)
+        return CONTINUE
+
+
+class NeverTrigger(_Passive):
+    """Never fires: the default of :class:`GlobalWindows`, which need a trigger of their own."""
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return CONTINUE
+
+    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
+        """There is nothing to merge."""
+
+    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
+        """There is nothing to clear."""
+
+
+class EndOfStreamTrigger(NeverTrigger):
+    """Fires when all input has ended, and purges then: nothing comes after."""
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        ctx.register_event_time_timer(window.max_timestamp())
+        return CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return FIRE_AND_PURGE if time == window.max_timestamp() else CONTINUE
+
+    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
+        ctx.register_event_time_timer(window.max_timestamp())
+
+    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_event_time_timer(window.max_timestamp())

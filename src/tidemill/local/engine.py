@@ -1,0 +1,84 @@
+"""An engine in one process: the production tasks, run one after the other, with no Spark.
+
+Everything that matters is the code that runs on Spark too (tasks, exchange, deltas, manifests); only the shuffle is a
+list here. Workers are simulated: each has its own warm chains, and which worker runs a subtask can be chosen, so that
+moves and cold starts can be provoked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from tidemill.local.killed_stores import leave_stores
+from tidemill.runtime.driver.commits import OpenCommitters, run_commit
+from tidemill.runtime.driver.engine import EpochInput
+from tidemill.runtime.epoch import EpochContext, Layout
+from tidemill.runtime.task.job_bundle import JobBundle
+from tidemill.runtime.task.task import execute_subtask
+from tidemill.runtime.task.warm import WarmChains
+
+#: Chooses the worker for (epoch, level, partition).
+Placement = Callable[[int, int, int], int]
+
+
+class LocalEngine:
+    """Runs all subtasks of an epoch in this process, level by level."""
+
+    def __init__(self, bundle: JobBundle, workers: int = 1, placement: Placement | None = None) -> None:
+        self._bundle = bundle
+        self._workers = [WarmChains(bundle.cache_size) for _ in range(workers)]
+        self._committers = OpenCommitters()
+        self._placement = placement or (lambda epoch, level, partition: partition % workers)
+
+    @property
+    def workers(self) -> list[WarmChains]:
+        """The warm chains of each simulated worker."""
+        return self._workers
+
+    def kill_worker(self, worker: int, *, flushed: bool = True) -> None:
+        """Forget all a worker holds, without closing it, as a killed process does.
+
+        ``flushed`` says whether all that it had written to its local disk got there.
+        """
+        leave_stores(self._workers[worker].chains, flushed=flushed)
+        self._workers[worker] = WarmChains(self._bundle.cache_size)
+
+    def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
+        """Run all levels; parcels are sorted as the engine's contract says before a partition reads them."""
+        layout = Layout(self._bundle.plan, context.parallelism)
+        for worker in self._workers:
+            worker.retire(self._bundle.job_id, context)
+        waiting: dict[int, list[tuple[int, bytes]]] = {}
+        for level in range(layout.depth):
+            sent: list[tuple[int, bytes]] = []
+            for partition in range(layout.width(level)):
+                worker = self._workers[self._placement(context.epoch, level, partition)]
+                if level == 0:
+                    chain, subtask = layout.subtask(0, partition)
+                    splits = inputs.splits.get(chain, [])
+                    parcels = splits[subtask : subtask + 1]
+                else:
+                    parcels = [parcel for _, parcel in sorted(waiting.get(partition, []), key=lambda item: item[0])]
+                sent.extend(self._run(context, level, partition, worker, iter(parcels)))
+            waiting = {}
+            for key, parcel in sent:
+                waiting.setdefault(key & 0xFFFFFFFF, []).append((key, parcel))
+        return [parcel for parcels in waiting.values() for _, parcel in parcels]
+
+    def _run(
+        self, context: EpochContext, level: int, partition: int, worker: WarmChains, parcels: Iterator[bytes]
+    ) -> Iterator[tuple[int, bytes]]:
+        return execute_subtask(self._bundle, context, level, partition, worker, parcels)
+
+    def run_commits(self, tasks: Sequence[tuple[str, int, bytes]]) -> list[bytes]:
+        """Commit subtask by subtask, each with a committer of its own."""
+        return [run_commit(self._bundle, self._committers, task) for _, _, task in tasks]
+
+    def interrupt(self) -> None:
+        """Nothing: subtasks run in the thread of whoever called, which has no place to stop."""
+
+    def close(self) -> None:
+        """Close all warm chains."""
+        for worker in self._workers:
+            worker.drop(self._bundle.job_id)
+        self._committers.drop(self._bundle.job_id)

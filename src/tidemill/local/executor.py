@@ -1,0 +1,57 @@
+"""``execution.target: local``: a program runs in this process, without Spark, so that breakpoints work in it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from tidemill.common.configuration import Configuration
+from tidemill.common.job_client import JobClient
+from tidemill.connectors.sources import SplitSource
+from tidemill.datastream.program.execution import JobProgram
+from tidemill.errors import GraphError
+from tidemill.local.engine import LocalEngine
+from tidemill.runtime.driver.assembly import open_job
+from tidemill.runtime.driver.job import StopSignal
+from tidemill.runtime.driver.launch import prepare
+
+#: Subtasks where the program sets no parallelism: two, so that exchanges do something.
+DEFAULT_PARALLELISM = 2
+
+
+class LocalExecutor:
+    """Runs programs whose sources are plain Python."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        """``configuration`` is that of the programs, which bring it along."""
+
+    def execute_async(self, program: JobProgram) -> JobClient:
+        """Compile and start a program in a thread of this process."""
+        for path in program.python_files:
+            _make_importable(path)
+        launch = prepare(program, DEFAULT_PARALLELISM)
+        for chain, source in launch.sources().items():
+            if not isinstance(source, SplitSource):
+                raise GraphError(
+                    f"source {launch.plan.chains[chain].head.name!r} is read by Spark, which "
+                    "execution.target: local does without: leave the option out"
+                )
+        with ExitStack() as held:
+            job = open_job(launch, DEFAULT_PARALLELISM, held)
+            bundle = job.launch.bundle(job.storage)
+
+            def attempt(stop: StopSignal) -> None:
+                engine = LocalEngine(bundle, workers=DEFAULT_PARALLELISM)
+                with job.attempt(stop, bundle, engine) as coordinator:
+                    job.run(coordinator, stop)
+
+            return job.start(program.name, attempt, held)
+
+
+def _make_importable(path: str) -> None:
+    """Let functions import a file, or what is in a directory or zip, as they can on Spark's workers."""
+    given = Path(path).absolute()
+    place = str(given.parent if given.suffix == ".py" else given)
+    if place not in sys.path:
+        sys.path.append(place)

@@ -1,0 +1,99 @@
+"""The committed state of a job, of the last epoch or another: which there is, its entries, what it has for a key.
+
+It is read from what is stored, by few at a time: the job does not notice, and need not run. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+
+from tidemill.ops.rest.jobs_shown import vertex_id
+from tidemill.ops.rest.models.state import OperatorWithState, StateList, StateOfOperator, StatePage
+from tidemill.ops.rest.parameters import JobPath, Name, operating
+from tidemill.ops.rest.state_pages import PagePosition, entries_of_key, key_from, operator_page, page_from
+from tidemill.ops.rest.state_readers import OfEpoch, find_state, reading
+from tidemill.state_processor import SavepointReader, StateInfo
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["state"], dependencies=[Depends(operating)])
+
+
+@router.get("/jobs/{job_id}/state", summary="The operators that have state, and how much")
+def get_states(job: JobPath, epoch: OfEpoch = None) -> StateList:
+    # What metrics say of entries is of the last epoch.
+    entries = job.figures().state_entries() if epoch is None else {}
+    return reading(job, epoch, lambda reader: _list(reader, entries))
+
+
+@router.get("/jobs/{job_id}/state/{operator}/{name}", summary="Entries of a state, or what it has for a key")
+def get_state(
+    job: JobPath,
+    operator: Name,
+    name: Name,
+    key: Annotated[
+        str | None, Query(max_length=4096, description="A key as JSON; only what the state has for it is shown.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="At most so many entries.")] = 100,
+    start: Annotated[
+        str | None,
+        Query(
+            alias="from",
+            pattern=r"^[0-9]{1,18}-[0-9]{1,5}-[0-9]{1,12}$",
+            description="The next of the page before; it goes on with the same epoch.",
+        ),
+    ] = None,
+    epoch: OfEpoch = None,
+) -> StatePage:
+    place = None if start is None else PagePosition.of(start)
+
+    def page(reader: SavepointReader) -> StatePage:
+        owner, state = find_state(job, reader, operator, name)
+        behind: PagePosition | None = None
+        if state not in owner.states:
+            entries, behind = operator_page(reader, owner, state, place or PagePosition(reader.epoch), limit)
+        elif key is None:
+            entries, behind = page_from(reader, owner, state, place or PagePosition(reader.epoch), limit)
+        else:
+            entries = entries_of_key(reader, owner, state, key_from(key))[:limit]
+        return StatePage(
+            epoch=reader.epoch,
+            uid=owner.uid,
+            state=state.name,
+            kind=state.kind,
+            entries=entries,
+            next=None if behind is None else str(behind),
+        )
+
+    return reading(job, epoch if place is None else place.epoch, page)
+
+
+def _list(reader: SavepointReader, entries: Mapping[tuple[str, str], int]) -> StateList:
+    operators: list[OperatorWithState] = [
+        {
+            "id": vertex_id(info.uid),
+            "uid": info.uid,
+            "name": info.name,
+            "keyed": info.keyed,
+            "timers": info.timers,
+            "states": [_state(one, entries.get((info.uid, one.name))) for one in info.states],
+            "operator-states": [_state(one, entries.get((info.uid, one.name))) for one in info.operator_states],
+        }
+        for info in reader.operators()
+    ]
+    return StateList(epoch=reader.epoch, operators=operators)
+
+
+def _state(info: StateInfo, entries: int | None) -> StateOfOperator:
+    return StateOfOperator(
+        id=vertex_id(info.name),
+        name=info.name,
+        kind=info.kind,
+        types=info.types,
+        rows=info.rows,
+        bytes=info.bytes,
+        entries=entries,
+    )

@@ -1,0 +1,163 @@
+"""What changes a job: savepoints, stopping, rescaling; and the deletion of savepoints. Asked after by id."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from tidemill.checkpoint.savepoint import dispose_savepoint
+from tidemill.checkpoint.storage.storages import store_options
+from tidemill.common.completable_future import CompletableFuture
+from tidemill.config import CheckpointingOptions
+from tidemill.config.redaction import redacted
+from tidemill.ops.rest.errors import BadRequestError, ForbiddenError
+from tidemill.ops.rest.guard import Grant
+from tidemill.ops.rest.jobs_shown import ShownJob, ShownJobs
+from tidemill.ops.rest.messages import message_for
+from tidemill.ops.rest.models.operations import (
+    DisposalRequest,
+    OperationAnswer,
+    OperationResult,
+    OperationState,
+    RescaleRequest,
+    SavepointRequest,
+    StopRequest,
+    Trigger,
+)
+from tidemill.ops.rest.operations import Operation, Operations
+from tidemill.ops.rest.parameters import ClientGrant, JobPath, JobsOfServer, Name, OperationsOfServer
+from tidemill.ops.rest.resources.jobs import check_running
+from tidemill.ops.rest.savepoint_paths import checked_path, roots_of
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["operations"])
+
+
+@router.post("/jobs/{job_id}/savepoints", status_code=202, summary="Take a savepoint, and cancel the job if so asked")
+def trigger_savepoint(job: JobPath, operations: OperationsOfServer, body: SavepointRequest | None = None) -> Trigger:
+    asked = body or SavepointRequest()
+    take = job.client.cancel_with_savepoint if asked.cancel_job else job.client.trigger_savepoint
+    target = _target(job, asked.target_directory)
+    return _begin(operations, "savepoints", job, asked.trigger_id, lambda: take(target))
+
+
+@router.get("/jobs/{job_id}/savepoints/{trigger_id}", summary="What became of a savepoint, also of one to stop with")
+def get_savepoint(
+    job: JobPath, operations: OperationsOfServer, grant: ClientGrant, trigger_id: Name
+) -> OperationAnswer:
+    return _answer(operations.get("savepoints", job.id, trigger_id), grant)
+
+
+@router.post("/jobs/{job_id}/stop", status_code=202, summary="Stop with a savepoint, and drain the job if so asked")
+def stop_job(job: JobPath, operations: OperationsOfServer, body: StopRequest | None = None) -> Trigger:
+    asked = body or StopRequest()
+    target = _target(job, asked.target_directory)
+    return _begin(
+        operations,
+        "savepoints",
+        job,
+        asked.trigger_id,
+        lambda: job.client.stop_with_savepoint(asked.drain, target),
+    )
+
+
+@router.patch("/jobs/{job_id}/rescaling", status_code=202, summary="Change the parallelism while the job runs")
+def rescale_job(
+    job: JobPath,
+    operations: OperationsOfServer,
+    parallelism: Annotated[
+        int | None, Query(ge=1, le=32_768, description="For all operators without their own.")
+    ] = None,
+    body: RescaleRequest | None = None,
+) -> Trigger:
+    if (parallelism is None) == (body is None):
+        raise BadRequestError("parallelism: give either the query parameter, or a body with one for each uid")
+    wanted = parallelism if body is None else body.parallelism
+    return _begin(operations, "rescaling", job, None, lambda: job.client.rescale(wanted or 0))
+
+
+@router.get("/jobs/{job_id}/rescaling/{trigger_id}", summary="What became of a change of the parallelism")
+def get_rescaling(
+    job: JobPath, operations: OperationsOfServer, grant: ClientGrant, trigger_id: Name
+) -> OperationAnswer:
+    return _answer(operations.get("rescaling", job.id, trigger_id), grant)
+
+
+@router.post("/savepoint-disposal", status_code=202, summary="Delete a savepoint")
+def dispose(jobs: JobsOfServer, operations: OperationsOfServer, body: DisposalRequest) -> Trigger:
+    operations.check_room()
+    job, path = _owner(jobs, body.savepoint_path.removesuffix("/_metadata"))
+    options = store_options(job.outline.configuration)
+    future: CompletableFuture[None] = CompletableFuture()
+
+    def delete() -> None:
+        try:
+            dispose_savepoint(path, options)
+        except BaseException as error:
+            future._future.set_exception(error)
+        else:
+            future._future.set_result(None)
+
+    begun = operations.begun("savepoint-disposal", "", future)
+    threading.Thread(target=delete, name="tidemill-rest-disposal", daemon=True).start()
+    return {"request-id": begun}
+
+
+@router.get("/savepoint-disposal/{trigger_id}", summary="Whether a savepoint is deleted")
+def get_disposal(operations: OperationsOfServer, grant: ClientGrant, trigger_id: Name) -> OperationAnswer:
+    return _answer(operations.get("savepoint-disposal", "", trigger_id), grant)
+
+
+def _begin(
+    operations: Operations,
+    kind: str,
+    job: ShownJob,
+    operation_id: str | None,
+    begin: Callable[[], CompletableFuture[Any]],
+) -> Trigger:
+    def begun() -> CompletableFuture[Any]:
+        check_running(job)
+        return begin()
+
+    return {"request-id": operations.begin(kind, job.id, begun, operation_id)}
+
+
+def _target(job: ShownJob, path: str | None) -> str | None:
+    """Where a savepoint is to go; None is where the configuration says."""
+    configuration = job.outline.configuration
+    if path is not None:
+        return checked_path(path, roots_of(configuration))
+    if configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY) is None:
+        raise BadRequestError(
+            f"target-directory: the job has no {CheckpointingOptions.SAVEPOINT_DIRECTORY.key}, so name a directory"
+        )
+    return None
+
+
+def _owner(jobs: ShownJobs, path: str) -> tuple[ShownJob, str]:
+    """The job below whose directories a savepoint is, and its path."""
+    for job in jobs.all():
+        try:
+            return job, checked_path(path, roots_of(job.outline.configuration))
+        except ForbiddenError:
+            continue
+    raise ForbiddenError("savepoint-path must be a savepoint below a directory that a job names for savepoints")
+
+
+def _answer(operation: Operation, grant: Grant) -> OperationAnswer:
+    future = operation.future
+    if not future.done():
+        return OperationAnswer(status=OperationState(id="IN_PROGRESS"))
+    error = future.exception()
+    if error is not None:
+        name = type(error).__name__
+        told = message_for(grant, str(error) or name)
+        failure: OperationResult = {"failure-cause": {"class": name, "stack-trace": told}}
+        return OperationAnswer(status=OperationState(id="COMPLETED"), operation=failure)
+    result = future.result(0)
+    done: OperationResult = {} if result is None else {"location": redacted(str(result))}
+    return OperationAnswer(status=OperationState(id="COMPLETED"), operation=done)

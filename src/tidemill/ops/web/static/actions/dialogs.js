@@ -1,0 +1,232 @@
+// @ts-check
+// The dialogs of a job's buttons.
+
+import { messageOf } from "../core/api.js";
+import { h, replace } from "../core/dom.js";
+import { chainName } from "../core/format.js";
+import { ask, choice, field } from "../widgets/dialogs.js";
+import { notice } from "../widgets/parts.js";
+import { insisting, triggerId } from "./operations.js";
+import { cancelled, finished, follow, pathOf, savedAt } from "./results.js";
+
+/** @import { CheckpointConfigInfo, JobConfig, Trigger } from "../core/answers.js" */
+/** @import { ActionBar } from "./bar.js" */
+
+const SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir";
+
+/** @param {ActionBar} bar */
+export function savepoint(bar) {
+  const directory = directoryField(bar);
+  ask({
+    title: "Take a savepoint",
+    body: [
+      h("p", {}, "A copy of all state and of the positions in the sources, yours to keep. The job goes on meanwhile."),
+      directory.element,
+    ],
+    confirm: "Take savepoint",
+    async act() {
+      const body = { triggerId: directory.id, ...(directory.value && { "target-directory": directory.value }) };
+      await insisting(() => bar.context.api.post(pathOf(bar, "savepoints"), body));
+      const doing = follow(bar, "Taking a savepoint", pathOf(bar, `savepoints/${directory.id}`));
+      doing.then((result) => result && savedAt(bar, result, "Savepoint complete"));
+    },
+  });
+}
+
+/** @param {ActionBar} bar */
+export function stop(bar) {
+  const directory = directoryField(bar);
+  const drain = h("input", { type: "checkbox" });
+  const warning = notice(
+    "warning",
+    "Windows that are still open give their results now, before all of their records have come. A job that starts from " +
+      "this savepoint has nothing more to do. Drain only a job that is never to go on.",
+  );
+  warning.hidden = true;
+  drain.addEventListener("change", () => (warning.hidden = !drain.checked));
+  ask({
+    title: "Stop the job",
+    body: [
+      h(
+        "p",
+        {},
+        "It reads nothing more, finishes what it has read, takes a savepoint, and ends. Everything up to the savepoint is " +
+          "committed; a job that starts from it goes on exactly there.",
+      ),
+      directory.element,
+      choice("Drain: send time to its end first", drain, "All windows and event-time timers fire."),
+      warning,
+    ],
+    confirm: "Stop with savepoint",
+    async act() {
+      const body = {
+        triggerId: directory.id,
+        drain: drain.checked,
+        ...(directory.value && { targetDirectory: directory.value }),
+      };
+      await insisting(() => bar.context.api.post(pathOf(bar, "stop"), body));
+      const doing = follow(
+        bar,
+        drain.checked ? "Draining and stopping the job" : "Stopping the job",
+        pathOf(bar, `savepoints/${directory.id}`),
+      );
+      doing.then((result) => result && savedAt(bar, result, "Stopped with a savepoint"));
+    },
+  });
+}
+
+/** @param {ActionBar} bar */
+export function cancel(bar) {
+  const lost = h("div", { "aria-live": "polite" }, h("p", {}, "Looking at what is lost …"));
+  const word = h("input", { type: "text", autocomplete: "off", autocapitalize: "none", spellcheck: "false" });
+  ask({
+    title: "Cancel the job",
+    body: [
+      h("p", {}, "It ends at once, without a savepoint. To go on later, rather stop it."),
+      lost,
+      field("Type “cancel” to confirm", word).element,
+    ],
+    confirm: "Cancel the job",
+    danger: true,
+    ready: () => word.value.trim().toLowerCase() === "cancel",
+    async act() {
+      await bar.context.api.patch(`${pathOf(bar)}?mode=cancel`);
+      cancelled(bar);
+    },
+  });
+  whatIsLost(bar).then((message) => replace(lost, message));
+}
+
+/** @param {ActionBar} bar */
+export function rescale(bar) {
+  const inputs = bar.job.vertices.map((vertex) => {
+    const input = h("input", {
+      type: "number",
+      min: "1",
+      max: String(vertex.maxParallelism),
+      step: "1",
+      inputmode: "numeric",
+      required: true,
+      value: String(vertex.parallelism),
+      "aria-label": `Parallelism of ${vertex.name}`,
+    });
+    return { vertex, input };
+  });
+  const changed = () => inputs.filter(({ vertex, input }) => Number(input.value) !== vertex.parallelism);
+  const most = Math.min(...bar.job.vertices.map((vertex) => vertex.maxParallelism));
+  const all = h("input", { type: "number", min: "1", max: String(most), step: "1", inputmode: "numeric" });
+  all.addEventListener("input", () => {
+    if (!all.value || !all.validity.valid) return;
+    for (const { vertex, input } of inputs) {
+      input.value = String(Math.min(Number(all.value), vertex.maxParallelism));
+    }
+  });
+  ask({
+    title: "Change the parallelism",
+    body: [
+      h("p", {}, "It changes between two epochs: nothing is restarted, nothing is computed again."),
+      field("For all of them", all).element,
+      h(
+        "div",
+        { class: "table-box" },
+        h(
+          "table",
+          {},
+          h("thead", {}, h("tr", {}, ...["Operators", "Now", "New"].map((name) => h("th", { scope: "col" }, name)))),
+          h(
+            "tbody",
+            {},
+            ...inputs.map(({ vertex, input }) =>
+              h(
+                "tr",
+                {},
+                h("th", { scope: "row", class: "wrap" }, chainName(vertex.name)),
+                h("td", { class: "number" }, String(vertex.parallelism)),
+                h("td", {}, input, h("span", { class: "help" }, ` of at most ${vertex.maxParallelism}`)),
+              ),
+            ),
+          ),
+        ),
+      ),
+      h(
+        "p",
+        { class: "help" },
+        "Operators joined by a forward edge change together: give one of them, or all the same.",
+      ),
+    ],
+    confirm: "Rescale",
+    ready: () => changed().length > 0 && inputs.every(({ input }) => input.validity.valid),
+    async act() {
+      const wanted = changed().map(({ vertex, input }) => ({ vertex, width: Number(input.value) }));
+      const parallelism = Object.fromEntries(wanted.map(({ vertex, width }) => [vertex.uid, width]));
+      /** @type {Trigger} */
+      const begun = await bar.context.api.patch(pathOf(bar, "rescaling"), { parallelism });
+      const doing = follow(bar, "Changing the parallelism", pathOf(bar, `rescaling/${begun["request-id"]}`));
+      const widths = new Set(inputs.map(({ input }) => input.value));
+      const each = wanted.map(({ vertex, width }) => `${chainName(vertex.name)}: ${width}`).join(", ");
+      const what = widths.size === 1 ? `all operators: ${wanted[0].width}` : each;
+      doing.then((result) => result && finished(bar, result.item, "good", `Rescaled: ${what}.`));
+    },
+  });
+}
+
+/**
+ * A field for the directory of a savepoint, which may be left empty if the job has one; with an id for the request.
+ *
+ * @param {ActionBar} bar
+ */
+function directoryField(bar) {
+  const input = h("input", { type: "text", autocomplete: "off", autocapitalize: "none", spellcheck: "false" });
+  const { element, hint } = field("Directory", input, "Left empty, it goes where the job's configuration says.");
+  bar.context.api.get(pathOf(bar, "config")).then(
+    (/** @type {JobConfig} */ { configuration }) => {
+      const own = configuration[SAVEPOINT_DIRECTORY];
+      if (own) {
+        input.placeholder = own;
+        hint.textContent = "Left empty, it goes to the job's own directory for savepoints, which is shown.";
+      } else {
+        input.required = true;
+        hint.textContent = `The job has no ${SAVEPOINT_DIRECTORY}: name a directory below one of rest.savepoint-dirs.`;
+      }
+    },
+    () => {}, // the hint stays as it is
+  );
+  return {
+    element,
+    id: triggerId(),
+    get value() {
+      return input.value.trim();
+    },
+  };
+}
+
+/**
+ * What happens to the state of a job that is cancelled.
+ *
+ * @param {ActionBar} bar
+ */
+async function whatIsLost(bar) {
+  try {
+    /** @type {CheckpointConfigInfo} */
+    const config = await bar.context.api.get(pathOf(bar, "checkpoints/config"));
+    if (config.externalization.delete_on_cancellation) {
+      return notice(
+        "warning",
+        "Its checkpoints are deleted, as its configuration says: all of its state will be gone.",
+      );
+    }
+    if (!config.externalization.enabled) {
+      return notice(
+        "warning",
+        "It has no execution.checkpointing.dir: its state is gone when the driver ends, and cannot be had back.",
+      );
+    }
+    return notice(
+      "info",
+      `Its checkpoints stay. Started again with the same execution.job-id, it goes on from its last committed epoch, now ` +
+        `${bar.job.epoch}; what it has done since then is done again.`,
+    );
+  } catch (error) {
+    return notice("warning", `What becomes of its state could not be found out. ${messageOf(error)}`);
+  }
+}

@@ -1,0 +1,233 @@
+"""Which epochs are checkpoints, what is tolerated when one fails, and what is remembered of them.
+
+Every epoch commits; a *checkpoint* is an epoch boundary that is kept, listed and told to listeners. So most of Flink's
+settings choose among epochs instead of starting something: ``interval`` and ``min-pause`` say how far apart checkpoints
+are (without an interval each epoch is one), ``num-retained`` how many stay. A failed one costs nothing but time: its
+epoch runs again from where it began.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from tidemill.checkpoint.model import Manifest, Slot
+from tidemill.common.configuration import Configuration
+from tidemill.common.reports.checkpoint_statistics import CheckpointHistory, CheckpointStatistics, CheckpointStatus
+from tidemill.config import CheckpointingOptions
+from tidemill.errors import CheckpointError, CheckpointOwnershipError, ConfigurationError, CorruptFileError
+from tidemill.runtime.driver.deadline import Deadline, DeadlineExceededError
+
+log = logging.getLogger(__name__)
+
+#: Failures of a checkpoint that trying again cannot mend.
+_FINAL = (CheckpointOwnershipError, CorruptFileError)
+_LONGEST_PAUSE = 5.0
+
+
+@dataclass(frozen=True)
+class CheckpointSettings:
+    """The checkpoint options of a job; times in seconds."""
+
+    interval: float = 0.0
+    min_pause: float = 0.0
+    timeout: float | None = None
+    tolerable_failures: int = 0
+    retain: int = 1
+    history_size: int = 10
+    max_state_size: int | None = None
+
+    @classmethod
+    def of(cls, configuration: Configuration) -> CheckpointSettings:
+        """What a configuration asks for.
+
+        The timeout holds only where it is set: an epoch that takes long has much input more often than it hangs.
+        """
+        get = configuration.get
+        interval = get(CheckpointingOptions.INTERVAL)
+        return cls(
+            interval=0.0 if interval is None else interval.total_seconds(),
+            min_pause=get(CheckpointingOptions.MIN_PAUSE).total_seconds(),
+            timeout=get(CheckpointingOptions.TIMEOUT).total_seconds()
+            if configuration.contains(CheckpointingOptions.TIMEOUT)
+            else None,
+            tolerable_failures=get(CheckpointingOptions.TOLERABLE_FAILED),
+            retain=get(CheckpointingOptions.NUM_RETAINED),
+            history_size=get(CheckpointingOptions.HISTORY_SIZE),
+            max_state_size=get(CheckpointingOptions.JOBMANAGER_MAX_STATE_SIZE)
+            if get(CheckpointingOptions.STORAGE) == "jobmanager"
+            else None,
+        )
+
+
+class Checkpointing:
+    """The checkpoints of one job, over all its attempts. The job's thread acts, others may ask for :meth:`history`."""
+
+    def __init__(
+        self,
+        settings: CheckpointSettings | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], bool | None] = time.sleep,
+    ) -> None:
+        # configuration
+        self._settings = settings or CheckpointSettings()
+        self._clock = clock
+        self._pause = pause
+        # transient
+        self._last_started: float | None = None
+        self._last_ended: float | None = None
+        self._failures_in_a_row = 0
+        self._completed = 0
+        self._failed = 0
+        self._restored: CheckpointStatistics | None = None
+        self._latest_savepoint: CheckpointStatistics | None = None
+        self._entries: deque[tuple[Slot | None, CheckpointStatistics]] = deque(maxlen=self._settings.history_size)
+        self._retained: frozenset[Slot] = frozenset()
+        self._lock = threading.Lock()
+
+    @property
+    def retain(self) -> int:
+        """How many checkpoints are kept."""
+        return self._settings.retain
+
+    def due(self, *, last: bool) -> bool:
+        """Whether the epoch that ends now is a checkpoint; the ``last`` one of a job always is."""
+        if last or self._last_started is None or self._last_ended is None:
+            return True
+        now = self._clock()
+        settings = self._settings
+        return now - self._last_started >= settings.interval and now - self._last_ended >= settings.min_pause
+
+    def check_size(self, manifest: Manifest) -> None:
+        """Refuse a checkpoint that is too large for the driver's memory, if that is where it is to be kept."""
+        limit = self._settings.max_state_size
+        if limit is None:
+            return
+        for piece in manifest.pieces:
+            if piece.length > limit:
+                states = ", ".join(sorted({f"{section.state!r} of {section.operator}" for section in piece.sections}))
+                self._refuse(f"subtask {piece.subtask} of chain {piece.chain} ({states}) has {piece.length:,}", limit)
+        # Deltas not yet merged repeat each other; what counts is the oldest run, in which all before is merged.
+        merged = manifest.runs[0].bytes if manifest.runs else 0
+        subtasks = sum(manifest.parallelism.values())
+        if merged > limit * max(1, subtasks):
+            self._refuse(f"the state of the job in {subtasks} subtasks has {merged:,}", limit)
+
+    @staticmethod
+    def _refuse(what: str, limit: int) -> None:
+        raise ConfigurationError(
+            f"{what} bytes, but JobManagerCheckpointStorage takes no more than {limit:,} for each subtask. "
+            "Use FileSystemCheckpointStorage (execution.checkpointing.storage: filesystem, with "
+            "execution.checkpointing.dir), or raise execution.checkpointing.jobmanager.max-state-size"
+        )
+
+    def restored(self, manifest: Manifest | None, retained: Callable[[], list[Manifest]]) -> None:
+        """A driver took the job over at ``manifest``; ``retained`` looks up the checkpoints that are still there."""
+        if manifest is None or self._restored is not None or self._entries:
+            return  # a restart within this driver goes on with what it remembers
+        checkpoints = retained()
+        with self._lock:
+            self._restored = _statistics(manifest, manifest.clock, 0)
+            for one in checkpoints:
+                self._entries.append((one.slot, _statistics(one, one.clock, 0)))
+            self._retained = frozenset(one.slot for one in checkpoints)
+
+    def completed(self, manifest: Manifest, triggered: int, seconds: float) -> None:
+        """An epoch is committed; if it is a checkpoint it is remembered."""
+        self._failures_in_a_row = 0
+        if manifest.slot not in manifest.checkpoints:
+            return
+        now = self._clock()
+        self._last_started, self._last_ended = now - seconds, now
+        with self._lock:
+            self._completed += 1
+            self._entries.append((manifest.slot, _statistics(manifest, triggered, int(seconds * 1000))))
+            self._retained = frozenset(manifest.checkpoints)
+
+    def saved(self, manifest: Manifest, path: str, triggered: int, seconds: float) -> None:
+        """A savepoint is complete. Any thread may tell."""
+        entry = replace(_statistics(manifest, triggered, int(seconds * 1000)), is_savepoint=True, path=path)
+        with self._lock:
+            self._completed += 1
+            self._latest_savepoint = entry
+            self._entries.append((None, entry))
+
+    def not_saved(self, error: BaseException, epoch: int, triggered: int, seconds: float) -> None:
+        """A savepoint failed, which costs the job nothing. Any thread may tell."""
+        entry = replace(_failure(error, epoch, triggered, seconds), is_savepoint=True)
+        with self._lock:
+            self._failed += 1
+            self._entries.append((None, entry))
+
+    def failed(self, error: CheckpointError, epoch: int, triggered: int, seconds: float) -> None:
+        """A checkpoint failed. Returns after a pause if it may be tried again, else, or if the job is to end meanwhile,
+        raises ``error``."""
+        with self._lock:
+            self._failed += 1
+            self._entries.append((None, _failure(error, epoch, triggered, seconds)))
+        self._failures_in_a_row += 1
+        if isinstance(error, _FINAL) or self._failures_in_a_row > self._settings.tolerable_failures:
+            self._failures_in_a_row = 0  # the job fails; if it is started again, it may bear as many again
+            raise error
+        pause = min(0.1 * 2 ** (self._failures_in_a_row - 1), _LONGEST_PAUSE)
+        log.warning(
+            "checkpoint %d failed (%d in a row, %d are tolerated) and is tried again in %.1f s: %s",
+            epoch,
+            self._failures_in_a_row,
+            self._settings.tolerable_failures,
+            pause,
+            error,
+        )
+        if self._pause(pause):
+            raise error
+
+    def pause_with(self, pause: Callable[[float], bool]) -> None:
+        """Between two tries wait like this; it returns whether the job is to end."""
+        self._pause = pause
+
+    @contextmanager
+    def timed(self, epoch: int, interrupt: Callable[[], object]) -> Iterator[None]:
+        """While the block runs an epoch: call ``interrupt`` when it takes too long, and say so in the error."""
+        timeout = self._settings.timeout
+        try:
+            with Deadline(timeout, f"epoch-{epoch}").watching(interrupt):
+                yield
+        except DeadlineExceededError as error:
+            raise CheckpointError(
+                f"epoch {epoch} was not committed within {timeout:g} s (execution.checkpointing.timeout) "
+                "and was interrupted"
+            ) from error
+
+    def history(self) -> CheckpointHistory:
+        """What is known now."""
+        with self._lock:
+            entries = tuple(
+                entry if slot is None else replace(entry, retained=slot in self._retained)
+                for slot, entry in self._entries
+            )
+            return CheckpointHistory(self._completed, self._failed, self._restored, entries, self._latest_savepoint)
+
+
+def _statistics(manifest: Manifest, triggered: int, duration: int) -> CheckpointStatistics:
+    return CheckpointStatistics(
+        checkpoint_id=manifest.epoch,
+        status=CheckpointStatus.COMPLETED,
+        trigger_timestamp=triggered,
+        duration=duration,
+        incremental_size=sum(piece.length for piece in manifest.pieces),
+        state_size=sum(run.bytes for run in manifest.runs),
+        subtasks=sum(manifest.parallelism.values()),
+        retained=True,
+    )
+
+
+def _failure(error: BaseException, epoch: int, triggered: int, seconds: float) -> CheckpointStatistics:
+    return CheckpointStatistics(
+        epoch, CheckpointStatus.FAILED, triggered, int(seconds * 1000), failure=str(error) or type(error).__name__
+    )

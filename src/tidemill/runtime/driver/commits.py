@@ -1,0 +1,213 @@
+"""Commits of sinks: which of them run on the driver and which on workers, within a deadline.
+
+On the driver all calls of committers come from one thread, so that a call that never returns can be given up. On
+workers the commits of one subtask are a task, and its committer stays open for the next epoch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from tidemill.checkpoint.model import Manifest
+from tidemill.connectors.sinks import Committed, Committer, CommitterContext
+from tidemill.datastream.program.specs import SinkSpec
+from tidemill.errors import CheckpointError, FailureSite, JobExecutionError, TidemillError
+from tidemill.faults import InjectedFaultError
+from tidemill.graph.plan import JobPlan, OperatorPlan
+from tidemill.runtime.batch.failures import Failure, failure_of, user_error
+from tidemill.runtime.driver.deadline import Deadline, DeadlineExceededError
+from tidemill.runtime.task.job_bundle import JobBundle
+from tidemill.runtime.task.sink_log import StoredSinkLog
+
+log = logging.getLogger(__name__)
+
+#: Commits of less than so many bytes run on the driver. A job of Spark costs some 50 ms before it does anything, in
+#: which a driver reads and sends several times as much.
+_ON_DRIVER: Final = 256 << 10
+
+#: Runs commit tasks (see :func:`run_commit`) on workers, one per (operator uid, subtask), and returns what they return.
+CommitRunner = Callable[[Sequence[tuple[str, int, bytes]]], list[bytes]]
+
+
+class SinkCommits:
+    """The committers of a job's sinks on the driver, by operator uid."""
+
+    def __init__(
+        self,
+        bundle: JobBundle,
+        committers: Mapping[str, Committer],
+        on_workers: CommitRunner,
+        interrupt: Callable[[], None],
+        timeout: float | None = None,
+    ) -> None:
+        """``timeout`` is in seconds; without one all calls are made in the thread of the caller. ``interrupt`` has what
+        runs on workers fail soon."""
+        # configuration
+        self._bundle = bundle
+        self._operators = operators_of(bundle.plan)
+        self._committers = committers
+        self._on_workers = on_workers
+        self._interrupt = interrupt
+        # transient
+        self._opened: dict[str, Committer] = {}
+        self._deadline = Deadline(timeout, f"tidemill-commit-{bundle.job_id}")
+
+    def open(self) -> None:
+        """Open all committers; :meth:`close` closes those that were begun with, whatever happened."""
+        for uid, committer in self._committers.items():
+            context = CommitterContext(self._bundle.job_id, uid, StoredSinkLog(self._bundle.storage, uid))
+            self._opened[uid] = committer
+            self._call(uid, "open", partial(committer.open, context))
+
+    def commit(self, manifest: Manifest, *, again: bool, may_be_gone: bool) -> None:
+        """Commit the committables of an epoch: those for workers beside each other, after the driver's own.
+
+        ``may_be_gone`` allows a sink that is not part of the program any more.
+        """
+        tasks: list[tuple[str, int, bytes]] = []
+        for uid, by_subtask in manifest.committables.items():
+            committer = self._committers.get(uid)
+            if committer is None:
+                if may_be_gone and uid not in self._operators:
+                    continue  # the check before has told of it
+                raise CheckpointError(
+                    f"epoch {manifest.epoch} has results to commit for the sink with uid {uid!r}, "
+                    "which is not part of the program any more"
+                )
+            parts = [Committed(manifest.epoch, subtask, data, again) for subtask, data in sorted(by_subtask.items())]
+            if committer.on_workers and sum([committer.weight(part) for part in parts]) >= _ON_DRIVER:
+                tasks += [(uid, part.subtask, pickle.dumps((uid, part), 5)) for part in parts]
+            else:
+                self._call(uid, "commit", partial(committer.commit, parts), manifest.epoch)
+        if tasks:
+            self._commit_on_workers(tasks, manifest.epoch)
+
+    def discard(self, manifest: Manifest, lineage: str) -> None:
+        """Have sinks remove what attempts left that never counted, of ``lineage`` and older ones."""
+        for uid, committer in self._committers.items():
+            in_use = [data for entries in manifest.committables.get(uid, {}).values() for data in entries]
+            self._call(uid, "discard", partial(committer.discard, in_use, lineage))
+
+    def abandon(self) -> None:
+        """The job is to end: do not wait for a sink any longer. Called from another thread."""
+        self._deadline.abandon()
+
+    def close(self) -> list[Exception]:
+        """Close the committers, the last one first, also one whose ``open`` failed; returns what they raised."""
+        errors: list[Exception] = []
+        for uid, committer in reversed(self._opened.items()):
+            try:
+                self._call(uid, "close", committer.close)
+            except Exception as error:
+                errors.append(error)
+        self._opened = {}
+        self._deadline.close()
+        return errors
+
+    def _call(self, uid: str, method: str, act: Callable[[], None], epoch: int | None = None) -> None:
+        operator = self._operators.get(uid)
+        try:
+            self._deadline.run(act)
+        except DeadlineExceededError as error:
+            raise self._too_late(f"{_named(uid, operator)} did not return from {method}()", epoch) from error
+        except InjectedFaultError:  # stands for a crash
+            raise
+        except TidemillError as error:
+            error.add_note(f"raised by {method}() of the committer of {_named(uid, operator)}")
+            raise
+        except BaseException as error:
+            raise committer_failed(uid, operator, method, error, epoch) from error
+
+    def _commit_on_workers(self, tasks: Sequence[tuple[str, int, bytes]], epoch: int) -> None:
+        names = ", ".join(sorted({_named(uid, self._operators.get(uid)) for uid, _, _ in tasks}))
+        try:
+            with self._deadline.watching(self._interrupt):
+                answers = self._on_workers(tasks)
+        except DeadlineExceededError as error:
+            raise self._too_late(f"{names} did not commit", epoch) from error
+        for answer in answers:
+            failure: Failure | None = pickle.loads(answer)
+            if failure is not None:
+                raise failure.to_error()
+
+    def _too_late(self, what: str, epoch: int | None) -> JobExecutionError:
+        of_epoch = "" if epoch is None else f", epoch {epoch},"
+        error = JobExecutionError(
+            f"{what}{of_epoch} within {self._deadline.seconds:g} s (sink.committer.timeout). Is the system it commits "
+            "to reachable? After a restart the epoch is committed again"
+        )
+        error.site = FailureSite(exception="DeadlineExceededError", epoch=epoch)
+        self._deadline.abandon()  # the attempt is over: what hangs once must not hold up the restart again and again
+        return error
+
+
+class OpenCommitters:
+    """The committers that one worker process keeps open between epochs, by program, sink and subtask."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str, str, int], Committer] = {}
+
+    def get(self, bundle: JobBundle, operator: OperatorPlan, subtask: int) -> Committer:
+        """The committer of a subtask, opened if it is not; those of an earlier start of the program are closed."""
+        key = (bundle.job_id, bundle.settings.program, operator.uid, subtask)
+        found = self._open.get(key)
+        if found is None:
+            self._close([old for old in self._open if old[0] == bundle.job_id and old[1] != bundle.settings.program])
+            spec: SinkSpec = pickle.loads(operator.spec)
+            created = spec.sink.create_committer()
+            if created is None:
+                raise JobExecutionError(f"{_named(operator.uid, operator)} has results to commit, but no committer")
+            created.open(CommitterContext(bundle.job_id, operator.uid, StoredSinkLog(bundle.storage, operator.uid)))
+            found = self._open[key] = created
+        return found
+
+    def forget(self, bundle: JobBundle, uid: str, subtask: int) -> None:
+        """Close the committer of a subtask, after it failed: the next commit begins with a new one."""
+        self._close([(bundle.job_id, bundle.settings.program, uid, subtask)])
+
+    def drop(self, job_id: str) -> None:
+        """Close all committers of a job."""
+        self._close([key for key in self._open if key[0] == job_id])
+
+    def _close(self, keys: Sequence[tuple[str, str, str, int]]) -> None:
+        for key in keys:
+            committer = self._open.pop(key, None)
+            if committer is not None:
+                with contextlib.suppress(Exception):  # nothing is lost with what it holds
+                    committer.close()
+
+
+def run_commit(bundle: JobBundle, committers: OpenCommitters, task: bytes) -> bytes:
+    """Commit one subtask's committables on a worker; returns None, or a :class:`Failure`, pickled."""
+    uid, part = pickle.loads(task)
+    operator = operators_of(bundle.plan)[uid]
+    try:
+        committers.get(bundle, operator, part.subtask).commit([part])
+    except BaseException as error:
+        committers.forget(bundle, uid, part.subtask)
+        told = error if isinstance(error, TidemillError) else committer_failed(uid, operator, "commit", error)
+        return pickle.dumps(failure_of(told, uid, part.subtask, epoch=part.epoch), 5)
+    return pickle.dumps(None, 5)
+
+
+def committer_failed(
+    uid: str, operator: OperatorPlan | None, method: str, error: BaseException, epoch: int | None = None
+) -> TidemillError:
+    """What the job fails with when a committer raises: the user's traceback first."""
+    site = FailureSite(operator=operator.name if operator else "", uid=uid, epoch=epoch)
+    where = f"{method}() of the committer of {_named(uid, operator)}"
+    return user_error(where, error, line=operator.user_line if operator else "", site=site)
+
+
+def operators_of(plan: JobPlan) -> dict[str, OperatorPlan]:
+    """The operators of a plan by uid."""
+    return {operator.uid: operator for chain in plan.chains for operator in chain.operators}
+
+
+def _named(uid: str, operator: OperatorPlan | None) -> str:
+    return f"sink {operator.name!r} (uid {uid})" if operator else f"the sink with uid {uid}"

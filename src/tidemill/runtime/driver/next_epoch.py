@@ -1,0 +1,80 @@
+"""What the next epoch starts from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidemill.checkpoint.model import Manifest
+from tidemill.connectors.sources import ClockOf
+from tidemill.datastream.program.specs import TimestampsSpec
+from tidemill.graph.plan import ChainPlan, JobPlan, OperatorPlan
+from tidemill.runtime.batch.records import MIN_TIME
+from tidemill.runtime.driver.engine import EpochInput
+from tidemill.runtime.epoch import EpochContext
+from tidemill.runtime.time.time_states import deal_marks, deal_times
+
+
+def next_context(
+    plan: JobPlan,
+    head: Manifest,
+    inputs: EpochInput,
+    parallelism: tuple[int, ...],
+    *,
+    job_id: str,
+    lineage: str,
+    history: str,
+    run: int,
+    now: int,
+) -> EpochContext:
+    """The context of the epoch after the head manifest, for so many subtasks per chain; ``run`` counts its tries.
+
+    Event time goes on where the manifest left it, whoever reads what now; processing time does not go back.
+    """
+    attempts: dict[int, tuple[str, ...]] = {}
+    clocks: dict[int, dict[str, tuple[int, ...]]] = {}
+    times: dict[int, dict[str, tuple[Any, ...]]] = {}
+    lowest: int | None = None
+    for chain in plan.chains:
+        uid = chain.head.uid
+        if chain.stateful and uid in head.attempts:
+            attempts[chain.id] = tuple(head.attempts[uid])
+        for operator in chain.operators:
+            marks = head.watermarks.get(operator.uid)
+            if marks and max(marks) > MIN_TIME:
+                lowest = min(marks) if lowest is None else min(lowest, *marks)
+                clocks.setdefault(chain.id, {})[operator.uid] = deal_marks(
+                    marks, head.times.get(operator.uid, ()), parallelism[chain.id], chain.clock_of
+                )
+            kept = deal_times(
+                head.times.get(operator.uid, ()),
+                parallelism[chain.id],
+                inputs.read.get(chain.id, ()) if _may_keep_times(chain, operator) else (),
+                chain.clock_of,
+                restarted=head.kind == "takeover",
+            )
+            if any(state is not None for state in kept):
+                times.setdefault(chain.id, {})[operator.uid] = kept
+    return EpochContext(
+        job_id=job_id,
+        lineage=lineage,
+        history=history,
+        epoch=head.epoch + 1,
+        run=run,
+        head=head.slot if head.runs else None,
+        clock=max(now, head.clock),
+        parallelism=parallelism,
+        attempts=attempts,
+        clocks=clocks,
+        times=times,
+        watermark_base=MIN_TIME if lowest is None else lowest,
+        last=inputs.last,
+        ended=tuple(inputs.ended),
+        checkpoint=head.slot in head.checkpoints,
+    )
+
+
+def _may_keep_times(chain: ChainPlan, operator: OperatorPlan) -> bool:
+    """Whether an operator may make watermarks by the partitions of its chain's source."""
+    if operator is chain.head:
+        return True
+    return chain.clock_of is ClockOf.PARTITION and operator.spec_kind == TimestampsSpec.__name__

@@ -1,0 +1,210 @@
+"""The receiving end of an exchange: parcels in order, the clock over all channels, and who sent what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from tidemill.errors import TidemillError
+from tidemill.runtime.batch.columns import decode_columns
+from tidemill.runtime.batch.records import MAX_TIME, Batch
+from tidemill.runtime.exchange.parcels import Header, ParcelKind, decode_records, in_order
+from tidemill.runtime.time.input_clock import Channel, InputClock
+from tidemill.runtime.time.source_clock import SourceClock
+from tidemill.runtime.time.strands import Opening
+
+
+class IncompleteInputError(TidemillError):
+    """A sender did not finish its epoch: its own failure is the cause, this is the consequence."""
+
+
+class Inbox:
+    """Reads all parcels of one subtask and epoch, calling back with batches and with the advance of time.
+
+    ``on_status`` is told when all channels are idle, and when that is over; an epoch begins as active.
+
+    What the senders of the edges in ``dealt`` read is dealt out to them anew in each epoch. They have one event time
+    together, that of their source (:class:`SourceClock`): such an edge is one channel to the clock.
+
+    ``senders`` gives the number of sending subtasks per edge, ``inputs`` the operator's input that it goes to.
+    Afterwards ``attempts`` tells, per channel, the attempt whose parcels were read. A channel that was not closed, or
+    that lost a parcel, is an error.
+    """
+
+    def __init__(
+        self,
+        senders: dict[int, int],
+        base: int,
+        clock: int,
+        on_batch: Callable[[int, Batch], None],
+        on_watermark: Callable[[int], None],
+        on_status: Callable[[bool], None] = lambda idle: None,
+        dealt: Collection[int] = (),
+        inputs: Mapping[int, int] | None = None,
+    ) -> None:
+        # configuration
+        self._expected = [Channel(edge, sender) for edge, count in senders.items() for sender in range(count)]
+        self._base = base
+        self._on_batch = on_batch
+        self._on_watermark = on_watermark
+        self._on_status = on_status
+        # transient
+        self._sources = {edge: SourceClock() for edge in dealt}
+        self._clock = InputClock(
+            [channel for channel in self._expected if channel.edge not in dealt or channel.sender == 0], clock, inputs
+        )
+        self._received = dict.fromkeys(self._expected, 0)
+        self._closed: dict[Channel, Header] = {}
+        self.attempts: dict[Channel, bytes] = {}
+
+    def read(self, parcels: Iterable[bytes]) -> Iterator[int]:
+        """Process parcels in order; yields after each, so that output can be drained."""
+        opening = bool(self._sources)
+        for header, payload in in_order(parcels, self._base):
+            channel = Channel(header.edge, header.sender)
+            known = channel in self.attempts
+            self._note_attempt(channel, header)
+            source = self._sources.get(header.edge)
+            if header.kind is ParcelKind.OPEN and source is not None:
+                source.open(header.sender, Opening.unpack(payload), header.watermark)
+                continue
+            if opening:
+                opening = False
+                self._begin_sources()
+            if header.kind is ParcelKind.END:
+                self._closed[channel] = header
+                if source is None:
+                    self._hear(channel, header, known)
+                continue
+            self._received[channel] += 1
+            if source is None:
+                self._hear(channel, header, known)
+            else:
+                self._advance_strand(source, header, header.watermark)
+            if header.kind is ParcelKind.COLUMNS:
+                for batch in decode_columns(payload):
+                    self._on_batch(channel.edge, batch)
+                    yield len(batch)
+            else:
+                count = self._deliver(header, source, *decode_records(payload))
+                if source is not None:
+                    source.parcel_read(header.sender, header.strand)
+                    self._follow(header.edge, source)
+                yield count
+        self._check_complete()
+        yield from self._end_sources()
+
+    def _deliver(
+        self,
+        header: Header,
+        source: SourceClock | None,
+        values: list[Any],
+        timestamps: list[int] | None,
+        keys: list[Any] | None,
+        marks: list[tuple[int, int]] | None,
+    ) -> int:
+        if not values:
+            return 0  # it came for what its header says
+        start = 0
+        for position, watermark in marks or ():
+            if position > start:
+                self._on_batch(header.edge, _slice(values, timestamps, keys, start, position))
+                start = position
+            if source is None:
+                self._advance(Channel(header.edge, header.sender), watermark)
+            else:
+                self._advance_strand(source, header, watermark)
+        if start == 0:
+            self._on_batch(header.edge, Batch(values, timestamps, keys))
+        elif start < len(values):
+            self._on_batch(header.edge, _slice(values, timestamps, keys, start, len(values)))
+        return len(values)
+
+    def _begin_sources(self) -> None:
+        """All strands of all senders are known."""
+        for edge, source in self._sources.items():
+            source.begin()
+            if source.begun and source.idle:
+                self._turn(partial(self._clock.begin_idle, Channel(edge, 0), source.time))
+            else:
+                self._follow(edge, source)
+
+    def _advance_strand(self, source: SourceClock, header: Header, watermark: int) -> None:
+        source.advance(header.sender, header.strand, watermark)
+        self._follow(header.edge, source)
+
+    def _follow(self, edge: int, source: SourceClock) -> None:
+        """A source's time, or whether it is idle, may have changed."""
+        if not source.begun:
+            return
+        channel = Channel(edge, 0)
+        self._advance(channel, source.time)
+        if source.idle and not self._clock.is_idle(channel):
+            self._turn(partial(self._clock.set_idle, channel, True))
+
+    def _end_sources(self) -> Iterator[int]:
+        """The furthest sender tells the time of a source that has none of its own, and the end of all time."""
+        for edge, source in self._sources.items():
+            furthest = max(header.watermark for channel, header in self._closed.items() if channel.edge == edge)
+            if furthest == MAX_TIME or not source.begun:
+                self._wake(Channel(edge, 0))
+                self._advance(Channel(edge, 0), furthest)
+                yield 0
+
+    def _wake(self, channel: Channel) -> None:
+        if self._clock.is_idle(channel):
+            self._turn(partial(self._clock.set_idle, channel, False))
+
+    def _hear(self, channel: Channel, header: Header, known: bool) -> None:
+        """Take what a parcel says of its channel: a watermark counts if the channel is active when it comes."""
+        clock = self._clock
+        turns = header.idle != clock.is_idle(channel)
+        if turns and not header.idle:
+            self._turn(lambda: clock.set_idle(channel, False))
+        if turns and header.idle and not known:
+            self._turn(lambda: clock.begin_idle(channel, header.watermark))
+            return
+        self._advance(channel, header.watermark)
+        if turns and header.idle:
+            self._turn(lambda: clock.set_idle(channel, True))
+
+    def _turn(self, change: Callable[[], int | None]) -> None:
+        """The status of a channel changes, and with it perhaps that of the whole input."""
+        was_idle = self._clock.idle
+        moved = change()
+        if was_idle:
+            self._on_status(False)
+        if moved is not None:
+            self._on_watermark(moved)
+        if self._clock.idle:
+            self._on_status(True)
+
+    def _advance(self, channel: Channel, watermark: int) -> None:
+        moved = self._clock.advance(channel, watermark)
+        if moved is not None:
+            self._on_watermark(moved)
+
+    def _note_attempt(self, channel: Channel, header: Header) -> None:
+        if channel not in self._received:
+            raise TidemillError(f"a parcel of the unknown channel {channel} was received: the job plan does not match")
+        known = self.attempts.setdefault(channel, header.attempt)
+        if known != header.attempt:
+            raise TidemillError(f"parcels of two attempts were mixed in {channel}")
+
+    def _check_complete(self) -> None:
+        for channel in self._expected:
+            if channel not in self._closed:
+                raise IncompleteInputError(f"subtask {channel.sender} of edge {channel.edge} did not finish its epoch")
+            if self._closed[channel].seq != self._received[channel]:
+                raise TidemillError(
+                    f"{channel} announced {self._closed[channel].seq} parcels, but {self._received[channel]} arrived"
+                )
+
+
+def _slice(values: list[Any], timestamps: list[int] | None, keys: list[Any] | None, start: int, stop: int) -> Batch:
+    return Batch(
+        values[start:stop],
+        None if timestamps is None else timestamps[start:stop],
+        None if keys is None else keys[start:stop],
+    )

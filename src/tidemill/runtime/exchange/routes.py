@@ -1,0 +1,261 @@
+"""Where the records of an edge go: one route per kind of partitioning, each dealing whole batches to targets.
+
+Per record nothing happens here but one dictionary look-up for keyed edges; the dealing itself runs in C.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Callable, Iterator
+from itertools import compress
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.common.calls import call_each
+from tidemill.common.typeinfo import TypeInformation
+from tidemill.datastream.program.key_selectors import FieldSelector, PositionSelector
+from tidemill.datastream.program.transformations import Partitioning, PartitionKind
+from tidemill.errors import GraphError, InvalidKeyError, TidemillError
+from tidemill.runtime.batch.columns import ColumnBatch, deal_columns, key_column
+from tidemill.runtime.batch.failures import user_error
+from tidemill.runtime.batch.records import Batch
+from tidemill.state.codecs.normal_form import key_form
+from tidemill.state.keys.key_groups import TargetCache
+
+#: What a route deals: target, values, timestamps, keys.
+Deal = tuple[int, list[Any], list[int] | None, list[Any] | None]
+#: What it deals of columns: target, rows, the column that holds the keys.
+ColumnDeal = tuple[int, pa.RecordBatch, int]
+
+
+class Route:
+    """Chooses the targets of batches. Lives as long as its sender; each epoch starts it over, so that a re-run deals
+    every record to where it went before."""
+
+    def begin_epoch(self, seed: str) -> None:
+        """A new epoch begins; ``seed`` belongs to the epoch and the sender."""
+
+    def deal(self, batch: Batch) -> Iterator[Deal]:
+        """The parts of a batch, by target."""
+        raise NotImplementedError
+
+    def deal_columns(self, batch: ColumnBatch) -> Iterator[ColumnDeal] | None:
+        """The rows of a columnar batch by target, as columns; None if this route needs Python objects to decide."""
+        return None
+
+
+def route_for(
+    partitioning: Partitioning, operator: str, sender: int, senders: int, targets: int, max_parallelism: int
+) -> Route:
+    """The route of one sender over one edge to ``targets`` subtasks; ``operator`` is the consumer, for messages."""
+    kind = partitioning.kind
+    if kind is PartitionKind.KEY_GROUP:
+        return KeyRoute(operator, partitioning, max_parallelism, targets)
+    if kind is PartitionKind.CUSTOM:
+        return CustomRoute(operator, partitioning, targets)
+    if kind is PartitionKind.BROADCAST or kind is PartitionKind.GLOBAL:
+        return FixedRoute(0)
+    if kind is PartitionKind.FORWARD:
+        if sender >= targets:
+            raise GraphError(f"{operator}: a forward edge needs equal parallelism on both ends")
+        return FixedRoute(sender)
+    if kind is PartitionKind.SHUFFLE:
+        return ShuffleRoute(targets)
+    if kind is PartitionKind.RESCALE:
+        return RoundRobinRoute(rescale_targets(sender, senders, targets), 0)
+    return RoundRobinRoute(list(range(targets)), sender)
+
+
+class FixedRoute(Route):
+    """Everything to one target."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+
+    def deal(self, batch: Batch) -> Iterator[Deal]:
+        yield self._target, batch.values, batch.timestamps, None
+
+
+def rescale_targets(sender: int, senders: int, targets: int) -> list[int]:
+    """The local group of targets of a rescale edge: as in Flink, neighbours share neighbours."""
+    if targets >= senders:
+        return list(range(sender * targets // senders, (sender + 1) * targets // senders)) or [targets - 1]
+    return [sender * targets // senders]
+
+
+class RoundRobinRoute(Route):
+    """Record by record to the next target, done by slicing with a stride.
+
+    Each epoch begins somewhere else: the few records of many small epochs must not all go to one target.
+    """
+
+    def __init__(self, targets: list[int], start: int) -> None:
+        self._targets = targets
+        self._start = start
+        self._next = start % len(targets)
+
+    def begin_epoch(self, seed: str) -> None:
+        self._next = (self._start + zlib.crc32(seed.encode())) % len(self._targets)
+
+    def deal(self, batch: Batch) -> Iterator[Deal]:
+        count = len(self._targets)
+        if count == 1:
+            yield self._targets[0], batch.values, batch.timestamps, None
+            return
+        for offset in range(min(count, len(batch.values))):
+            timestamps = None if batch.timestamps is None else batch.timestamps[offset::count]
+            yield self._targets[(self._next + offset) % count], batch.values[offset::count], timestamps, None
+        self._next = (self._next + len(batch.values)) % count
+
+
+class _PickedRoute(Route):
+    """Routes by a list of targets, one per record."""
+
+    def __init__(self, targets: int) -> None:
+        self._count = targets
+
+    def _deal(self, batch: Batch, chosen: list[int], keys: list[Any] | None) -> Iterator[Deal]:
+        if self._count == 1:
+            yield 0, batch.values, batch.timestamps, keys
+            return
+        if self._count <= 256:
+            # One byte per record and a translation table per target: selection runs in C.
+            marks = bytes(chosen)
+            for target in set(marks):
+                picks = marks.translate(_PICKS[target])
+                timestamps = None if batch.timestamps is None else list(compress(batch.timestamps, picks))
+                kept = None if keys is None else list(compress(keys, picks))
+                yield target, list(compress(batch.values, picks)), timestamps, kept
+            return
+        positions: dict[int, list[int]] = {}
+        for position, target in enumerate(chosen):
+            positions.setdefault(target, []).append(position)
+        for target, places in positions.items():
+            timestamps = None if batch.timestamps is None else [batch.timestamps[i] for i in places]
+            kept = None if keys is None else [keys[i] for i in places]
+            yield target, [batch.values[i] for i in places], timestamps, kept
+
+
+_PICKS = [bytes(other == target for other in range(256)) for target in range(256)]
+
+
+class ShuffleRoute(_PickedRoute):
+    """Uniformly random, from a seed that belongs to the epoch: a re-run sends every record where it went before."""
+
+    def __init__(self, targets: int) -> None:
+        super().__init__(targets)
+        self._random = random.Random()
+
+    def begin_epoch(self, seed: str) -> None:
+        self._random.seed(seed)
+
+    def deal(self, batch: Batch) -> Iterator[Deal]:
+        yield from self._deal(batch, self._random.choices(range(self._count), k=len(batch.values)), None)
+
+
+class KeyRoute(_PickedRoute):
+    """By the key group of the record's key. Keys travel with the records unless they are a plain field of them."""
+
+    def __init__(self, operator: str, partitioning: Partitioning, max_parallelism: int, targets: int) -> None:
+        super().__init__(targets)
+        self._extract = key_extractor(operator, partitioning.selector, partitioning.key_type)
+        self._has_form = key_form(partitioning.key_type) is not None
+        # What a user's function says may differ the next time: it is asked once.
+        self._send_keys = not is_field(partitioning.selector)
+        self._operator = operator
+        self._selector = partitioning.selector
+        self._target_of = TargetCache(max_parallelism, targets)
+        self._dealt = 0
+
+    def begin_epoch(self, seed: str) -> None:
+        self._target_of.trim(self._dealt)
+        self._dealt = 0
+
+    def deal_columns(self, batch: ColumnBatch) -> Iterator[ColumnDeal] | None:
+        key = None if self._has_form else key_column(batch, self._selector)
+        if key is None:
+            return None
+        self._dealt += len(batch)
+        return ((target, rows, key) for target, rows in deal_columns(batch, key, self._count, self._target_of))
+
+    def deal(self, batch: Batch) -> Iterator[Deal]:
+        keys = self._extract(batch.values)
+        self._dealt += len(keys)
+        try:
+            chosen = self._target_of.targets(keys)
+        except InvalidKeyError as error:
+            raise InvalidKeyError(f"key_by before {self._operator}: {error}") from error
+        except BaseException as error:  # __hash__ or __eq__ of a key's class
+            raise user_error(f"the key before {self._operator}", error) from error
+        yield from self._deal(batch, chosen, keys if self._send_keys else None)
+
+
+def is_field(selector: Any) -> bool:
+    """Whether a key is a plain field of its record: then it need not travel beside it, the receiver takes it again.
+
+    The result of a user's function does travel: it is called once per record, and may be anything.
+    """
+    return isinstance(selector, (PositionSelector, FieldSelector))
+
+
+def key_extractor(
+    operator: str, selector: Any, key_type: TypeInformation | None = None
+) -> Callable[[list[Any]], list[Any]]:
+    """A function from a list of values to the list of their keys, in the form of their type if one is declared.
+
+    Otherwise they are as they are: the receiver makes them canonical.
+    """
+    extract = _extractor(operator, selector)
+    form = key_form(key_type)
+    return extract if form is None else lambda values: form(extract(values))
+
+
+def _extractor(operator: str, selector: Any) -> Callable[[list[Any]], list[Any]]:
+    if is_field(selector):
+        bulk = selector.bulk
+
+        def extract_fields(values: list[Any]) -> list[Any]:
+            try:
+                keys: list[Any] = bulk(values)
+            except InvalidKeyError as error:
+                raise InvalidKeyError(f"key_by before {operator}: {error}") from None
+            except BaseException as error:  # a property of the record's class
+                raise user_error(f"the key selector before {operator}", error) from error
+            return keys
+
+        return extract_fields
+
+    def extract(values: list[Any]) -> list[Any]:
+        def failed(error: BaseException, position: int) -> TidemillError:
+            return user_error(f"the key selector before {operator}", error, record=values[position])
+
+        return call_each(selector, values, failed)
+
+    return extract
+
+
+class CustomRoute(_PickedRoute):
+    """By the user's partitioner."""
+
+    def __init__(self, operator: str, partitioning: Partitioning, targets: int) -> None:
+        super().__init__(targets)
+        self._extract = key_extractor(operator, partitioning.selector)
+        self._partition: Any = partitioning.custom
+        self._operator = operator
+
+    def deal(self, batch: Batch) -> Iterator[Deal]:
+        chosen = []
+        for key in self._extract(batch.values):
+            try:
+                target = self._partition(key, self._count)
+            except BaseException as error:
+                raise user_error(f"the partitioner before {self._operator}", error, key=key) from error
+            if type(target) is not int or not 0 <= target < self._count:
+                raise GraphError(
+                    f"the partitioner before {self._operator} returned {target!r} for key {key!r}; "
+                    f"it must return an int from 0 to {self._count - 1}"
+                )
+            chosen.append(target)
+        yield from self._deal(batch, chosen, None)

@@ -1,0 +1,124 @@
+"""How log records are written, by the driver and in the workers: as text, or one JSON object each.
+
+Workers write warnings, with the place in the job that they come from, to the standard error of their executor. The
+driver's program decides itself, as any Python program does, unless ``logging.format`` or ``logging.level`` is set and
+it has set up no handlers. Records of functions have the job, the operator, its subtask and the epoch with them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from tidemill.common.configuration import Configuration
+from tidemill.config import LoggingOptions
+from tidemill.config.redaction import redacted, redacted_value
+from tidemill.runtime.observe.log_place import PLACE
+
+__all__ = ["JsonFormatter", "LogSettings", "StandardErrorHandler", "TextFormatter"]
+
+#: What every record has; anything else was given by ``extra``.
+_USUAL: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+#: They tell each of their own steps.
+_TALKATIVE: Final = ("py4j", "asyncio")
+
+
+class JsonFormatter(logging.Formatter):
+    """One line of JSON for each record, without secrets.
+
+    >>> record = logging.makeLogRecord({"name": "shop", "levelname": "WARNING", "msg": "slow", "created": 0.0})
+    >>> json.loads(JsonFormatter().format(record))["timestamp"]
+    '1970-01-01T00:00:00.000Z'
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC)
+        fields: dict[str, Any] = {
+            "timestamp": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": redacted(record.getMessage()),
+        }
+        place = PLACE.get()
+        if place is not None:
+            fields.update((name, value) for name, value in place._asdict().items() if value is not None)
+        fields["process"] = os.getpid()
+        for name, value in vars(record).items():
+            if name not in _USUAL and name not in fields:
+                fields[name] = redacted_value(name, value)
+        if record.exc_info:
+            fields["exception"] = redacted(self.formatException(record.exc_info))
+        return json.dumps(fields, ensure_ascii=False)
+
+
+class TextFormatter(logging.Formatter):
+    """A line of text for each record, with the place in the job it comes from, without secrets."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s%(place)s: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        place = PLACE.get()
+        told = [] if place is None else [f"job {place.job}"]
+        if place is not None and place.operator is not None:
+            told = [f"operator {place.operator!r} (uid {place.uid}), subtask {place.subtask}", *told]
+        if place is not None and place.epoch is not None:
+            told.append(f"epoch {place.epoch}")
+        record.__dict__["place"] = f" [{', '.join(told)}]" if told else ""
+        try:
+            return redacted(super().format(record))
+        finally:
+            del record.__dict__["place"]
+
+
+class StandardErrorHandler(logging.StreamHandler[Any]):
+    """Writes to whatever the standard error is now; told apart from handlers of others by its class."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> Any:
+        return sys.stderr
+
+
+@dataclass(frozen=True)
+class LogSettings:
+    """What a job's configuration says of logs. ``asked_for``: it says something."""
+
+    json: bool = False
+    level: str = "WARNING"
+    asked_for: bool = False
+
+    @classmethod
+    def of(cls, configuration: Configuration) -> LogSettings:
+        """What a configuration says."""
+        options = (LoggingOptions.FORMAT, LoggingOptions.LEVEL)
+        return cls(
+            json=configuration.get(LoggingOptions.FORMAT) == "json",
+            level=configuration.get(LoggingOptions.LEVEL),
+            asked_for=any(map(configuration.contains, options)),
+        )
+
+    def set_up_driver(self) -> None:
+        """Write what is logged in this process, if that was asked for and the program does not do so itself."""
+        if self.asked_for:
+            self.set_up_worker()
+
+    def set_up_worker(self) -> None:
+        """Write what is logged in this process, unless somebody else has seen to it."""
+        root = logging.getLogger()
+        if any(not isinstance(handler, StandardErrorHandler) for handler in root.handlers):
+            return
+        handler = root.handlers[0] if root.handlers else StandardErrorHandler()
+        handler.setFormatter(JsonFormatter() if self.json else TextFormatter())
+        if not root.handlers:
+            root.addHandler(handler)
+        root.setLevel(self.level)
+        for name in _TALKATIVE:
+            logging.getLogger(name).setLevel(max(logging.WARNING, root.level))

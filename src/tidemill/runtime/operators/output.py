@@ -1,0 +1,221 @@
+"""Where an operator's records go: the next operators of its chain and the senders of its exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from tidemill.common.typeinfo import TypeInformation
+from tidemill.datastream.output_tag import OutputTag
+from tidemill.errors import TypeMismatchError
+from tidemill.runtime.batch.columns import ColumnBatch
+from tidemill.runtime.batch.emitted import Emissions, are_fixed
+from tidemill.runtime.batch.failures import user_error
+from tidemill.runtime.batch.records import Batch
+from tidemill.runtime.time.strands import PartitionEnd, Strand, StrandListener
+
+Receiver = Callable[[Batch], None]
+
+_first = itemgetter(0)
+
+
+class _Consumer(NamedTuple):
+    receive: Receiver
+    #: Whether it may change the records that it receives.
+    changes: bool
+
+
+class Output:
+    """Fans one operator's output out to its consumers, main and side, and counts it."""
+
+    def __init__(
+        self,
+        operator: str,
+        output_type: TypeInformation | None,
+        side_outputs: Iterable[tuple[str, TypeInformation]] = (),
+        emissions: Emissions | None = None,
+    ) -> None:
+        # configuration
+        side_outputs = list(side_outputs)
+        self._operator = operator
+        self.emissions = emissions or Emissions.of(operator, "", output_type, [kind for _, kind in side_outputs])
+        self._shape = None if output_type is None else output_type.shaper()
+        self._shape_side = {tag: type_info.shaper() for tag, type_info in side_outputs}
+        self._main: list[_Consumer] = []
+        self._side: dict[str, list[_Consumer]] = {}
+        self._watermark: list[Callable[[int], None]] = []
+        self._status: list[Callable[[bool], None]] = []
+        self._strands: list[StrandListener] = []
+        #: Told of records of side outputs that nobody reads; they are dropped otherwise.
+        self.on_unread: Callable[[str, Batch], None] | None = None
+        # transient
+        self.records = 0
+        #: The event time of the last record, if it had one.
+        self.last_timestamp: int | None = None
+
+    def connect(
+        self,
+        receiver: Receiver,
+        watermark: Callable[[int], None],
+        side_output: str | None,
+        status: Callable[[bool], None] | None = None,
+        strands: StrandListener | None = None,
+        *,
+        changes: bool = True,
+    ) -> None:
+        """Add a consumer of the main output or of one side output.
+
+        Watermarks, their status, and what is told of strands go to all of them. ``changes`` says that a consumer may
+        change the records it receives; no other consumer sees that.
+        """
+        consumer = _Consumer(receiver, changes)
+        if side_output is None:
+            self._main.append(consumer)
+        else:
+            self._side.setdefault(side_output, []).append(consumer)
+        self._watermark.append(watermark)
+        if status is not None:
+            self._status.append(status)
+        if strands is not None:
+            self._strands.append(strands)
+
+    def emit(self, values: list[Any], timestamps: list[int] | None) -> None:
+        """Hand on what a function emitted to the main output, in the form of its type."""
+        if values:
+            self._emit_shaped(values, timestamps, fixed=self.emissions.settle(values))
+
+    def pass_on(self, values: list[Any], timestamps: list[int] | None) -> None:
+        """Hand on records that nobody else holds: from the input, or of a function that keeps nothing."""
+        if values:
+            self._emit_shaped(values, timestamps, fixed=False)
+
+    def _emit_shaped(self, values: list[Any], timestamps: list[int] | None, *, fixed: bool) -> None:
+        if self._shape is not None:
+            shaped = self._shaped(self._shape, values, "a record")
+            if fixed:
+                self.emissions.check_shaped(values, shaped)
+            values = shaped
+        self._deliver(values, timestamps, fixed)
+
+    def emit_batch(self, batch: Batch) -> None:
+        """Hand on a whole batch as it is; for sources, whose records have the type they were declared with."""
+        if len(batch):
+            self.records += len(batch)
+            if batch.timestamps:
+                self.last_timestamp = batch.timestamps[-1]
+            self._hand_out(batch, self._main, fixed=False)
+
+    def emit_tagged(self, values: list[Any], timestamps: list[int] | None) -> None:
+        """Hand on what a process function yielded: plain values, and ``(tag, value)`` pairs for side outputs."""
+        if not values:
+            return
+        fixed = self.emissions.settle(values)
+        if OutputTag.in_use and _has_tags(values):
+            values, timestamps = self._emit_side(values, timestamps, fixed)
+        if values:
+            self._emit_shaped(values, timestamps, fixed=fixed)
+
+    def take_count(self) -> int:
+        """The number of records emitted since the last call."""
+        count, self.records = self.records, 0
+        return count
+
+    def watermark(self, watermark: int) -> None:
+        """Tell all consumers that time has moved on."""
+        for receive in self._watermark:
+            receive(watermark)
+
+    def watermark_status(self, idle: bool) -> None:
+        """Tell all consumers that they need not wait for this operator, or that they must again."""
+        for receive in self._status:
+            receive(idle)
+
+    def progress(self, strand: Strand, watermark: int) -> None:
+        """Tell all consumers that what follows is of this strand, whose time is this."""
+        for listener in self._strands:
+            listener.progress(strand, watermark)
+
+    def partition_ends(self, ends: Sequence[PartitionEnd]) -> None:
+        """Tell all consumers what partitions have come to at the end of the epoch."""
+        for listener in self._strands:
+            listener.partition_ends(ends)
+
+    def _deliver(self, values: list[Any], timestamps: list[int] | None, fixed: bool) -> None:
+        self.records += len(values)
+        if timestamps:
+            self.last_timestamp = timestamps[-1]
+        self._hand_out(Batch(values, timestamps), self._main, fixed)
+
+    def _deliver_side(self, tag: str, values: list[Any], timestamps: list[int] | None, fixed: bool) -> None:
+        batch = Batch(values, timestamps)
+        self._hand_out(batch, self._side.get(tag, ()), fixed)
+        if self.on_unread is not None and tag not in self._side:
+            self.on_unread(tag, batch)
+
+    def _hand_out(self, batch: Batch, consumers: Sequence[_Consumer], fixed: bool) -> None:
+        """Hand a batch to each consumer: to those that may change records a copy, unless nothing can be changed."""
+        if len(consumers) == 1:
+            consumers[0].receive(batch)
+        elif isinstance(batch, ColumnBatch):  # each makes records of its own
+            for consumer in consumers:
+                consumer.receive(batch.again())
+        elif fixed or self.emissions.reuses or not any(consumer.changes for consumer in consumers):
+            for consumer in consumers:
+                consumer.receive(batch)
+        else:
+            self._hand_out_copies(batch, consumers)
+
+    def _hand_out_copies(self, batch: Batch, consumers: Sequence[_Consumer]) -> None:
+        if are_fixed(batch.values):
+            copies: list[Batch] = [batch] * len(consumers)
+        else:
+            # Those that change nothing share the batch; else the last one may have it.
+            left = all(consumer.changes for consumer in consumers)
+            copy = self.emissions.copy
+            copies = [
+                Batch([copy(value) for value in batch.values], batch.timestamps, batch.keys)
+                if consumer.changes and not (left and place == len(consumers) - 1)
+                else batch
+                for place, consumer in enumerate(consumers)
+            ]
+        for consumer, its in zip(consumers, copies, strict=True):
+            consumer.receive(its)
+
+    def _shaped(self, shape: Callable[[list[Any]], list[Any]], values: list[Any], what: str) -> list[Any]:
+        try:
+            return shape(values)
+        except TypeMismatchError as error:
+            raise TypeMismatchError(f"{self._operator} produced {what} of the wrong type: {error}") from None
+        except BaseException as error:  # a property of the record's class, say
+            raise user_error(f"{self._operator}, while the type of {what} was checked", error) from error
+
+    def _emit_side(
+        self, values: list[Any], timestamps: list[int] | None, fixed: bool
+    ) -> tuple[list[Any], list[int] | None]:
+        tagged = [type(value) is tuple and len(value) == 2 and type(value[0]) is OutputTag for value in values]
+        by_tag: dict[str, tuple[list[Any], list[int] | None]] = {}
+        for position, value in enumerate(values):
+            if tagged[position]:
+                side = by_tag.setdefault(value[0].tag_id, ([], None if timestamps is None else []))
+                side[0].append(value[1])
+                if timestamps is not None and side[1] is not None:
+                    side[1].append(timestamps[position])
+        for tag, (side_values, side_timestamps) in by_tag.items():
+            shape = self._shape_side.get(tag)
+            what = f"a record for side output {tag!r}"
+            shaped = side_values if shape is None else self._shaped(shape, side_values, what)
+            if fixed:
+                self.emissions.check_shaped(side_values, shaped)
+            self._deliver_side(tag, shaped, side_timestamps, fixed)
+        main = Batch(values, timestamps).where([not is_tagged for is_tagged in tagged])
+        return main.values, main.timestamps
+
+
+def _has_tags(values: list[Any]) -> bool:
+    """Whether any value is a pair whose first element is a tag; runs in C over the whole batch."""
+    pairs = values if set(map(type, values)) == {tuple} else [v for v in values if type(v) is tuple]
+    try:
+        return OutputTag in set(map(type, map(_first, pairs)))
+    except IndexError:  # an empty tuple among them
+        return OutputTag in {type(pair[0]) for pair in pairs if pair}

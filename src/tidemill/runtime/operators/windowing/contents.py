@@ -1,0 +1,113 @@
+"""What a window holds: all its records, or what an incremental function has made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidemill.datastream.functions.state_descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    ReducingStateDescriptor,
+)
+from tidemill.datastream.program.specs import WindowSpec
+from tidemill.datastream.window.evictors import Evictor, TimestampedValue
+from tidemill.runtime.operators.base import method_of
+from tidemill.state.keyed.backend import KeyedStateBackend
+
+CONTENTS = "window-contents"
+
+
+class Contents:
+    """The contents of the windows of all keys; ``state`` is set to the namespace of the window at hand."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+
+    def add(self, value: Any, timestamp: int | None) -> None:
+        """Take one record."""
+        self.state.add(value)
+
+    def elements(self, window: Any) -> list[Any] | None:
+        """What the window function is given; None if the window is empty, and must not be evaluated."""
+        raise NotImplementedError
+
+    def evaluated(self, window: Any) -> None:
+        """The window function has seen the elements."""
+
+
+class SingleContents(Contents):
+    """One value, reduced or aggregated."""
+
+    def elements(self, window: Any) -> list[Any] | None:
+        value = self.state.get()
+        return None if value is None else [value]
+
+
+class ListContents(Contents):
+    """All records, in the order in which they came."""
+
+    def elements(self, window: Any) -> list[Any] | None:
+        elements: list[Any] = self.state.get()
+        return elements or None
+
+
+class EvictingContents(Contents):
+    """All records with their timestamps. An evictor takes some out before or after each evaluation, for good.
+
+    An incremental function sees what is left, each time from the beginning.
+    """
+
+    def __init__(self, state: Any, spec: WindowSpec, context: Evictor.EvictorContext) -> None:
+        super().__init__(state)
+        # configuration
+        self._evictor: Evictor = spec.evictor
+        self._context = context
+        self._reduce = None if spec.reduce is None else method_of(spec.reduce, "reduce")
+        self._aggregate = spec.aggregate
+        # transient
+        self._held: list[TimestampedValue] = []
+        self._size = 0
+
+    def add(self, value: Any, timestamp: int | None) -> None:
+        self.state.add(TimestampedValue(value, timestamp))
+
+    def elements(self, window: Any) -> list[Any] | None:
+        held = self._held = list(self.state.get())
+        if not held:
+            return None
+        self._size = len(held)
+        self._evictor.evict_before(held, self._size, window, self._context)
+        return self._combined([element.value for element in held])
+
+    def evaluated(self, window: Any) -> None:
+        self._evictor.evict_after(self._held, self._size, window, self._context)
+        if len(self._held) != self._size:
+            self.state.update(self._held)
+
+    def _combined(self, values: list[Any]) -> list[Any]:
+        if self._aggregate is not None:
+            accumulator = self._aggregate.create_accumulator()
+            for value in values:
+                accumulator = self._aggregate.add(value, accumulator)
+            return [self._aggregate.get_result(accumulator)]
+        if self._reduce is None or not values:
+            return values
+        reduced = values[0]
+        for value in values[1:]:
+            reduced = self._reduce(reduced, value)
+        return [reduced]
+
+
+def make_contents(spec: WindowSpec, backend: KeyedStateBackend, context: Evictor.EvictorContext) -> Contents:
+    """Register the state that the windows of an operator need."""
+    if spec.evictor is not None:
+        return EvictingContents(backend.list_state(ListStateDescriptor(CONTENTS)), spec, context)
+    if spec.reduce is not None:
+        return SingleContents(
+            backend.reducing_state(ReducingStateDescriptor(CONTENTS, spec.reduce, spec.contents_type))
+        )
+    if spec.aggregate is not None:
+        return SingleContents(
+            backend.aggregating_state(AggregatingStateDescriptor(CONTENTS, spec.aggregate, spec.contents_type))
+        )
+    return ListContents(backend.list_state(ListStateDescriptor(CONTENTS, spec.contents_type)))

@@ -1,0 +1,234 @@
+"""The window operator: puts each record into its windows, and evaluates a window when its trigger says so.
+
+What a window holds is keyed state in the window's namespace, and its timers carry the window. When event time passes
+the window's end plus the allowed lateness (processing time: its end), all of that is removed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidemill.datastream.program.specs import WindowSpec
+from tidemill.datastream.time_domain import TimeDomain
+from tidemill.datastream.window.trigger import TriggerResult
+from tidemill.errors import GraphError
+from tidemill.runtime.batch.emitted import emitted, is_immutable
+from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
+from tidemill.runtime.operators.base import FunctionContext, OperatorContext
+from tidemill.runtime.operators.keyed import KeyedOperator
+from tidemill.runtime.operators.windowing.contents import make_contents
+from tidemill.runtime.operators.windowing.contexts import AssignerContext, EvaluationContext, WindowTriggerContext
+from tidemill.runtime.operators.windowing.evaluation import evaluation_of
+from tidemill.runtime.operators.windowing.lateness import LateRecords
+from tidemill.runtime.operators.windowing.states import NoWindowStore, PerWindowStore, WindowStates
+
+_CONTINUE = TriggerResult.CONTINUE
+
+
+class WindowOperator(KeyedOperator):
+    """Windows of any assigner that does not merge, with any trigger, evictor and function."""
+
+    def __init__(self, spec: WindowSpec, context: OperatorContext) -> None:
+        super().__init__(spec.function, context)
+        # configuration
+        self._spec = spec
+        self._assigner = spec.assigner
+        self._trigger = spec.trigger
+        self._event_time: bool = spec.assigner.is_event_time()
+        self._lateness = spec.allowed_lateness
+        self._late = LateRecords(spec.late_tag, context.metrics, context.where)
+        self._states = WindowStates(self.backend)
+        self._trigger_context = WindowTriggerContext(self, self.backend, self._states)
+        runtime_context = FunctionContext(context)
+        self._assigner_context = AssignerContext(self, runtime_context)
+        evaluation_context = EvaluationContext(self, runtime_context, self._window_store())
+        self._evaluate, self._forget = evaluation_of(spec.function, evaluation_context)
+        # transient
+        self._values: list[Any] = []
+        self._timestamps: list[int] = []
+        self._elements: list[Any] | None = None
+
+    def functions(self) -> list[Any]:
+        spec = self._spec
+        return [function for function in (spec.reduce, spec.aggregate, spec.function) if function is not None]
+
+    def open(self) -> None:
+        # checkpointed
+        self._contents = make_contents(self._spec, self.backend, self._trigger_context)
+        super().open()
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        timestamps = self._event_times(batch)
+        keys, context = self.backend.context, self.function_context
+        value = None
+        try:
+            for value, keys.key, timestamp in zip(batch.values, batch.keys or [], timestamps, strict=True):
+                context.current_timestamp = timestamp
+                self._element(value, timestamp)
+        except BaseException as error:
+            raise self.failed(error, record=value, with_record=True, key=keys.key) from error
+        finally:
+            context.current_timestamp = None
+        self._flush()
+
+    # --- records
+
+    def _element(self, value: Any, timestamp: int | None) -> None:
+        """Put one record into its windows."""
+        windows = self._assign(value, timestamp)
+        in_time = [window for window in windows if not self._is_late(window)]
+        # Windows must not share an object that a function may change.
+        shared = len(in_time) > 1 and not is_immutable(value)
+        for window in in_time:
+            self._add(window, window, emitted(value) if shared else value, timestamp)
+        if not in_time:
+            self._skipped(value, timestamp)
+
+    def _assign(self, value: Any, timestamp: int | None) -> Any:
+        return self._assigner.assign_windows(
+            value, MIN_TIME if timestamp is None else timestamp, self._assigner_context
+        )
+
+    def _add(self, window: Any, namespace: Any, value: Any, timestamp: int | None) -> None:
+        """Put one record into a window whose contents are in ``namespace``, and do what the trigger says."""
+        contents, context = self._contents, self._trigger_context
+        contents.state.set_current_namespace(namespace)
+        contents.add(value, timestamp)
+        context.window = window
+        result = self._trigger.on_element(value, MIN_TIME if timestamp is None else timestamp, window, context)
+        if result is not _CONTINUE:
+            if result.is_fire() and not self._emit(window):
+                return
+            if result.is_purge():
+                contents.state.clear()
+        self._register_cleanup(window)
+
+    def _skipped(self, value: Any, timestamp: int | None) -> None:
+        """A record went into no window: late, or the assigner had none for it."""
+        watermark = self.current_watermark
+        if self._event_time and timestamp is not None and min(timestamp + self._lateness, MAX_TIME) <= watermark:
+            late = self._late.take(value, timestamp, watermark)
+            if late is not None:
+                self._values.append(late)
+                self._timestamps.append(timestamp)
+
+    def _event_times(self, batch: Batch) -> Any:
+        """The timestamps of a batch, None for each record if there are none and none are needed."""
+        timestamps = batch.timestamps
+        if self._event_time and (timestamps is None or MIN_TIME in timestamps):
+            raise GraphError(
+                f"{self.context.where} has windows by event time ({self._assigner!r}), but its records have no "
+                "timestamps: call assign_timestamps_and_watermarks() before it, or give from_source() a "
+                f"WatermarkStrategy (defined at {self.context.plan.user_line})"
+            )
+        return [None] * len(batch) if timestamps is None else timestamps
+
+    # --- time
+
+    def _fire(self, queue: Any, until: int, domain: TimeDomain) -> None:
+        timer = queue.pop_due(until)
+        if timer is None:
+            return
+        keys, context = self.backend.context, self.function_context
+        by_event_time = domain is TimeDomain.EVENT_TIME
+        context.current_domain = domain
+        try:
+            while timer is not None:
+                time, keys.key, window = timer
+                context.current_timestamp = time
+                self._on_time(time, window, by_event_time)
+                timer = queue.pop_due(until)
+        except BaseException as error:
+            raise self.failed(error, key=keys.key) from error
+        finally:
+            context.current_timestamp = context.current_domain = None
+        self._flush()
+
+    def _on_time(self, time: int, window: Any, by_event_time: bool) -> None:
+        """A timer of a window is due: its trigger's, or the one that ends it."""
+        self._on_trigger(time, window, window, by_event_time)
+        if by_event_time is self._event_time and time == self._cleanup_time(window):
+            self._clear(window)
+
+    def _on_trigger(self, time: int, window: Any, namespace: Any, by_event_time: bool) -> None:
+        contents, context, trigger = self._contents, self._trigger_context, self._trigger
+        contents.state.set_current_namespace(namespace)
+        context.window = window
+        on_time = trigger.on_event_time if by_event_time else trigger.on_processing_time
+        result = on_time(time, window, context)
+        if result is not _CONTINUE:
+            if result.is_fire():
+                self._emit(window)
+            if result.is_purge():
+                contents.state.clear()
+
+    def _clear(self, window: Any) -> None:
+        """A window is gone, with all that belongs to it; its contents are at hand."""
+        self._contents.state.clear()
+        self._trigger_context.window = window
+        self._trigger.clear(window, self._trigger_context)
+        if self._forget is not None:
+            self._forget(window)
+
+    def _is_late(self, window: Any) -> bool:
+        return self._event_time and self._cleanup_time(window) <= self.current_watermark
+
+    def _cleanup_time(self, window: Any) -> int:
+        """When a window is gone for good."""
+        end: int = window.max_timestamp()
+        return min(end + self._lateness, MAX_TIME) if self._event_time else end
+
+    def _register_cleanup(self, window: Any) -> None:
+        time = self._cleanup_time(window)
+        if time != MAX_TIME:  # a window that never ends is not cleaned up
+            timers = self.backend.event_timers if self._event_time else self.backend.processing_timers
+            timers.register(time, self.backend.context.key, window)
+
+    def _delete_cleanup(self, window: Any) -> None:
+        time = self._cleanup_time(window)
+        if time != MAX_TIME:
+            timers = self.backend.event_timers if self._event_time else self.backend.processing_timers
+            timers.delete(time, self.backend.context.key, window)
+
+    # --- calls that raised and are taken back
+
+    @property
+    def evaluating(self) -> Any:
+        return self._elements
+
+    def abandon(self) -> None:
+        self._values, self._timestamps, self._elements = [], [], None
+
+    def pass_over(self, time: int, key: Any, namespace: Any, by_event_time: bool) -> None:
+        self.backend.context.key = key
+        if by_event_time is self._event_time and time == self._cleanup_time(namespace):
+            self._contents.state.set_current_namespace(namespace)
+            self._clear(namespace)
+
+    # --- results
+
+    def _emit(self, window: Any) -> bool:
+        """Evaluate a window whose contents are at hand; False if it is empty."""
+        elements = self._contents.elements(window)
+        if elements is None:
+            return False
+        values = self._values
+        extend = self.output.emissions.extend_of(values)
+        self._elements = elements
+        result = self._evaluate(self.backend.context.key, window, elements)
+        if result is not None:
+            before = len(values)
+            extend(result)
+            self._timestamps += [window.max_timestamp()] * (len(values) - before)
+        self._contents.evaluated(window)
+        self._elements = None
+        return True
+
+    def _flush(self) -> None:
+        if self._values:
+            values, timestamps = self._values, self._timestamps
+            self._values, self._timestamps = [], []
+            self.output.emit_tagged(values, timestamps)
+
+    def _window_store(self) -> PerWindowStore | NoWindowStore:
+        return PerWindowStore(self._states)

@@ -1,0 +1,166 @@
+"""The usual case made fast: sessions by event time with their own trigger.
+
+Nothing comes out of a session before its end, so records are first only dealt to sessions; when the batch is over,
+contents are touched once for each session that was given some. A session that grows keeps the timer of its old end
+until that is due or the epoch ends; only then is it moved. Keys with a record of a session that may have ended go the
+general way, record by record. The results, their order, committed state and timers are those of
+:class:`~tidemill.runtime.operators.windowing.merging.MergingWindowOperator`.
+"""
+
+from __future__ import annotations
+
+from operator import length_hint
+from typing import Any
+
+from tidemill.datastream.program.specs import WindowSpec
+from tidemill.datastream.window.sessions import DynamicEventTimeSessionWindows, EventTimeSessionWindows
+from tidemill.datastream.window.triggers import EventTimeTrigger
+from tidemill.datastream.window.types import TimeWindow
+from tidemill.runtime.batch.records import MAX_TIME, Batch
+from tidemill.runtime.operators.windowing.merging import MergingOperator
+from tidemill.runtime.operators.windowing.session_set import OpenSession, SessionSet
+
+
+def is_sessions(spec: WindowSpec) -> bool:
+    """Whether the windows of a spec can go the fast way."""
+    return (
+        type(spec.assigner) in (EventTimeSessionWindows, DynamicEventTimeSessionWindows)
+        and type(spec.trigger) is EventTimeTrigger
+        and spec.evictor is None
+    )
+
+
+class SessionWindowOperator(MergingOperator[SessionSet]):
+    """Sessions by event time that fire at their end."""
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        timestamps: list[int] = self._event_times(batch)
+        if not timestamps:
+            return
+        keys, ends, watermark = batch.keys or [], self._ends(batch, timestamps), self.current_watermark
+        if min(ends) - 1 <= watermark:
+            late = {key for key, end in zip(keys, ends, strict=True) if end - 1 <= watermark}
+            chosen = [key in late for key in keys]
+            super().process(batch.where(chosen), input_index)
+            batch = batch.where([not one for one in chosen])
+            keys, timestamps = batch.keys or [], batch.timestamps or []
+            ends = [end for end, one in zip(ends, chosen, strict=True) if not one]
+        self._add_records(keys, timestamps, ends, batch.values)
+
+    def _ends(self, batch: Batch, timestamps: list[int]) -> list[int]:
+        """Where the window that each record brings ends."""
+        assigner = self._assigner
+        if type(assigner) is EventTimeSessionWindows:
+            gap = assigner.gap_of(None)
+            return [timestamp + gap for timestamp in timestamps]
+        gap_of, taken = assigner.gap_of, iter(batch.values)
+        try:
+            return [timestamp + gap_of(value) for timestamp, value in zip(timestamps, taken, strict=True)]
+        except BaseException as error:
+            at = len(timestamps) - length_hint(taken) - 1
+            key = (batch.keys or [])[at]
+            raise self.failed(error, record=batch.values[at], with_record=True, key=key) from error
+
+    def _add_records(self, keys: list[Any], timestamps: list[int], ends: list[int], values: list[Any]) -> None:
+        """Put records into sessions that have not ended."""
+        context = self.backend.context
+        latest: dict[Any, OpenSession] = {}  # where the last record of a key went
+        touched: list[tuple[Any, OpenSession]] = []
+        for key, timestamp, end, value in zip(keys, timestamps, ends, values, strict=True):
+            session = latest.get(key, _NOWHERE)
+            if session.start <= timestamp <= session.end and end < session.limit:
+                if end > session.end:
+                    session.end = end
+            else:
+                context.key = key
+                session, absorbed = self._set().join(timestamp, end)
+                if absorbed:
+                    self._absorb(session, absorbed, value)
+                if not session.values:
+                    touched.append((key, session))
+                latest[key] = session
+            session.values.append(value)
+        for context.key, session in touched:
+            if session.values:  # else it was absorbed
+                self._take(session)
+                if not session.timed:
+                    self._set_timers(session)
+
+    def _absorb(self, session: OpenSession, absorbed: list[OpenSession], value: Any) -> None:
+        """Sessions became part of another, by a record that is not in it yet."""
+        for one in (session, *absorbed):
+            self._take(one)
+        state = self._contents.state
+        try:
+            state.merge_namespaces(session.namespace, [one.namespace for one in absorbed])
+        except BaseException as error:
+            raise self.failed(error, record=value, with_record=True, key=self.backend.context.key) from error
+        for one in absorbed:
+            if one.window is not None:
+                self._delete_timers(one.window)
+
+    def _take(self, session: OpenSession) -> None:
+        """Put the records that a session was given into its contents."""
+        state, values = self._contents.state, session.values
+        if not values:
+            return
+        state.set_current_namespace(session.namespace)
+        taken = iter(values)
+        try:
+            state.add_all(taken)
+        except BaseException as error:
+            record = values[len(values) - length_hint(taken) - 1]
+            raise self.failed(error, record=record, with_record=True, key=self.backend.context.key) from error
+        session.values = []
+
+    # --- timers
+
+    def _set_timers(self, session: OpenSession) -> None:
+        """Let a session end when it should."""
+        window = TimeWindow(session.start, session.end)
+        if session.window is not None and session.window != window:
+            self._delete_timers(session.window)
+        session.window, session.timed = window, True
+        timers, key, end = self.backend.event_timers, self.backend.context.key, session.end - 1
+        timers.register(end, key, window)
+        if self._lateness and (cleanup := self._cleanup_time(window)) != MAX_TIME:
+            timers.register(cleanup, key, window)
+
+    def _delete_timers(self, window: TimeWindow) -> None:
+        timers, key = self.backend.event_timers, self.backend.context.key
+        timers.delete(window[1] - 1, key, window)
+        if self._lateness:
+            timers.delete(self._cleanup_time(window), key, window)
+
+    def _on_time(self, time: int, window: Any, by_event_time: bool) -> None:
+        sessions = self._set()
+        session = sessions.timed_as(window)
+        if session is None:  # merged into another since
+            return
+        if session.moved():
+            self._set_timers(session)
+            return
+        state = self._contents.state
+        state.set_current_namespace(session.namespace)
+        session.timed = False
+        if time == window.max_timestamp():
+            self._emit(window)
+        if time == self._cleanup_time(window):
+            state.clear()
+            if self._forget is not None:
+                self._forget(window)
+            sessions.retire(window)
+
+    def _persist(self) -> None:
+        context = self.backend.context
+        for context.key, sessions in self._sets.items():
+            for session in sessions.moved():
+                self._set_timers(session)
+        super()._persist()
+
+    def _new_set(self) -> SessionSet:
+        return SessionSet(self._merging_state)
+
+
+#: A session that no record falls into.
+_NOWHERE = OpenSession(MAX_TIME, MAX_TIME, None, None)

@@ -1,0 +1,216 @@
+"""What a job starts from: its own last epoch, or the savepoint or checkpoint that its configuration names.
+
+``execution.state-recovery.path`` is what a user asks for, and what a process manager repeats with each start of the
+same command line. Both must be right: a roll-back rolls back, and a driver that comes back after a crash does not roll
+back again. So a job remembers, in its manifests, which savepoint its present *history* began from
+(:class:`~tidemill.checkpoint.model.Manifest`). If it is the one that is asked for, the job resumes from its last epoch.
+If it is another one, the job is taken back (or forward) to it, and a new history begins: sinks take epochs that come
+again for new ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tidemill.checkpoint.log import ManifestLog, has_committed
+from tidemill.checkpoint.model import Manifest
+from tidemill.checkpoint.portable import PortableState
+from tidemill.checkpoint.savepoint import METADATA, Options, dispose_savepoint, open_state
+from tidemill.checkpoint.storage.storages import store_options
+from tidemill.common.configuration import Configuration
+from tidemill.config import CheckpointingOptions, ExecutionOptions, StateRecoveryOptions
+from tidemill.errors import CheckpointError, ConfigurationError, GraphError, JobFinishedError, NoSavepointError
+from tidemill.graph.plan import JobPlan
+from tidemill.runtime.start.trust import place_of
+
+__all__ = ["StartingPoint", "check_own_end", "check_start_over", "finished_refusal", "starting_point"]
+
+log = logging.getLogger(__name__)
+
+_ANEW = f"set {ExecutionOptions.RESUME_MODE.key}: none"
+
+
+@dataclass(frozen=True)
+class StartingPoint:
+    """What a job starts from, other than its own last epoch. With ``claim`` a savepoint is the job's afterwards."""
+
+    state: PortableState
+    path: str
+    claim: bool
+    options: Options = None
+
+    @property
+    def begins(self) -> Mapping[str, str]:
+        """What manifests say of the history that begins here."""
+        place = place_of(self.state.where)
+        where = str(Path(*place[1:])) if place[:1] == ("file",) else self.state.where
+        return {"id": self.state.id, "path": where}
+
+    def is_behind(self, head: Manifest | None) -> bool:
+        """Whether a job with this head has begun from here already."""
+        return head is not None and has_committed(head) and head.history.get("id") == self.state.id
+
+    def without_results_of(self, sinks: Collection[str]) -> StartingPoint:
+        """The same, without the results that other drivers were to hand out to their own callers."""
+        manifest = self.state.manifest
+        left = {uid: results for uid, results in manifest.committables.items() if uid not in sinks}
+        return replace(self, state=replace(self.state, manifest=replace(manifest, committables=left)))
+
+    def claimed(self) -> None:
+        """The job has all it needs, durably. A claimed savepoint goes; another job's checkpoints are left alone."""
+        if not (self.claim and self.state.storage.exists(METADATA)):
+            return
+        try:
+            dispose_savepoint(self.path, self.options)
+        except CheckpointError as error:
+            log.warning("savepoint %s was claimed, but not all of it could be deleted: %s", self.path, error)
+
+
+def starting_point(
+    configuration: Configuration, manifests: ManifestLog, job_id: str, *, batch: bool = False
+) -> StartingPoint | None:
+    """The savepoint or checkpoint that a job is to start from; None if it resumes from its own last epoch, or is new.
+
+    ``manifests`` is the job's own log. The configured path counts unless the job's history began from it, or the
+    configuration prefers the job's last epoch.
+
+    Raises :class:`~tidemill.errors.NoSavepointError` if there is nothing to start from at that path,
+    :class:`~tidemill.errors.JobFinishedError` if that is the end of a job, and :class:`~tidemill.errors.GraphError` for
+    a ``batch`` job, whose state lasts no longer than a key's input.
+    """
+    path = configuration.get(StateRecoveryOptions.SAVEPOINT_PATH)
+    if path is None:
+        return None
+    head = manifests.read_head()
+    last = head if has_committed(head) else None
+    if last is not None and configuration.get(StateRecoveryOptions.PREFER_LATEST):
+        log.info("job %s resumes from its epoch %d, which it prefers to %s", job_id, last.epoch, path)
+        return None
+    if batch:
+        raise GraphError(
+            f"a job in BATCH mode cannot start from {path}: it begins without state. Set execution.runtime-mode: "
+            f"STREAMING, or leave {StateRecoveryOptions.SAVEPOINT_PATH.key} out"
+        )
+    if last is not None and _is_own(configuration, job_id, path):
+        log.info("job %s resumes from its epoch %d: %s is its own directory", job_id, last.epoch, path)
+        return None
+    claim = configuration.get(StateRecoveryOptions.CLAIM_MODE) == "CLAIM"
+    options = store_options(configuration)
+    try:
+        start = StartingPoint(open_state(path, options), path, claim, options)
+    except NoSavepointError:
+        if last is None or not _is_place(path, last.history.get("path")):
+            raise
+        log.info("job %s resumes from its epoch %d: it began from %s, which is gone", job_id, last.epoch, path)
+        return None
+    if last is not None and (start.is_behind(last) or _began_before(manifests, last, start.state)):
+        # With ``resume-mode: none`` the job's own checkpoints would go, this one among them.
+        own = _is_own(configuration, job_id, path.partition("/chk-")[0])
+        again = f"start a job with another {ExecutionOptions.JOB_ID.key} from it" if own else _ANEW
+        log.info(
+            "job %s resumes from its epoch %d: it began from %s before. To go back to it again, %s",
+            job_id,
+            last.epoch,
+            path,
+            again,
+        )
+        return None
+    if (refusal := finished_refusal(path, start.state.manifest)) is not None:
+        raise JobFinishedError(refusal)
+    if last is not None:
+        log.warning(
+            "job %s leaves its epoch %d, and starts from epoch %d of %s: what it wrote since is written again",
+            job_id,
+            last.epoch,
+            start.state.manifest.epoch,
+            path,
+        )
+    return start
+
+
+def finished_refusal(path: str, manifest: Manifest) -> str | None:
+    """Why no job can start from a manifest that ends a job; None for any other."""
+    if not manifest.finished:
+        return None
+    return (
+        f"{path} is the end of job {manifest.job_id!r}, which is FINISHED: its sources are read to their end, and its "
+        "time has come to its end, so a job that starts from there would read nothing. To begin anew, leave "
+        f"{StateRecoveryOptions.SAVEPOINT_PATH.key} out; to go on with the state, start from a savepoint or retained "
+        "checkpoint from before the end (stop a job that is to go on without draining it)"
+    )
+
+
+def check_own_end(plan: JobPlan, head: Manifest, described: Mapping[str, Any], collecting: Collection[str]) -> None:
+    """A job whose head is its end does not run again: say so, or refuse a program that expects results of it.
+
+    ``collecting`` are the uids of sinks that hand out results to their program. Raises
+    :class:`~tidemill.errors.JobFinishedError` if there are any, or if the program is not the one that has finished.
+    """
+    what = f"job {head.job_id!r} is FINISHED since its epoch {head.epoch}, and is not run again"
+    to_do = f"To run it anew, use another {ExecutionOptions.JOB_ID.key}, or {_ANEW}, which deletes what it committed"
+    if collecting:
+        raise JobFinishedError(f"{what}: its results went to the program that ran it. {to_do}")
+    finished = {uid for uid, description in described.items() if not description.get("dropped")}
+    program = {operator.uid: operator.name for chain in plan.chains for operator in chain.operators}
+    if described and finished != program.keys():
+        new = sorted(f"{name!r} (uid {uid})" for uid, name in program.items() if uid not in finished)
+        gone = sorted(f"{described[uid].get('name', uid)!r} (uid {uid})" for uid in finished - program.keys())
+        differences = [f"it has {', '.join(new)}"] * bool(new) + [f"it is without {', '.join(gone)}"] * bool(gone)
+        raise JobFinishedError(f"{what}. The program is another one: {'; '.join(differences)}. {to_do}")
+    log.warning("%s. %s", what, to_do)
+
+
+def check_start_over(configuration: Configuration, job_id: str) -> None:
+    """Before a job's own state is deleted: what it is to start from must be there, and elsewhere.
+
+    Raises as :func:`starting_point` does, and :class:`~tidemill.errors.ConfigurationError` for the job's own directory.
+    """
+    path = configuration.get(StateRecoveryOptions.SAVEPOINT_PATH)
+    if path is None:
+        return
+    state = open_state(path, store_options(configuration))
+    if _is_own(configuration, job_id, path.partition("/chk-")[0]):
+        raise ConfigurationError(
+            f"{ExecutionOptions.RESUME_MODE.key}: none deletes what job {job_id!r} has committed, and {path} is part "
+            "of that: leave the option out"
+        )
+    if (refusal := finished_refusal(path, state.manifest)) is not None:
+        raise JobFinishedError(refusal)
+
+
+def _began_before(manifests: ManifestLog, head: Manifest, state: PortableState) -> bool:
+    """Whether a job that does not say what it began from, having been started by earlier code, began from a state.
+
+    Its first takeover record is what it began with. Of a job's directory it cannot be told which epoch that was: then
+    the job is not taken back.
+    """
+    if head.history:
+        return False
+    try:
+        first = manifests.read(1)
+    except CheckpointError:
+        return False
+    if not has_committed(first):
+        return False
+    begun, asked = first, state.manifest
+    return state.id.startswith("job ") or (begun.epoch, begun.clock, begun.sources, begun.spark is None) == (
+        asked.epoch,
+        asked.clock,
+        asked.sources,
+        asked.spark is None,
+    )
+
+
+def _is_own(configuration: Configuration, job_id: str, path: str) -> bool:
+    """Whether a path is the directory that the job itself keeps its epochs in."""
+    directory = configuration.get(CheckpointingOptions.DIRECTORY)
+    return directory is not None and _is_place(path, f"{directory.rstrip('/')}/{job_id}")
+
+
+def _is_place(path: str, known: str | None) -> bool:
+    cleaned = path.rstrip("/").removesuffix(f"/{METADATA}")
+    return known is not None and place_of(cleaned) != () and place_of(cleaned) == place_of(known)

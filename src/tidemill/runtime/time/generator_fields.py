@@ -1,0 +1,77 @@
+"""What a watermark generator of the user's own remembers, so that it goes on in the next epoch on any worker.
+
+Only fields that differ from those of a new generator are kept: what the program sets up stays as the program says, also
+after it was changed. The built-in generators need nothing: their watermark says all.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from tidemill.common.watermark_generators import (
+    AscendingTimestampsWatermarks,
+    BoundedOutOfOrdernessWatermarks,
+    NoWatermarksGenerator,
+)
+from tidemill.errors import SerializationError
+from tidemill.state.codecs.tagged_reader import TaggedReader
+from tidemill.state.codecs.tagged_writer import TaggedWriter
+
+_FORGETFUL = frozenset({AscendingTimestampsWatermarks, BoundedOutOfOrdernessWatermarks, NoWatermarksGenerator})
+
+
+def is_built_in(generator: Any) -> bool:
+    """Whether a generator has nothing to remember beside its watermark."""
+    return type(generator) in _FORGETFUL
+
+
+class GeneratorFields:
+    """The fields of one generator. Made when the generator is new; by its ``__getstate__`` if it has one."""
+
+    def __init__(self, generator: Any) -> None:
+        self._generator = generator
+        self._first = {} if is_built_in(generator) else {n: (v, _encoded(v)) for n, v in _fields(generator).items()}
+
+    def restore(self, kept: str) -> None:
+        """Set what :meth:`changed` gave."""
+        changed = TaggedReader().loads(base64.b64decode(kept))
+        setter = getattr(self._generator, "__setstate__", None)
+        if setter is not None:
+            setter({**_fields(self._generator), **changed})
+            return
+        for name, value in changed.items():
+            setattr(self._generator, name, value)
+
+    def changed(self) -> str | None:
+        """The fields that are not as they were in the new generator, encoded; None if there are none."""
+        if is_built_in(self._generator):
+            return None
+        changed = {}
+        for name, value in _fields(self._generator).items():
+            first, encoded = self._first.get(name, (None, None))
+            now = _encoded(value)
+            if now is None:
+                if value is first:
+                    continue  # a lock, a connection: it is as good as the one that a new generator makes
+                raise SerializationError(
+                    f"field {name!r} of {type(self._generator).__name__} cannot be kept from one epoch to the next: a "
+                    f"{type(value).__name__} cannot be pickled. Give the generator a __getstate__() that leaves it out."
+                )
+            if now != encoded:
+                changed[name] = value
+        return base64.b64encode(TaggedWriter().dumps(changed)).decode("ascii") if changed else None
+
+
+def _fields(generator: Any) -> dict[str, Any]:
+    state = generator.__getstate__()
+    if isinstance(state, tuple):  # with __slots__
+        return {**(state[0] or {}), **(state[1] or {})}
+    return dict(state or {})
+
+
+def _encoded(value: Any) -> bytes | None:
+    try:
+        return TaggedWriter().dumps(value)
+    except SerializationError:
+        return None

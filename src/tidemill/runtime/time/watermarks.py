@@ -1,0 +1,204 @@
+"""Event time as a maker of watermarks knows it: a generator for each partition, and the clock over them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+
+import cloudpickle
+
+from tidemill.common.watermark_generators import Clock, Watermark, WatermarksWithIdleness
+from tidemill.common.watermark_strategy import WatermarkOutput, WatermarkStrategy
+from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME
+from tidemill.runtime.time.generator_fields import GeneratorFields, is_built_in
+from tidemill.runtime.time.strands import PartitionEnd, Strand
+from tidemill.runtime.time.time_states import PartitionState, TimeState, furthest
+
+
+class PartitionTime(WatermarkOutput):
+    """Event time in one partition: its generator, and what that has emitted. A watermark ends idleness."""
+
+    def __init__(
+        self, strategy: WatermarkStrategy, clock: Clock, state: PartitionState, *, never_idle: bool = False
+    ) -> None:
+        self.generator = strategy.create_watermark_generator(clock)
+        if never_idle and isinstance(self.generator, WatermarksWithIdleness):
+            self.generator = self.generator.generator
+        #: Whether a watermark may fall between any two records; of a generator that does not say, it may.
+        self.emits_on_event = getattr(self.generator, "emits_on_event", True)
+        self._idleness = self.generator if isinstance(self.generator, WatermarksWithIdleness) else None
+        self._fields = GeneratorFields(self.generator if self._idleness is None else self._idleness.generator)
+        self._partition = state.partition
+        self.watermark = state.watermark
+        self.idle = state.idle and not never_idle
+        #: Whether something was emitted that the clock over all partitions does not know yet.
+        self.changed = False
+        if self._idleness is not None:
+            self._idleness.resume(state.inactive_since, idle=state.idle)
+        if state.fields is not None:
+            self._fields.restore(state.fields)
+
+    def emit_watermark(self, watermark: Watermark) -> None:
+        if watermark.timestamp > self.watermark:
+            self.watermark = watermark.timestamp
+            self.changed = True
+        if self.idle:
+            self.mark_active()
+
+    def mark_idle(self) -> None:
+        self.changed = self.changed or not self.idle
+        self.idle = True
+
+    def mark_active(self) -> None:
+        self.changed = self.changed or self.idle
+        self.idle = False
+
+    def idle_from(self) -> int | None:
+        """The processing time from which on it is idle if no record comes."""
+        return None if self._idleness is None else self._idleness.idle_from
+
+    def state(self) -> PartitionState:
+        """What the next epoch must know."""
+        since = None if self._idleness is None else self._idleness.inactive_since
+        return PartitionState(self._partition, self.watermark, self.idle, since, self._fields.changed())
+
+
+class Timekeeper:
+    """The clock over all partitions: the minimum over those that are not idle, never going back.
+
+    It is idle if all of them are; it goes to the greatest of their times then, as nobody is to be waited for. A
+    partition that was idle counts again from when it is active.
+    """
+
+    def __init__(self, strategy: WatermarkStrategy, clock: Clock) -> None:
+        # configuration
+        self._clock = clock
+        self._strategy = strategy
+        #: Whether a partition without records is still waited for, whatever the strategy says of idleness.
+        self.never_idle = False
+        made = strategy.create_watermark_generator(clock)
+        inner = made.generator if isinstance(made, WatermarksWithIdleness) else made
+        # A generator, or what its supplier holds on to, may change in an epoch that is then run again.
+        self._pristine: bytes | None = None if is_built_in(inner) else cloudpickle.dumps(strategy, 5)
+        # checkpointed
+        self._partitions: dict[str | None, PartitionTime] = {}
+        self.watermark = MIN_TIME
+        self.idle = False
+        # transient
+        self._elsewhere: Mapping[str | None, PartitionState] = {}
+        self._committed: Mapping[str | None, PartitionState] = {}
+        self._strands: dict[tuple[str | None, int], PartitionTime] = {}
+
+    @property
+    def strategy(self) -> WatermarkStrategy:
+        """The strategy whose generators are at work."""
+        return self._strategy
+
+    def restore(self, state: TimeState, watermark: int) -> None:
+        """Go on from the last committed epoch."""
+        if self._pristine is not None:
+            self._strategy = pickle.loads(self._pristine)
+        entries = [PartitionState(None, watermark)] if state is None else [PartitionState(*entry) for entry in state]
+        self._committed = {entry.partition: entry for entry in entries}
+        self._partitions = {entry.partition: self._time(entry) for entry in entries}
+        self._strands = {}
+        self.watermark = watermark
+        self.idle = watermark < MAX_TIME and all(partition.idle for partition in self._partitions.values())
+
+    def know(self, elsewhere: Mapping[str | None, PartitionState]) -> None:
+        """What other subtasks know of partitions, which may come here in this epoch."""
+        self._elsewhere = elsewhere
+
+    def partition(self, name: str | None) -> PartitionTime:
+        """The time of one partition."""
+        found = self._partitions.get(name)
+        if found is None:
+            found = self._partitions[name] = self._time(self._begun(name))
+        return found
+
+    def strand(self, strand: Strand) -> PartitionTime:
+        """The time of a strand, from that of its partition on, until all strands are gathered."""
+        key = strand.partition, strand.number
+        found = self._strands.get(key)
+        if found is None:
+            if strand.partition is not None:  # what stood for partitions that were not known does so no more
+                self.release(None)
+                if strand.split != strand.partition:
+                    self.release(strand.split)
+            found = self._strands[key] = self._time(self._begun(strand.partition))
+        return found
+
+    def gather(self) -> None:
+        """All strands have been read: the furthest of a partition tells its time."""
+        by_partition: dict[str | None, list[PartitionState]] = {}
+        for (name, _), time in self._strands.items():
+            by_partition.setdefault(name, []).append(time.state())
+        for name, states in by_partition.items():
+            found = furthest(states)
+            if found is not None:
+                self._partitions[name] = self._time(found)
+
+    def reach(self, name: str, watermark: int) -> None:
+        """Nothing of a partition is earlier, as is known before it is read."""
+        self.partition(name).emit_watermark(Watermark(watermark))
+
+    def release(self, name: str | None) -> None:
+        """Nothing of a partition comes any more."""
+        self._partitions.pop(name, None)
+
+    def release_split(self, name: str) -> None:
+        """Nothing of a split's partition comes any more, nor of those that its rows name."""
+        for partition in list(self._partitions):
+            if partition is not None and (partition == name or partition.startswith(f"{name}/")):
+                self.release(partition)
+
+    def emit_periodically(self) -> None:
+        """Ask all generators."""
+        read = {name for name, _ in self._strands}
+        asked = [time for name, time in self._partitions.items() if name not in read]
+        for time in (*self._strands.values(), *asked):
+            time.generator.on_periodic_emit(time)
+
+    def ends(self) -> list[PartitionEnd]:
+        """What all partitions have come to."""
+        return [PartitionEnd(name, time.watermark, time.idle) for name, time in self._partitions.items()]
+
+    def combine(self) -> int | None:
+        """Take in what the partitions emitted; the new time, if it moved."""
+        partitions = self._partitions.values()
+        for partition in partitions:
+            partition.changed = False
+        active = [partition.watermark for partition in partitions if not partition.idle]
+        self.idle = not active
+        time = min(active) if active else max((partition.watermark for partition in partitions), default=MIN_TIME)
+        if time <= self.watermark:
+            return None
+        self.watermark = time
+        return time
+
+    def end(self) -> None:
+        """Time has gone to its end."""
+        self.watermark = MAX_TIME
+        self.idle = False
+
+    def state(self) -> TimeState:
+        """What the next epoch must know beside the watermark."""
+        if self.watermark == MAX_TIME:
+            return None
+        states = [partition.state() for partition in self._partitions.values()]
+        says_all = PartitionState(None, self.watermark)
+        return None if states == [says_all] else [list(state) for state in states]
+
+    def idle_from(self) -> int | None:
+        """The processing time at which the next partition is idle if no record comes."""
+        if self.watermark == MAX_TIME:
+            return None
+        times = [partition.idle_from() for partition in self._partitions.values()]
+        return min((time for time in times if time is not None), default=None)
+
+    def _begun(self, name: str | None) -> PartitionState:
+        """How a partition was when the epoch began."""
+        return self._committed.get(name) or self._elsewhere.get(name) or PartitionState(name)
+
+    def _time(self, state: PartitionState) -> PartitionTime:
+        return PartitionTime(self._strategy, self._clock, state, never_idle=self.never_idle)

@@ -1,0 +1,126 @@
+"""How Spark reads a Kafka source: Spark's options, where it begins, and where it ends if it does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+
+from tidemill.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, OffsetPlace
+from tidemill.connectors.kafka.properties import SECRET_NAMES
+from tidemill.connectors.kafka.source import CLIENT_ID_PREFIX, KafkaSource
+from tidemill.errors import ConfigurationError
+from tidemill.runtime.driver.epoch_limit import EpochLimit
+from tidemill.spark.frames.source_reader import SourceReader
+from tidemill.spark.kafka.broker import Broker
+from tidemill.spark.kafka.jars import provide_connector
+from tidemill.spark.kafka.kafka_tracker import KafkaTracker
+from tidemill.spark.kafka.positions import Offsets, readable, resolve, spark_offsets
+from tidemill.spark.session.unlogged import unlogged
+
+#: Which options Spark leaves out where it prints a plan; by itself it knows of passwords and tokens, not of keys.
+_REDACTED: Final = "spark.sql.redaction.options.regex"
+_SECRET_OPTIONS: Final = rf"(?i)^kafka\..*(?:{SECRET_NAMES})"
+
+
+class KafkaReader(SourceReader[KafkaSource]):
+    """Reads topics of Kafka."""
+
+    has_files = False
+
+    def check(self, session: SparkSession) -> None:
+        """Raise :class:`ConnectorError` if nobody answers at the source's address, :class:`ConfigurationError` if a
+        topic or partition that it reads does not exist."""
+        with Broker(session, self.source) as broker:
+            broker.partitions()
+
+    def load(self, session: SparkSession, max_records: int, *, resuming: bool) -> DataFrame:
+        """The columns that the source's decoder needs. Where they begin and end is looked up now."""
+        source = self.source
+        provide_connector(session)
+        _redact_plans(session)
+        options = reader_options(source)
+        if source.ends:
+            starting, stopping = bounds(session, source)
+            reader: Any = session.read
+            options |= {"startingOffsets": spark_offsets(starting), "endingOffsets": spark_offsets(stopping)}
+        else:
+            reader = session.readStream
+            options["startingOffsets"] = "earliest" if resuming else _beginning(session, source)
+            options["maxOffsetsPerTrigger"] = str(max_records)
+        with unlogged():
+            reader = reader.format("kafka").options(**options)
+        frame: DataFrame = reader.load()
+        columns = {"timestamp": F.unix_millis("timestamp").alias("timestamp")}
+        return frame.select(*(columns.get(name, F.col(name)) for name in source.decoder.columns))
+
+    def max_records(self, limit: EpochLimit) -> int:
+        """As many as an epoch may have, unless the source itself sets a lower number."""
+        most = self.source.max_records_per_epoch
+        if most is None:
+            return limit.records
+        return most if limit.records >= limit.max_records else min(most, limit.records)
+
+    def tracker(self, session: SparkSession) -> KafkaTracker:
+        """Follows the offsets of the source's partitions."""
+        return KafkaTracker(session, self.source)
+
+
+def _redact_plans(session: SparkSession) -> None:
+    known = session.conf.get(_REDACTED) or ""
+    if _SECRET_OPTIONS not in known:
+        session.conf.set(_REDACTED, f"{known}|{_SECRET_OPTIONS}" if known else _SECRET_OPTIONS)
+
+
+def reader_options(source: KafkaSource) -> dict[str, str]:
+    """Spark's options for a source, apart from where it begins and ends."""
+    options = {f"kafka.{name}": value for name, value in source.client_properties().items()}
+    if CLIENT_ID_PREFIX in source.properties:
+        options["kafka.client.id"] = source.properties[CLIENT_ID_PREFIX]
+    what = source.subscription
+    if what.pattern is not None:
+        options["subscribePattern"] = f"^(?:{what.pattern})$"  # Spark takes any part of a name for a match, Flink all
+    elif what.topics:
+        options["subscribe"] = ",".join(what.topics)
+    else:
+        numbers: dict[str, list[int]] = {}
+        for partition in what.partitions:
+            numbers.setdefault(partition.topic, []).append(partition.partition)
+        options["assign"] = json.dumps(numbers)
+    if "headers" in source.decoder.columns:
+        options["includeHeaders"] = "true"
+    options["failOnDataLoss"] = "true" if source.reset is KafkaOffsetResetStrategy.NONE else "false"
+    return options
+
+
+def _beginning(session: SparkSession, source: KafkaSource) -> str:
+    initializer = source.starting
+    if initializer.place in (OffsetPlace.EARLIEST, OffsetPlace.LATEST):
+        return str(initializer.place.value)
+    with Broker(session, source) as broker:
+        offsets = _starting(broker, source)
+    return spark_offsets(offsets) if offsets else "earliest"  # no topic matches the pattern yet
+
+
+def _starting(broker: Broker, source: KafkaSource) -> Offsets:
+    partitions = broker.partitions()
+    facts = broker.facts(partitions, source.starting)
+    return readable(resolve(source.starting, partitions, facts, source.group_id), facts, source.starting.reset)
+
+
+def bounds(session: SparkSession, source: KafkaSource) -> tuple[Offsets, Offsets]:
+    """Where a source that ends begins and ends."""
+    stopping: KafkaOffsetsInitializer = source.stopping or KafkaOffsetsInitializer.latest()
+    with Broker(session, source) as broker:
+        starting = _starting(broker, source)
+        facts = broker.facts(list(starting), stopping)
+        ends = resolve(stopping, list(starting), facts, source.group_id)
+    for partition, end in ends.items():
+        if end > facts.latest[partition]:
+            raise ConfigurationError(
+                f"the source is to stop at offset {end} of {partition}, which ends at {facts.latest[partition]}: it "
+                "can only stop at an offset that exists when the job starts"
+            )
+    return starting, {partition: max(end, starting[partition]) for partition, end in ends.items()}

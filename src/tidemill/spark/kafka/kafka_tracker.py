@@ -1,0 +1,98 @@
+"""The position of a Kafka source while a streaming query reads it.
+
+For each batch Spark logs the offset at which each partition's part of it ends, and the job's manifest has a copy. So a
+source resumes where the last committed epoch ended, whatever its consumer group says.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from tidemill.connectors.kafka.source import KafkaSource
+from tidemill.spark.frames.source_reader import PositionTracker
+from tidemill.spark.kafka.broker import Broker
+from tidemill.spark.kafka.positions import from_spark_offsets, resumed, spark_offsets
+
+__all__ = ["KafkaTracker"]
+
+log = logging.getLogger(__name__)
+
+#: How often the consumer group learns positions, at most: as often as from Kafka's own consumers. It takes some 0.3 ms
+#: for each partition.
+_REPORT_SECONDS: Final = 5.0
+#: How long to wait for the broker's answer when the query ends.
+_LAST_REPORT_SECONDS: Final = 2.0
+
+
+class KafkaTracker(PositionTracker):
+    """Checks the offsets to resume from, knows topics by their ids, and reports offsets to the consumer group."""
+
+    def __init__(self, session: SparkSession, source: KafkaSource) -> None:
+        # configuration
+        self._session = session
+        self._source = source
+        # transient
+        self._connected: Broker | None = None
+        self._ids: dict[str, str] = {}
+        self._last: str | None = None
+        self._unreported: str | None = None
+        self._reported_at = -_REPORT_SECONDS
+
+    def revised(self, offset: str, ids: Mapping[str, str]) -> str:
+        """The same offset, unless the source reads other topics now, or records have been deleted that it may skip.
+
+        Raises :class:`~tidemill.errors.LostInputError` if it may not.
+        """
+        self._last = offset
+        stored = from_spark_offsets(offset)
+        broker = self._broker()
+        positions = {each: at for each, at in stored.items() if broker.is_read(each)}
+        for each in stored.keys() - positions.keys():
+            log.warning("%s is not read any more: its position %d is dropped", each, stored[each])
+        self._ids = broker.topic_ids({partition.topic for partition in positions})
+        others = {topic for topic, name in ids.items() if self._ids.get(topic, name) != name}
+        begun = resumed(positions, broker.facts(list(positions)), self._source.reset, others)
+        return offset if begun == stored else spark_offsets(begun)
+
+    def ids(self, offset: str | None) -> dict[str, str]:
+        """Kafka's own ids of topics."""
+        unknown = (set() if offset is None else set(json.loads(offset))) - self._ids.keys()
+        if unknown:
+            self._ids |= self._broker().topic_ids(unknown)
+        return dict(self._ids)
+
+    def committed(self, offset: str, *, checkpoint: bool) -> None:
+        """Reports checkpoints to the consumer group, for those who watch it: every few seconds, and the last one."""
+        self._last = offset
+        if checkpoint and self._source.commits_offsets:
+            self._unreported = offset
+            if time.monotonic() - self._reported_at >= _REPORT_SECONDS:
+                self._report(offset)
+
+    def explain_failure(self) -> None:
+        if self._last is not None:
+            self.revised(self._last, self._ids)
+
+    def close(self) -> None:
+        try:
+            if self._unreported is not None:
+                self._report(self._unreported, seconds=_LAST_REPORT_SECONDS)
+        finally:
+            if self._connected is not None:
+                self._connected.close()
+                self._connected = None
+
+    def _report(self, offset: str, seconds: float = 0) -> None:
+        self._broker().commit(from_spark_offsets(offset), seconds=seconds)
+        self._unreported, self._reported_at = None, time.monotonic()
+
+    def _broker(self) -> Broker:
+        if self._connected is None:
+            self._connected = Broker(self._session, self._source)
+        return self._connected

@@ -1,0 +1,132 @@
+"""Which files Spark's own streaming source has read, from the log that it keeps in a checkpoint location.
+
+Jobs that watched a directory before it was listed here have their positions in such a log. It has one entry for each
+batch, ``<number>``, and now and then ``<number>.compact``, which stands for all entries up to its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from tidemill.checkpoint.model import Manifest
+from tidemill.checkpoint.names import SPARK
+from tidemill.checkpoint.spark_logs import HEADER_LINES, NO_OFFSET, SOURCES, check_logs_are_there
+from tidemill.errors import CorruptFileError, GraphError
+from tidemill.spark.locations.job_locations import SparkLocations
+from tidemill.spark.locations.locations import former_location
+
+__all__ = ["LoggedFiles", "former_files", "logged_files", "plain_path"]
+
+_ENTRY: Final = re.compile(r"(\d+)(\.compact)?")
+_VERSION: Final = "v1"
+_KIND: Final = "FileSource"
+
+
+class LoggedFiles(NamedTuple):
+    """The files of batches that were committed, and those that a later batch had begun to read."""
+
+    read: set[str]
+    begun: list[str]
+
+
+def former_files(
+    head: Manifest, lineage: str, uids: Collection[str], locations: Callable[[], SparkLocations]
+) -> dict[str, LoggedFiles]:
+    """What sources have read by such logs, for those of ``uids`` whose position in a manifest is of that kind.
+
+    ``uids`` are those of all sources that watch files now. Raises :class:`GraphError` where a position is that of
+    another kind of source, and :class:`~tidemill.errors.CorruptFileError` if a log is missing or damaged.
+    """
+    wanted = set(uids) - head.sources.keys()
+    if head.spark is None or not wanted:
+        return {}
+    lines = head.spark["offsets"].split("\n")[HEADER_LINES:]
+    layout = head.spark.get("sources") or {}
+    if not layout:
+        if len(lines) != 1 or len(uids) != 1:
+            raise GraphError(
+                f"the job was stored with {len(lines)} Spark sources, and it is not known which is which. Start it "
+                "with the sources it had"
+            )
+        layout = {next(iter(wanted)): [[0, 0, _KIND]]}
+    stored = {uid: streams for uid, streams in layout.items() if uid in wanted}
+    if not stored:
+        return {}
+    places = locations()
+    places.bring(lineage, head)
+    location = former_location(places.directory, lineage, head)
+    if location is None:
+        return {}
+    folders = {entry.name for entry in (location / SOURCES).glob("*")}
+    check_logs_are_there({**head.spark, "sources": stored}, folders, f"{SPARK}{location.name}")
+    found = {}
+    for uid, streams in stored.items():
+        kinds = [kind for _, _, kind in streams]
+        if kinds != [_KIND]:
+            raise GraphError(
+                f"the source with uid {uid!r} was stored with a position in {' and '.join(kinds)}, and now watches "
+                "files: give the new source another uid"
+            )
+        (line, number, _) = streams[0]
+        if lines[line] != NO_OFFSET:
+            found[uid] = logged_files(location / SOURCES / str(number), lines[line])
+    return found
+
+
+def logged_files(folder: Path, offset: str) -> LoggedFiles:
+    """What a source's log says of a position in it, ``{"logOffset": 7}``.
+
+    Raises :class:`~tidemill.errors.CorruptFileError` if something of the log is missing: files would be read twice.
+    """
+    try:
+        through = int(json.loads(offset)["logOffset"])
+        entries = [(int(match[1]), match[2] is not None, path) for path in folder.iterdir() if (match := _entry(path))]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CorruptFileError(f"{folder}, the log of files that were read, is corrupt: {error}") from error
+    compacted = max((number for number, compact, _ in entries if compact), default=-1)
+    there = {number for number, _, _ in entries}
+    missing = [number for number in range(compacted + 1, through + 1) if number not in there]
+    if missing:
+        raise CorruptFileError(
+            f"entry {missing[0]} of {folder}, the log of files that were read, is missing: files would be read twice. "
+            "Start from an earlier savepoint"
+        )
+    read: set[str] = set()
+    begun: dict[str, None] = {}
+    for _, _, path in sorted(entries):
+        for file, batch in _files(path):
+            if batch <= through:
+                read.add(file)
+            else:
+                begun[file] = None
+    return LoggedFiles(read, [file for file in begun if file not in read])
+
+
+def plain_path(logged: str) -> str:
+    """A path as it is listed here, from the URI that Spark writes.
+
+    >>> plain_path("file:///data/first%20one.json"), plain_path("hdfs://host/a%23b")
+    ('/data/first one.json', 'hdfs://host/a#b')
+    """
+    path = unquote(logged)
+    return "/" + path[5:].lstrip("/") if path.startswith("file:") else path
+
+
+def _entry(path: Path) -> re.Match[str] | None:
+    return _ENTRY.fullmatch(path.name)
+
+
+def _files(path: Path) -> list[tuple[str, int]]:
+    try:
+        version, *lines = path.read_text(encoding="utf-8").split("\n")
+        if version != _VERSION:
+            raise ValueError(f"its version is {version[:20]!r}")
+        found = [json.loads(line) for line in lines if line]
+        return [(plain_path(str(entry["path"])), int(entry["batchId"])) for entry in found]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CorruptFileError(f"{path}, which says what files were read, is corrupt: {error}") from error

@@ -1,0 +1,220 @@
+"""Spark's checkpoint locations: which one a lineage goes on from, what it takes over, and what it may delete.
+
+Spark numbers the sources of a query by their place in it, and knows them by nothing else: the lines of an entry of its
+offset log by the places where a stream is read, the folders of the sources' own logs by streams, of which one may be
+read in two places. Here each belongs to an operator: the manifest says which numbers are whose. Where a program has its
+sources in another order, more of them or fewer, a location is built in which each finds its own position and its own
+log under its new number.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+
+from tidemill.checkpoint.model import Manifest
+from tidemill.checkpoint.names import SPARK, lineage_slot, spark_location
+from tidemill.checkpoint.spark_logs import (
+    HEADER_LINES,
+    NO_OFFSET,
+    SOURCES,
+    check_logs_are_there,
+    recorded_logs,
+    without_logs,
+)
+from tidemill.errors import GraphError
+from tidemill.spark.locations.build_location import METADATA, Layout, Origin, build_location
+
+#: The classes that stand for a stream in a plan and know what kind it is.
+_NAMED_RELATIONS: Final = frozenset({"StreamingRelation", "StreamingRelationV2"})
+
+
+def source_layout(query: DataFrame, frames: Mapping[str, DataFrame]) -> Layout:
+    """The layout of a query that is these frames by uid, combined in this order.
+
+    A frame may itself read several streams.
+    """
+    layout: Layout = {}
+    known: list[Any] = []
+    streams = enumerate(_streams(query))
+    for uid, frame in frames.items():
+        for line, stream in islice(streams, len(_streams(frame))):
+            if stream not in known:
+                known.append(stream)
+            named = stream.getClass().getSimpleName() in _NAMED_RELATIONS
+            # The name of some goes on with a path, which may change.
+            kind = stream.sourceName().partition("[")[0] if named else ""
+            layout.setdefault(uid, []).append([line, known.index(stream), kind])
+    return layout
+
+
+def _streams(frame: DataFrame) -> list[Any]:
+    """What stands for streams in a plan, in the order in which Spark numbers them."""
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    return [leaf for leaf in (leaves.apply(index) for index in range(leaves.size())) if leaf.isStreaming()]
+
+
+def layout_of(offsets: str, layout: Layout) -> Layout | None:
+    """The layout, if it fits the offsets that Spark has logged; else it is better not to know it."""
+    return layout if len(offsets.split("\n")) - HEADER_LINES == _size(layout) else None
+
+
+def positioned(stored: Mapping[str, Any] | None) -> set[str]:
+    """The uids of the sources that stored offsets hold a position of."""
+    if stored is None:
+        return set()
+    lines = stored["offsets"].split("\n")[HEADER_LINES:]
+    return {
+        uid
+        for uid, sources in (stored.get("sources") or {}).items()
+        if all(lines[line] != NO_OFFSET for line, _, _ in sources)
+    }
+
+
+def take_over(
+    directory: Path,
+    lineage: str,
+    restored: Manifest | None,
+    layout: Layout,
+    *,
+    allow_non_restored: bool,
+    revise: Callable[[str, Mapping[str, Any]], str] | None = None,
+    sealed: bool = False,
+    durable: bool = True,
+    elsewhere: Collection[str] = frozenset(),
+) -> dict[str, Any] | None:
+    """Build the location of a lineage; returns the positions of Spark's sources in it, None if nothing was read.
+
+    ``restored`` is the manifest the job goes on from; ``revise`` has a last word on where its sources do: it is
+    handed the offsets as the query writes them, and all that was stored with them. In a ``sealed`` directory files are
+    whole where Spark has left no checksum, and one that is ``durable`` survives a power failure. ``elsewhere`` are the
+    uids of sources that have their positions elsewhere from now on. Raises :class:`GraphError`, before anything runs,
+    where positions and sources do not fit together, and :class:`~tidemill.errors.CorruptFileError` for a log that is
+    missing or damaged; a source without a position begins at its start.
+    """
+    location = directory / spark_location(lineage)
+    before = former_location(directory, lineage, restored)
+    if before is None:
+        return None
+    stored = None if restored is None else restored.spark
+    positions, moves, recorded = None, None, None
+    if stored is not None:
+        recorded = recorded_logs(stored)
+        folders = {entry.name for entry in (before / SOURCES).glob("*")}
+        check_logs_are_there(stored, folders, f"{SPARK}{before.name}")
+        offsets, moves = arranged(stored, layout, allow_non_restored=allow_non_restored, elsewhere=elsewhere)
+        revised = offsets if revise is None else revise(offsets, stored)
+        positions = {**without_logs(stored), "offsets": revised, "lineage": lineage, "sources": layout}
+        if revised != offsets:
+            # A batch of its own leads there, which reads nothing. The next one must not be cut as it was before: it
+            # would end before it begins.
+            positions["batch_id"] = int(stored["batch_id"]) + 1
+            moves = moves or {log: log for sources in layout.values() for _, log, _ in sources}
+    # What a savepoint brought was checked when it was copied, and stored as a whole.
+    origin = Origin(before, recorded, sealed=sealed or lineage_slot(before.name) == 0)
+    build_location(origin, location, positions, layout, moves, durable=durable)
+    forget_locations(directory, lineage, before)
+    return positions
+
+
+def arranged(
+    stored: Mapping[str, Any], layout: Layout, *, allow_non_restored: bool, elsewhere: Collection[str] = frozenset()
+) -> tuple[str, dict[int, int] | None]:
+    """Stored offsets as a query with this layout writes them, and the old folders of its sources' logs by their new
+    ones, or None if nothing has moved.
+
+    ``elsewhere`` are the uids of sources that have their positions elsewhere from now on.
+    Raises :class:`GraphError` for a source that is not there any more (unless ``allow_non_restored``), is of another
+    kind, reads another number of streams, or now reads the same stream as one that was elsewhere in it.
+    """
+    offsets: str = stored["offsets"]
+    version, metadata, *lines = offsets.split("\n")
+    old: Layout = stored.get("sources") or {}
+    if old == layout or (not old and len(lines) == _size(layout)):
+        return offsets, None
+    if version != "v1" or not old or len(lines) != _size(old):
+        raise GraphError(
+            f"the job was stored with {len(lines)} Spark sources, and it is not known which is which; the program has "
+            f"{_size(layout)}. Start it with the sources it had"
+        )
+    check_gone(old, layout.keys() | elsewhere, allowed=allow_non_restored)
+    moved = [NO_OFFSET] * _size(layout)
+    moves: dict[int, int] = {}
+    positions: dict[int, str] = {}
+    for uid, sources in layout.items():
+        if uid not in old:
+            continue
+        kinds, former = [kind for _, _, kind in sources], [kind for _, _, kind in old[uid]]
+        if kinds != former:
+            raise GraphError(
+                f"the source with uid {uid!r} was stored with a position in {_named(former)}, and now reads "
+                f"{_named(kinds)}: give the new source another uid"
+            )
+        for (line, log, _), (old_line, old_log, _) in zip(sources, old[uid], strict=True):
+            moved[line] = lines[old_line]
+            moves[log] = old_log
+            if positions.setdefault(log, lines[old_line]) != lines[old_line]:
+                raise GraphError(
+                    f"the source with uid {uid!r} reads the same stream as another one, but they were stored with "
+                    "different positions in it: let each read a stream of its own"
+                )
+    return "\n".join([version, metadata, *moved]), moves
+
+
+def check_gone(stored: Layout, there: Collection[str], *, allowed: bool) -> None:
+    """Raise :class:`GraphError` if a position is stored of a source that is not there any more, unless ``allowed``."""
+    gone = sorted(stored.keys() - set(there))
+    if gone and not allowed:
+        raise GraphError(
+            f"there is a position of the Spark source with uid {gone[0]!r}, which is not part of the program. Give the "
+            "source the same uid as before, or drop its position with "
+            "execution.state-recovery.ignore-unclaimed-state: true"
+        )
+
+
+def _size(layout: Layout) -> int:
+    """In how many places a stream is read."""
+    return sum(len(sources) for sources in layout.values())
+
+
+def _named(kinds: list[str]) -> str:
+    return " and ".join(kinds) or "no stream"
+
+
+def former_location(directory: Path, lineage: str, restored: Manifest | None) -> Path | None:
+    """The Spark checkpoint location to go on from: that of the last committed batch.
+
+    Where no batch has been committed yet, it is the newest one that an earlier lineage left: it knows where the sources
+    began, and how the first batch was cut. One without ``metadata``, which Spark writes first and
+    :func:`~tidemill.spark.locations.build_location.build_location` last, was never complete.
+    """
+    if restored is not None and restored.spark is not None:
+        return directory / spark_location(restored.spark["lineage"])
+    earlier = [location for location in earlier_locations(directory, lineage) if (location / METADATA).exists()]
+    return earlier[-1] if earlier else None
+
+
+def earlier_locations(directory: Path, lineage: str) -> list[Path]:
+    """The Spark checkpoint locations of earlier lineages, oldest first; those of later ones are their drivers' own."""
+    own = lineage_slot(lineage) or 0
+    found = [
+        (slot, location)
+        for location in (directory / SPARK).glob("*")
+        if (slot := lineage_slot(location.name)) is not None and slot < own
+    ]
+    return [location for _, location in sorted(found)]
+
+
+def forget_locations(directory: Path, lineage: str, needed: Path) -> None:
+    """Remove the Spark checkpoint locations of earlier lineages that no start can go back to.
+
+    The one the head manifest was committed in stays until an epoch of the new lineage is committed.
+    """
+    for location in earlier_locations(directory, lineage):
+        if location != needed:
+            shutil.rmtree(location, ignore_errors=True)

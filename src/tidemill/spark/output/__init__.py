@@ -1,0 +1,4 @@
+"""What leaves a job through Spark: writers, streams as DataFrames, state as DataFrames.
+
+One module for each.
+"""

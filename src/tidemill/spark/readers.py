@@ -1,0 +1,77 @@
+"""Which reader reads which source, and how the Spark sources of a job come into its epochs.
+
+To add a kind of source: describe it in :mod:`tidemill.connectors`, write its
+:class:`~tidemill.spark.frames.source_reader.SourceReader`, and enter both in :data:`READERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from tidemill.connectors.kafka.source import KafkaSource
+from tidemill.connectors.sources import DataFrameSource, FormatSource, Source, SparkSource
+from tidemill.errors import GraphError
+from tidemill.spark.files.format_reader import FormatReader
+from tidemill.spark.frames.source_reader import DataFrameSourceReader, SourceReader
+from tidemill.spark.kafka.kafka_reader import KafkaReader
+
+__all__ = ["READERS", "SparkReaders", "reader_of"]
+
+#: The reader of each kind of source, which also reads what is derived from that kind.
+READERS: Final[Mapping[type[SparkSource], type[SourceReader[Any]]]] = {
+    DataFrameSource: DataFrameSourceReader,
+    FormatSource: FormatReader,
+    KafkaSource: KafkaReader,
+}
+
+
+def reader_of(source: SparkSource) -> SourceReader[Any]:
+    """The reader of a source. Raises :class:`GraphError` for a kind that has none."""
+    for kind, reader in READERS.items():
+        if isinstance(source, kind):
+            return reader(source)
+    raise GraphError(
+        f"{type(source).__name__} is not a source that Spark can read: make a DataFrame of it, for from_dataframe()"
+    )
+
+
+@dataclass(frozen=True)
+class SparkReaders:
+    """The readers of a job's sources, by chain."""
+
+    by_chain: Mapping[int, SourceReader[Any]]
+
+    @classmethod
+    def of(cls, sources: Mapping[int, Source]) -> SparkReaders:
+        """Those of all sources that Spark reads; others read themselves."""
+        return cls({chain: reader_of(source) for chain, source in sources.items() if isinstance(source, SparkSource)})
+
+    def check(self, session: SparkSession) -> None:
+        """Raise an error if one of the sources cannot be read."""
+        for reader in self.by_chain.values():
+            reader.check(session)
+
+    @property
+    def bounded(self) -> dict[int, SourceReader[Any]]:
+        """The sources that end: their rows are materialized before the first epoch."""
+        return {chain: reader for chain, reader in self.by_chain.items() if reader.source.ends}
+
+    @property
+    def streams(self) -> dict[int, SourceReader[Any]]:
+        """The sources that a streaming query reads."""
+        elsewhere = self.bounded.keys() | self.watched.keys()
+        return {chain: reader for chain, reader in self.by_chain.items() if chain not in elsewhere}
+
+    @property
+    def watched(self) -> dict[int, FormatSource]:
+        """The sources that watch files, which each epoch reads as a batch."""
+        return {chain: files for chain, files in self.files.items() if self.by_chain[chain].watches}
+
+    @property
+    def files(self) -> dict[int, FormatSource]:
+        """The sources that read files, whether they end or not."""
+        return {chain: reader.files for chain, reader in self.by_chain.items() if reader.files is not None}

@@ -1,0 +1,69 @@
+"""The positions of a query's sources while it runs: each source's line of an entry of Spark's offset log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from tidemill.checkpoint.spark_logs import HEADER_LINES, NO_OFFSET
+from tidemill.errors import ConnectorError, JobExecutionError
+from tidemill.spark.frames.source_reader import PositionTracker
+from tidemill.spark.locations.build_location import Layout
+
+__all__ = ["QueryPositions"]
+
+log = logging.getLogger(__name__)
+
+
+class QueryPositions:
+    """Hands each tracker the line of its source. ``offsets`` are an entry of the log, as text."""
+
+    def __init__(self, trackers: Mapping[str, PositionTracker], layout: Layout) -> None:
+        """``trackers`` are by the uid of their source; not every source has one."""
+        self._trackers = trackers
+        self._lines = {uid: HEADER_LINES + layout[uid][0][0] for uid in trackers}
+
+    @contextmanager
+    def named_loss(self) -> Iterator[None]:
+        """Runs the query: if it fails because input is gone, :class:`~tidemill.errors.LostInputError` is raised,
+        which says so. Afterwards the trackers are closed."""
+        try:
+            yield
+        except JobExecutionError:
+            for tracker in self._trackers.values():
+                with suppress(ConnectorError):
+                    tracker.explain_failure()
+            raise
+        finally:
+            for uid, tracker in self._trackers.items():
+                try:
+                    tracker.close()
+                except Exception as error:
+                    log.warning("the connections of the source with uid %r were not closed properly: %s", uid, error)
+
+    def revised(self, offsets: str, stored: Mapping[str, Any]) -> str:
+        """An entry that the query can resume from; ``stored`` is what the manifest has beside it.
+
+        Raises :class:`~tidemill.errors.LostInputError` if input is gone that a source has to read.
+        """
+        lines = offsets.split("\n")
+        for uid, tracker in self._trackers.items():
+            line = self._lines[uid]
+            if lines[line] != NO_OFFSET:
+                lines[line] = tracker.revised(lines[line], (stored.get("topics") or {}).get(uid, {}))
+        return "\n".join(lines)
+
+    def topics(self, offsets: str) -> dict[str, dict[str, str]]:
+        """The ids of what the sources have read, by their uids; stored beside the entry."""
+        lines = offsets.split("\n")
+        read = {uid: None if lines[line] == NO_OFFSET else lines[line] for uid, line in self._lines.items()}
+        return {uid: tracker.ids(read[uid]) for uid, tracker in self._trackers.items()}
+
+    def committed(self, offsets: str, *, checkpoint: bool) -> None:
+        """An epoch that ends at this entry is committed; ``checkpoint``: it is a checkpoint."""
+        lines = offsets.split("\n")
+        for uid, tracker in self._trackers.items():
+            if lines[self._lines[uid]] != NO_OFFSET:
+                tracker.committed(lines[self._lines[uid]], checkpoint=checkpoint)

@@ -1,0 +1,123 @@
+"""Classes by name, for values of user classes in state files: ``module:qualname`` and back.
+
+A file may name any class, and importing a module runs code. So a name is looked up first among the classes given by the
+caller (those of the declared types), then among the registered ones, then in modules that are already loaded; a module
+is imported only where the caller trusts the file. What is found must be of the kind that the file says: a dataclass, a
+NamedTuple or an Enum, nothing that could be called to do harm.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+from tidemill.common.moved import current_module
+from tidemill.common.type_kinds.python import class_name, is_named_tuple
+from tidemill.errors import SerializationError
+
+__all__ = ["TRUSTED", "Loading", "class_name", "is_findable", "is_plain_dataclass", "register_class"]
+
+_REGISTERED: dict[str, type] = {}
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement, not by C
+
+
+@dataclass(frozen=True)
+class Loading:
+    """What reading a file may do. Without ``allow_pickle`` no code of the file's choice runs: nothing is unpickled and
+    nothing imported. ``classes`` are known by name in any case. ``codecs`` take the place of the usual ones, by name,
+    for readers that want values in another form. ``keys``: the values are keys, whose classes must have the fields that
+    they were stored with. A key with a field more has another hash, so nobody looks for it where it is stored; without
+    a field it had, two keys may become one."""
+
+    allow_pickle: bool = True
+    classes: Mapping[str, type] = field(default_factory=dict)
+    codecs: Mapping[str, Callable[[Mapping[str, Any], Loading], Any]] = field(default_factory=dict)
+    keys: bool = False
+
+    def find(self, name: str, kind: str) -> type:
+        """The class of that name; ``kind`` is "dataclass", "named_tuple" or "enum"."""
+        found = self.classes.get(name) or _REGISTERED.get(name) or _lookup(name, may_import=self.allow_pickle)
+        if found is None:
+            raise SerializationError(
+                f"the class {name} of a stored value cannot be found: was it moved or renamed, or is it defined inside "
+                "a function or a script? Declare the state's type, or use register_class"
+                + ("" if self.allow_pickle else "; its module is not imported, because the file is not trusted")
+            )
+        if not _KINDS[kind](found):
+            raise SerializationError(f"{name} of a stored value is not a {kind}")
+        return found
+
+    def check_fields(self, cls: Any, stored: Sequence[str] | int) -> None:
+        """Raise :class:`SerializationError` if a key of ``cls`` was stored with other fields (or another number)."""
+        if not self.keys:
+            return
+        names = list(cls._fields) if is_named_tuple(cls) else [f.name for f in dataclasses.fields(cls)]
+        if stored == len(names) if isinstance(stored, int) else list(stored) == names:
+            return
+        had = f"{stored} fields" if isinstance(stored, int) else f"the fields {list(stored)}"
+        raise SerializationError(
+            f"keys of class {class_name(cls)} are stored with {had}, and the class now has {names}: a key with other "
+            "fields is another key"
+        )
+
+
+TRUSTED = Loading()
+
+
+def register_class(cls: type) -> type:
+    """Makes ``cls`` findable by its name in this process though its module lacks it: a class of a script that
+    was shipped to a worker by value. Returns ``cls``, so it can be used as a decorator."""
+    _REGISTERED[class_name(cls)] = cls
+    return cls
+
+
+def is_findable(cls: type) -> bool:
+    """Whether the name of ``cls`` leads back to it."""
+    name = class_name(cls)
+    return _REGISTERED.get(name) is cls or _lookup(name, may_import=False) is cls
+
+
+def is_plain_dataclass(cls: type) -> bool:
+    """Whether instances of this dataclass are made of their fields alone: no C base class, no pickling of their own."""
+    return _is_plain_dataclass(cls)
+
+
+@lru_cache(maxsize=4096)
+def _is_plain_dataclass(cls: Any) -> bool:
+    if _is_enum(cls) or not dataclasses.is_dataclass(cls):
+        return False
+    getstate: Any = cls.__getstate__
+    return (
+        cls.__reduce__ is object.__reduce__
+        and cls.__reduce_ex__ is object.__reduce_ex__
+        and (getstate is object.__getstate__ or getstate.__module__ == "dataclasses")
+        and all(base is object or base.__flags__ & _HEAP_TYPE for base in cls.__mro__)
+    )
+
+
+def _lookup(name: str, *, may_import: bool) -> type | None:
+    stored_module, _, path = name.partition(":")
+    module_name = current_module(stored_module)
+    module = sys.modules.get(module_name)
+    if module is None and may_import:
+        try:
+            module = importlib.import_module(module_name)
+        except (ImportError, ValueError):
+            return None
+    found: Any = module
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found if isinstance(found, type) else None
+
+
+def _is_enum(cls: type) -> bool:
+    return issubclass(cls, Enum)
+
+
+_KINDS: dict[str, Any] = {"dataclass": is_plain_dataclass, "named_tuple": is_named_tuple, "enum": _is_enum}

@@ -1,0 +1,196 @@
+"""The form in which values of a declared type come back from storage.
+
+A state takes values that its type does not quite describe: an int for a double, a list for a tuple, a tuple for a row.
+Storage brings them back as the type says. A value that stays in memory must become the same, or results would depend on
+whether a worker was restarted meanwhile. So single numbers and texts are converted when they are put, and all others
+when their epoch is committed: until then a function finds the object that it has put.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter, itemgetter
+from typing import Any, Final
+
+from tidemill.common.calls import with_each
+from tidemill.common.type_kinds.base import FastCheck, TypeInformation, all_types_in
+from tidemill.common.type_kinds.basic import BasicType, BasicTypeInfo, PickledBytesTypeInfo, exact_check
+from tidemill.common.type_kinds.composite import (
+    ListTypeInfo,
+    ObjectArrayTypeInfo,
+    OptionalTypeInfo,
+    PrimitiveArrayTypeInfo,
+    TupleTypeInfo,
+)
+from tidemill.common.type_kinds.python import DataclassTypeInfo, NamedTupleTypeInfo
+from tidemill.errors import TidemillError
+from tidemill.state.codecs.column_codecs import codec_for, decode_column, encode_column
+from tidemill.state.codecs.ttl import Stamped, StampedTypeInfo
+
+__all__ = ["NormalForm", "Unknown", "key_form", "normal_form"]
+
+Convert = Callable[[Any], Any]
+
+_LISTS: Final = frozenset((list,))
+
+
+class Unknown:
+    """The type of no value."""
+
+
+class NormalForm:
+    """What values of one type become."""
+
+    def __init__(self, type_info: TypeInformation) -> None:
+        #: Values of exactly this type stay as they are.
+        self.kind: type = Unknown
+        #: Converts a value that is put; None where nothing is done until the epoch is committed.
+        self.convert: Convert | None = None
+        if isinstance(type_info, BasicTypeInfo) and type_info.basic_type in _SCALARS:
+            self.kind, self.convert = _SCALARS[type_info.basic_type]
+        #: The types of values of which nothing has to be looked at.
+        self.kinds = frozenset((self.kind, type(None)))
+        self._codec = codec_for(type_info)
+        self._is_normal = _check(type_info)
+
+    def settled(self, values: list[Any]) -> list[Any]:
+        """All values as storage brings them back: the list itself if they are so already."""
+        if self.kinds.issuperset(map(type, values)) or self._is_normal([v for v in values if v is not None]):
+            return values
+        field, array = encode_column("value", self._codec, values)
+        return decode_column(field, array, declared=self._codec)
+
+
+class _StampedForm(NormalForm):
+    """The form of values with the time of their last access."""
+
+    def __init__(self, type_info: StampedTypeInfo) -> None:
+        super().__init__(type_info)
+        inner = NormalForm(type_info.elem_type)
+        self._inner = inner
+        if (convert := inner.convert) is not None:
+            kind = inner.kind
+
+            def stamped(value: Any) -> Any:
+                if type(value.value) is kind or value.value is None:
+                    return value
+                return Stamped(convert(value.value), value.time)
+
+            self.convert = stamped
+
+    def settled(self, values: list[Any]) -> list[Any]:
+        inside = [None if value is None else value.value for value in values]
+        settled = self._inner.settled(inside)
+        if settled is inside:
+            return values
+        return [
+            value if value is None else Stamped(found, value.time) for value, found in zip(values, settled, strict=True)
+        ]
+
+
+def normal_form(type_info: TypeInformation | None) -> NormalForm | None:
+    """The form of values of a type; None where none is declared, so that every value stays what it is."""
+    declared = type_info.elem_type if isinstance(type_info, StampedTypeInfo) else type_info
+    if declared is None or isinstance(declared, PickledBytesTypeInfo):
+        return None
+    return _StampedForm(type_info) if isinstance(type_info, StampedTypeInfo) else NormalForm(declared)
+
+
+def key_form(type_info: TypeInformation | None) -> Callable[[list[Any]], list[Any]] | None:
+    """Brings keys of a type into the form in which storage brings them back; None where they are equal in any form.
+
+    A tuple and a row are different keys, and so are rows with and without names. A key that its type does not describe
+    stays as it is: it is refused where it is stored.
+    """
+    form = normal_form(type_info)
+    if form is None or isinstance(type_info, BasicTypeInfo):
+        return None
+
+    def formed(keys: list[Any]) -> list[Any]:
+        try:
+            return form.settled(keys)
+        except TidemillError:
+            return keys if len(keys) == 1 else [formed([key])[0] for key in keys]
+
+    return formed
+
+
+def _check(type_info: TypeInformation) -> FastCheck:
+    """As ``fast_check`` of a type, for what storage brings back.
+
+    Streams keep objects as they are, with the fields that they were given; storage makes new ones, field by field.
+    """
+    if isinstance(type_info, (DataclassTypeInfo, NamedTupleTypeInfo)):
+        fields = zip(type_info.get_field_names(), [_check(field) for field in type_info.get_field_types()], strict=True)
+        return _object_check(type_info.python_class, [(attrgetter(name), check) for name, check in fields])
+    if isinstance(type_info, PrimitiveArrayTypeInfo) and type_info.elem_type == BasicTypeInfo(BasicType.BYTE):
+        return exact_check(frozenset((bytes,)))
+    if isinstance(type_info, OptionalTypeInfo):
+        inner = _check(type_info.elem_type)
+        return lambda values: inner([value for value in values if value is not None])
+    if isinstance(type_info, (ListTypeInfo, ObjectArrayTypeInfo)):
+        of_element = _check(type_info.elem_type)
+        return lambda values: (
+            all_types_in(_LISTS, values)
+            and of_element([element for value in values for element in value if element is not None])
+        )
+    if isinstance(type_info, TupleTypeInfo):
+        columns = [(itemgetter(i), _check(field)) for i, field in enumerate(type_info.get_field_types())]
+        return _object_check(tuple, columns, width=len(columns))
+    return type_info.fast_check()
+
+
+def _object_check(kind: type, columns: Sequence[tuple[Convert, FastCheck]], width: int | None = None) -> FastCheck:
+    exact = frozenset((kind,))
+
+    def check(values: Sequence[Any]) -> bool:
+        if not all_types_in(exact, values) or (width is not None and set(map(len, values)) - {width}):
+            return False
+        try:
+            return all(is_normal([v for v in with_each(get, values) if v is not None]) for get, is_normal in columns)
+        except AttributeError:
+            return False
+
+    return check
+
+
+def _whole(value: Any) -> Any:
+    value = _of_numpy(value)
+    return int(value) if isinstance(value, int) else value
+
+
+def _real(value: Any) -> Any:
+    value = _of_numpy(value)
+    if not isinstance(value, (int, float)):
+        return value
+    try:
+        real = float(value)
+    except OverflowError:
+        return value
+    return real if real == value or value != value else value  # what would be rounded is refused with the epoch
+
+
+def _text(value: Any) -> Any:
+    return str.__str__(value) if isinstance(value, str) else value  # str() would ask an enum for its name
+
+
+def _truth(value: Any) -> Any:
+    return _of_numpy(value)
+
+
+def _of_numpy(value: Any) -> Any:
+    return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
+
+
+_SCALARS: Final[dict[BasicType, tuple[type, Convert]]] = {
+    BasicType.BYTE: (int, _whole),
+    BasicType.SHORT: (int, _whole),
+    BasicType.INT: (int, _whole),
+    BasicType.LONG: (int, _whole),
+    BasicType.BIG_INT: (int, _whole),
+    BasicType.FLOAT: (float, _real),
+    BasicType.DOUBLE: (float, _real),
+    BasicType.STRING: (str, _text),
+    BasicType.CHAR: (str, _text),
+    BasicType.BOOLEAN: (bool, _truth),
+}

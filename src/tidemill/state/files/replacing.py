@@ -1,0 +1,105 @@
+"""Sections that replace what older ones hold of a state, whatever its type was.
+
+When a program migrates a state with a function of its own, its first epoch writes the state whole, in the new type. The
+section says so, under ``replaces`` of its schema: rows of older sections do not count any more. From then on nobody has
+to be able to read the old type: not a merge, which has no program, and not a later program without the migration.
+
+What is replaced are key groups, ``{"groups": [[first, last], ...]}``, or for operator state the subtasks that wrote the
+rows, ``{"subtasks": [number, ...]}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from tidemill.state.files.state_file import GROUP_COLUMN, Section
+
+__all__ = [
+    "REPLACES",
+    "is_replaced",
+    "replaced_groups",
+    "replacing_groups",
+    "replacing_subtasks",
+    "with_replaced",
+    "without_replaced",
+]
+
+#: Where a section's schema says what it replaces.
+REPLACES: Final = "replaces"
+
+
+def replacing_groups(ranges: Iterable[tuple[int, int]]) -> dict[str, Any]:
+    """What a section that replaces these key groups has in its schema."""
+    return {REPLACES: {"groups": [list(span) for span in sorted(set(ranges))]}}
+
+
+def replacing_subtasks(subtasks: Iterable[int]) -> dict[str, Any]:
+    """What a section of operator state that replaces the rows of these subtasks has in its schema."""
+    return {REPLACES: {"subtasks": sorted(set(subtasks))}}
+
+
+def replaced_groups(schema: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """The key groups whose older rows a section replaces, as ranges from first to last."""
+    return [(first, last) for first, last in schema.get(REPLACES, {}).get("groups", ())]
+
+
+def is_replaced(groups: Iterable[int], ranges: Sequence[tuple[int, int]]) -> bool:
+    """Whether all of these key groups are in one of the ranges."""
+    return bool(ranges) and all(any(first <= group <= last for first, last in ranges) for group in groups)
+
+
+def without_replaced(sections: Sequence[Section]) -> list[Section]:
+    """The sections of one state, oldest first, without the rows that a later one replaces."""
+    if not any(REPLACES in section.schema for section in sections):
+        return list(sections)
+    kept: list[Section] = []
+    groups: list[tuple[int, int]] = []
+    subtasks: set[int] = set()
+    for section in reversed(sections):
+        left = section
+        if groups or subtasks:
+            gone = _within(section, groups) | _written_by(section, subtasks)
+            left = section if not gone.any() else replace(section, table=section.table.filter(~gone))
+        if left.table.num_rows:
+            kept.append(left)
+        groups += replaced_groups(section.schema)
+        subtasks.update(section.schema.get(REPLACES, {}).get("subtasks", ()))
+    return kept[::-1]
+
+
+def with_replaced(
+    schema: Mapping[str, Any], merged: Iterable[Mapping[str, Any]], groups: tuple[int, int] | None
+) -> dict[str, Any]:
+    """The schema of a section that several were merged into: it replaces what they did, if older ones lie below.
+
+    ``groups`` are those that the merge is about, None if nothing lies below it.
+    """
+    plain = {name: value for name, value in schema.items() if name != REPLACES}
+    found = [schema for schema in merged if REPLACES in schema]
+    if groups is None or not found:
+        return plain
+    subtasks = {number for schema in found for number in schema[REPLACES].get("subtasks", ())}
+    if subtasks:
+        return {**plain, **replacing_subtasks(subtasks)}
+    first, last = groups
+    spans = [(max(a, first), min(b, last)) for schema in found for a, b in replaced_groups(schema)]
+    inside = [(a, b) for a, b in spans if a <= b]
+    return {**plain, **replacing_groups(inside)} if inside else plain
+
+
+def _within(section: Section, ranges: list[tuple[int, int]]) -> Any:
+    groups = section.table.column(GROUP_COLUMN).to_numpy()
+    found = np.zeros(len(groups), dtype=bool)
+    for first, last in ranges:
+        found |= (groups >= first) & (groups <= last)
+    return found
+
+
+def _written_by(section: Section, subtasks: set[int]) -> Any:
+    if not subtasks:
+        return np.zeros(section.table.num_rows, dtype=bool)
+    return np.isin(section.table.column("key").to_numpy(), sorted(subtasks))

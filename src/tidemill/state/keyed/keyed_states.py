@@ -1,0 +1,524 @@
+"""The five keyed states as user functions see them, over the tables of any backend.
+
+Each object is bound once to its table and key context; per record only the key in the context changes. Namespaces
+(windows) are switched with :meth:`set_current_namespace`, which swaps the layer the object works on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tidemill.datastream.functions.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from tidemill.state.codecs.copies import ATOMIC, detached
+from tidemill.state.codecs.normal_form import Unknown
+from tidemill.state.keyed.context import KeyContext
+from tidemill.state.keyed.elements import Elements
+from tidemill.state.keyed.tables import DELETED, MISSING, ListChange, ListTable, MapChange, MapTable, Table, ValueTable
+from tidemill.state.keys.canonical_key import SIMPLE_TYPES, canonical_key
+from tidemill.state.keys.stable_hash import stable_hash
+
+
+class KeyedState:
+    """A state bound to a table: the layer of the current namespace is at hand as plain attributes.
+
+    :mod:`tidemill.state.keyed.kinds` says which class belongs to which kind of state, and what it is made with.
+    """
+
+    def __init__(self, context: KeyContext, table: Table) -> None:
+        self._context = context
+        self._table = table
+        form = table.form
+        #: Values of this type are stored as they are.
+        self._kind: type = Unknown if form is None else form.kind
+        self._convert = None if form is None else form.convert
+        self._namespace: Any = None
+        self._attach()
+
+    def set_current_namespace(self, namespace: Any) -> None:
+        """Work on another namespace from now on."""
+        self._namespace = namespace
+        self._attach()
+
+    def begin_epoch(self) -> None:
+        """Take hold of the layer again: a fold may have dropped it."""
+        self._attach()
+
+    def keep_unshared(self) -> None:
+        """Promise that nobody changes a value after the epoch that put it, nor one that was read: none is copied."""
+        self._table.unshared = True
+
+    def peek(self) -> Any:
+        """What the current key has: a value, a list, a dict, a result. The same for all kinds of state."""
+        raise NotImplementedError
+
+    def replace(self, content: Any) -> None:
+        """Let the current key have this and nothing else: a value, a list, a dict, an accumulator."""
+        raise NotImplementedError
+
+    def _formed(self, value: Any) -> Any:
+        """A value, not of the expected type, as it is put."""
+        if self._convert is not None:
+            return self._convert(value)
+        self._kind = type(value)  # any will do: ask again when another one comes
+        return value
+
+    def _attach(self) -> None:
+        layer = self._table.layer(self._namespace)
+        self._overlay = layer.overlay
+        self._base = layer.base
+        self._reads = layer.reads
+
+
+class SingleValueState(KeyedState):
+    """One value per key: reading looks at the overlay, then at the base, copying what could be mutated."""
+
+    _table: ValueTable
+
+    def _get(self) -> Any:
+        key = self._context.key
+        value = self._overlay.get(key, MISSING)
+        if value is MISSING:
+            value = self._base.get(key, MISSING)
+            if value is not MISSING and type(value) not in ATOMIC:
+                value = self._copy_of(key, value)
+        elif value is DELETED:
+            return MISSING
+        return value
+
+    def _copy_of(self, key: Any, value: Any) -> Any:
+        copied = self._reads.get(key, MISSING)
+        if copied is MISSING:
+            copied = self._reads[key] = self._table.detached(value)
+        return copied
+
+    def _put(self, value: Any) -> None:
+        if value is MISSING:
+            self.clear()
+        else:
+            self._overlay[self._context.key] = value if type(value) is self._kind else self._formed(value)
+
+    def replace(self, content: Any) -> None:
+        self.clear()
+        self._put(MISSING if content is None else content)
+
+    def clear(self) -> None:
+        """Remove the value of the current key."""
+        key = self._context.key
+        if key in self._base:
+            self._overlay[key] = DELETED
+        else:
+            self._overlay.pop(key, None)
+
+
+class KeyedValueState(SingleValueState, ValueState[Any]):
+    """ValueState: one value per key, which the program sets."""
+
+    def __init__(self, context: KeyContext, table: ValueTable, default: Any = None) -> None:
+        super().__init__(context, table)
+        self._default = default
+
+    def value(self) -> Any:
+        """The value of the current key, or the descriptor's default."""
+        value = self._overlay.get(self._context.key, DELETED)
+        if value is not DELETED:  # a hot key is found here: one look, one question
+            return value
+        key = self._context.key
+        if key not in self._overlay:
+            value = self._base.get(key, MISSING)
+            if type(value) in ATOMIC:
+                return value
+            if value is not MISSING:
+                return self._copy_of(key, value)
+        return self._default if type(self._default) in ATOMIC else detached(self._default)
+
+    def update(self, value: Any) -> None:
+        """Set the value of the current key; None clears it, as in Flink."""
+        if type(value) is self._kind:
+            self._overlay[self._context.key] = value
+        elif value is None:
+            self.clear()
+        else:
+            self._overlay[self._context.key] = self._formed(value)
+
+    def peek(self) -> Any:
+        return self.value()
+
+    def replace(self, content: Any) -> None:
+        self.update(content)
+
+
+class KeyedReducingState(SingleValueState, ReducingState[Any]):
+    """ReducingState: holds the reduced value only."""
+
+    def __init__(self, context: KeyContext, table: ValueTable, reduce: Callable[[Any, Any], Any]) -> None:
+        super().__init__(context, table)
+        self._reduce = reduce
+
+    def get(self) -> Any:
+        """The reduced value, or None."""
+        value = self._get()
+        return None if value is MISSING else value
+
+    def add(self, value: Any) -> None:
+        """Reduce one more value into the state; None clears it, as in Flink."""
+        if value is None:
+            self.clear()
+            return
+        current = self._get()
+        if current is not MISSING:
+            value = self._reduce(current, value)
+        self._overlay[self._context.key] = value if type(value) is self._kind else self._formed(value)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """As :meth:`add`, for several values of the current key."""
+        reduced, reduce = self._get(), self._reduce
+        for value in values:
+            if value is None or reduced is MISSING:
+                reduced = MISSING if value is None else value
+            else:
+                reduced = reduce(reduced, value)
+        self._put(reduced)
+
+    def add_each(self, keys: Iterable[Any], values: Iterable[Any]) -> list[Any]:
+        """As :meth:`add`, one value for each key; returns the keys that this epoch had not put here before."""
+        context, overlay, reduce = self._context, self._overlay, self._reduce
+        new = []
+        for key, value in zip(keys, values, strict=True):
+            context.key = key
+            current = overlay.get(key, MISSING)
+            if current is MISSING or current is DELETED or value is None:
+                new.append(key)
+                self.add(value)
+            else:
+                overlay[key] = reduce(current, value)
+        return new
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Reduce the values of several namespaces into the target's, for the current key."""
+        merge_single(self, target, sources, self._reduce)
+
+    def peek(self) -> Any:
+        return self.get()
+
+
+class KeyedAggregatingState(SingleValueState, AggregatingState[Any, Any]):
+    """AggregatingState: holds the accumulator only."""
+
+    def __init__(self, context: KeyContext, table: ValueTable, aggregate: Any) -> None:
+        super().__init__(context, table)
+        self._aggregate = aggregate
+
+    def get(self) -> Any:
+        """The result of the accumulator, or None."""
+        accumulator = self._get()
+        return None if accumulator is MISSING else self._aggregate.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        """Add one value to the accumulator; None clears it, as in Flink."""
+        if value is None:
+            self.clear()
+            return
+        accumulator = self._get()
+        if accumulator is MISSING:
+            accumulator = self._aggregate.create_accumulator()
+        self._overlay[self._context.key] = self._aggregate.add(value, accumulator)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """As :meth:`add`, for several values of the current key."""
+        accumulator, add = self._get(), self._aggregate.add
+        for value in values:
+            if value is None:
+                accumulator = MISSING
+            else:
+                if accumulator is MISSING:
+                    accumulator = self._aggregate.create_accumulator()
+                accumulator = add(value, accumulator)
+        self._put(accumulator)
+
+    def add_each(self, keys: Iterable[Any], values: Iterable[Any]) -> list[Any]:
+        """As :meth:`add`, one value for each key; returns the keys that this epoch had not put here before."""
+        context, overlay, add = self._context, self._overlay, self._aggregate.add
+        new = []
+        for key, value in zip(keys, values, strict=True):
+            context.key = key
+            accumulator = overlay.get(key, MISSING)
+            if accumulator is MISSING or accumulator is DELETED or value is None:
+                new.append(key)
+                self.add(value)
+            else:
+                overlay[key] = add(value, accumulator)
+        return new
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Merge the accumulators of several namespaces into the target's, for the current key."""
+        merge_single(self, target, sources, self._aggregate.merge)
+
+    def peek(self) -> Any:
+        return self.get()
+
+
+def merge_single(
+    state: SingleValueState, target: Any, sources: Iterable[Any], merge: Callable[[Any, Any], Any]
+) -> None:
+    """Fold the sources' values into the target namespace and clear the sources."""
+    merged: Any = MISSING
+    for source in sources:
+        state.set_current_namespace(source)
+        value = state._get()
+        if value is not MISSING:
+            state.clear()
+            merged = value if merged is MISSING else merge(merged, value)
+    state.set_current_namespace(target)
+    if merged is not MISSING:
+        current = state._get()
+        state._overlay[state._context.key] = merged if current is MISSING else merge(current, merged)
+
+
+class KeyedListState(KeyedState, ListState[Any]):
+    """ListState: an append records the element only, whatever the length of the list."""
+
+    def __init__(self, context: KeyContext, table: ListTable) -> None:
+        super().__init__(context, table)
+
+    def get(self) -> list[Any]:
+        """The elements of the current key in order, as they are now: what becomes of the list changes no state."""
+        key = self._context.key
+        change = self._overlay.get(key)
+        if change is None:
+            return self._committed(key)[:]
+        if change.replaced:
+            items: list[Any] = change.items[:]
+            return items
+        return [*self._committed(key), *change.items]
+
+    def add(self, value: Any) -> None:
+        """Append one element."""
+        if type(value) is not self._kind:
+            value = self._formed(value)
+        key = self._context.key
+        change = self._overlay.get(key)
+        if change is None:
+            self._overlay[key] = ListChange(False, [value])
+        else:
+            change.items.append(value)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Append several elements: none if one of them is None."""
+        kind, formed = self._kind, self._formed
+        items = [value if type(value) is kind else formed(value) for value in values]
+        change = self._overlay.get(self._context.key)
+        if change is not None:
+            change.items += items
+        elif items:
+            self._overlay[self._context.key] = ListChange(False, items)
+
+    def add_each(self, keys: Iterable[Any], values: Iterable[Any]) -> list[Any]:
+        """As :meth:`add`, one element for each key; returns the keys that this epoch had not put here before."""
+        context, overlay = self._context, self._overlay
+        new = []
+        for key, value in zip(keys, values, strict=True):
+            context.key = key
+            change = overlay.get(key)
+            if change is None or value is None:
+                new.append(key)
+                self.add(value)
+            else:
+                change.items.append(value)
+        return new
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replace the whole list."""
+        kind, formed = self._kind, self._formed
+        items = [value if type(value) is kind else formed(value) for value in values]
+        self._overlay[self._context.key] = ListChange(True, items)
+
+    def clear(self) -> None:
+        """Remove the list of the current key."""
+        key = self._context.key
+        if key in self._base:
+            self._overlay[key] = ListChange(True, [])
+        else:
+            self._overlay.pop(key, None)
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Append the elements of several namespaces to the target's, for the current key."""
+        moved: list[Any] = []
+        for source in sources:
+            self.set_current_namespace(source)
+            moved.extend(self.get())
+            self.clear()
+        self.set_current_namespace(target)
+        self.add_all(moved)
+
+    def peek(self) -> Any:
+        return self.get()
+
+    def replace(self, content: Any) -> None:
+        self.update(content)
+
+    def _formed(self, value: Any) -> Any:
+        if value is None:
+            raise ValueError("None cannot be an element of a list state")
+        return super()._formed(value)
+
+    def _committed(self, key: Any) -> list[Any]:
+        copied: list[Any] | None = self._reads.get(key)
+        if copied is None:
+            items = self._base.get(key)
+            if items is None:
+                return []
+            # Lists only grow by a fold, and a fold forgets the reads: one check per key and epoch.
+            copied = items if ATOMIC.issuperset(map(type, items)) else [self._table.detached(item) for item in items]
+            self._reads[key] = copied
+        return copied
+
+
+def checked_key(key: Any) -> Any:
+    """A user key of a map in its canonical form; raises :class:`InvalidKeyError` if it has no stable identity."""
+    canonical = canonical_key(key)
+    stable_hash(canonical)
+    return canonical
+
+
+class KeyedMapState(KeyedState, MapState[Any, Any]):
+    """MapState: each entry is read and written on its own.
+
+    In memory the order of iteration is that in which the entries were first put; in RocksDB it is that of their keys.
+    """
+
+    _table: MapTable
+
+    def __init__(self, context: KeyContext, table: MapTable) -> None:
+        super().__init__(context, table)
+        form = table.key_form
+        #: User keys of this type are stored as they are.
+        self._key_kind: type = form.kind if form is not None and form.kind in SIMPLE_TYPES else Unknown
+        self._convert_key = None if form is None else form.convert
+        self._form_keys = table.form_keys
+
+    def get(self, key: Any) -> Any:
+        """The value of a map entry, or None."""
+        value = self._entry(key if type(key) in SIMPLE_TYPES else self._checked(key))
+        return None if value is MISSING else value
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set one map entry. Raises :class:`InvalidKeyError` for a key that a restore could not find again."""
+        if type(value) is not self._kind:
+            value = self._formed(value)
+        self._change().entries[key if type(key) is self._key_kind else self._formed_key(key)] = value
+
+    def put_all(self, dict_value: dict[Any, Any]) -> None:
+        """Set several map entries."""
+        formed_key, formed = self._formed_key, self._formed
+        entries = {formed_key(key): formed(value) for key, value in dict_value.items()}
+        self._change().entries.update(entries)
+
+    def remove(self, key: Any) -> None:
+        """Remove one map entry, if it is there."""
+        key = key if type(key) in SIMPLE_TYPES else self._checked(key)
+        if self._entry(key) is MISSING:
+            return
+        change = self._change()
+        if change.cleared or key not in self._base.get(self._context.key, ()):
+            del change.entries[key]
+            if not change.entries and not change.cleared:
+                del self._overlay[self._context.key]
+        else:
+            change.entries[key] = DELETED
+
+    def contains(self, key: Any) -> bool:
+        """Whether the map has an entry."""
+        return self._entry(key if type(key) in SIMPLE_TYPES else self._checked(key)) is not MISSING
+
+    def items(self) -> Elements[tuple[Any, Any]]:
+        """All entries, in the order of the backend."""
+        return Elements(self._items())
+
+    def keys(self) -> Elements[Any]:
+        """All user keys, in the order of the entries."""
+        return Elements([user_key for user_key, _ in self._items()])
+
+    def values(self) -> Elements[Any]:
+        """All values, in the order of the entries."""
+        return Elements([value for _, value in self._items()])
+
+    def is_empty(self) -> bool:
+        """Whether the map has no entries."""
+        change = self._overlay.get(self._context.key)
+        if change is None:
+            return not self._base.get(self._context.key)
+        return not self._items()
+
+    def clear(self) -> None:
+        """Remove all entries of the current key."""
+        key = self._context.key
+        if key in self._base:
+            self._overlay[key] = MapChange(cleared=True)
+        else:
+            self._overlay.pop(key, None)
+
+    def peek(self) -> Any:
+        return dict(self._items())
+
+    def replace(self, content: Any) -> None:
+        self.clear()
+        self.put_all(content)
+
+    def _formed_key(self, key: Any) -> Any:
+        """A user key, not of the expected type, as it is put."""
+        if self._convert_key is not None:
+            key = self._convert_key(key)
+        if type(key) not in SIMPLE_TYPES:
+            return self._checked(key)
+        if self._convert_key is None:
+            self._key_kind = type(key)
+        return key
+
+    def _checked(self, key: Any) -> Any:
+        """A user key that is not simple, in the form in which it is stored."""
+        return checked_key(key if self._form_keys is None else self._form_keys([key])[0])
+
+    def _change(self) -> MapChange:
+        key = self._context.key
+        change: MapChange | None = self._overlay.get(key)
+        if change is None:
+            change = self._overlay[key] = MapChange(cleared=False)
+        return change
+
+    def _entry(self, user_key: Any) -> Any:
+        key = self._context.key
+        change = self._overlay.get(key)
+        if change is not None:
+            value = change.entries.get(user_key, MISSING)
+            if value is DELETED:
+                return MISSING
+            if value is not MISSING:
+                return value
+            if change.cleared:
+                return MISSING
+        entries = self._base.get(key)
+        if entries is None:
+            return MISSING
+        value = entries.get(user_key, MISSING)
+        return value if value is MISSING or type(value) in ATOMIC else self._copy_of(key, user_key, value)
+
+    def _copy_of(self, key: Any, user_key: Any, value: Any) -> Any:
+        if self._table.unshared:
+            return value
+        copied = self._reads.get((key, user_key), MISSING)
+        if copied is MISSING:
+            copied = self._reads[key, user_key] = self._table.detached(value)
+        return copied
+
+    def _items(self) -> list[tuple[Any, Any]]:
+        key = self._context.key
+        change = self._overlay.get(key)
+        found: dict[Any, Any] = {}
+        if change is None or not change.cleared:
+            for user_key, value in self._base.get(key, {}).items():
+                found[user_key] = value if type(value) in ATOMIC else self._copy_of(key, user_key, value)
+        if change is None:
+            return list(found.items())
+        found.update(change.entries)
+        return self._table.in_order([item for item in found.items() if item[1] is not DELETED])

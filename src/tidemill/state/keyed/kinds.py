@@ -1,0 +1,237 @@
+"""The kinds of keyed state: all that distinguishes one kind from another is said here, once for each kind.
+
+To add a kind, write its descriptor and what a function sees of it (:mod:`tidemill.datastream.functions`), the classes
+that implement it, and one entry in :data:`KINDS`. Backends, time to live, undo, the state processor and queryable state
+then know it: they look up the kind of a state when it is registered, loaded or read as data, and never per record.
+
+Most kinds can be stored as one of the kinds of sections that there are (:mod:`tidemill.state.files.section_kinds`): as
+single values, lists or maps. A kind that cannot needs an entry there, which changes the file format, and tables.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tidemill.common.typeinfo import TypeInformation
+from tidemill.datastream.functions.state_descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from tidemill.errors import StateError
+from tidemill.state.codecs.serializers import StateTypes
+from tidemill.state.files.section_kinds import SectionKind, section_kind
+from tidemill.state.files.sections import StateShape
+from tidemill.state.files.ttl_declared import DeclaredTtl
+from tidemill.state.keyed.immutable_states import (
+    ImmutableAggregatingState,
+    ImmutableListState,
+    ImmutableMapState,
+    ImmutableReducingState,
+    ImmutableState,
+    ImmutableValueState,
+)
+from tidemill.state.keyed.keyed_states import (
+    KeyedAggregatingState,
+    KeyedListState,
+    KeyedMapState,
+    KeyedReducingState,
+    KeyedState,
+    KeyedValueState,
+)
+from tidemill.state.keyed.tables import ListTable, MapTable, Table, ValueTable
+from tidemill.state.keyed.timers import TimerQueue
+from tidemill.state.keyed.ttl_states import (
+    TtlAggregatingState,
+    TtlListState,
+    TtlMapState,
+    TtlReducingState,
+    TtlState,
+    TtlValueState,
+)
+from tidemill.state.keyed.undo import (
+    WatchedAggregatingState,
+    WatchedListState,
+    WatchedMapState,
+    WatchedReducingState,
+    WatchedValueState,
+)
+
+__all__ = ["KINDS", "StateKind", "StateTables", "kind_of", "shape_of", "tables_of"]
+
+
+@dataclass(frozen=True)
+class StateTables:
+    """The tables that hold entries which are stored in sections of one kind: in memory, and in RocksDB.
+
+    The latter is a dotted name: that room is above this one, and its library is loaded only by those who use it.
+    """
+
+    memory: type[Table | TimerQueue]
+    rocksdb: str
+
+    @property
+    def section_kind(self) -> SectionKind:
+        """The kind of the sections."""
+        return self.memory.section_kind
+
+    def rocksdb_table(self) -> Any:
+        """The class of the table in RocksDB."""
+        module, _, name = self.rocksdb.rpartition(".")
+        return getattr(importlib.import_module(module), name)
+
+
+VALUES: Final = StateTables(ValueTable, "tidemill.state.rocksdb.value_table.StoredValueTable")
+LISTS: Final = StateTables(ListTable, "tidemill.state.rocksdb.list_table.StoredListTable")
+MAPS: Final = StateTables(MapTable, "tidemill.state.rocksdb.map_table.StoredMapTable")
+#: Timers are no kind of state, but what is stored of them is merged and read like state.
+TIMERS: Final = StateTables(TimerQueue, "tidemill.state.rocksdb.timers.StoredTimers")
+
+
+def _type_info(descriptor: Any) -> TypeInformation:
+    declared: TypeInformation = descriptor.type_info
+    return declared
+
+
+def _nothing(descriptor: Any) -> Any:
+    return None
+
+
+def _no_arguments(descriptor: Any) -> tuple[Any, ...]:
+    return ()
+
+
+def _as_stored(descriptor: Any, stored: Any) -> Any:
+    return stored
+
+
+@dataclass(frozen=True)
+class StateKind:
+    """One kind of keyed state. Its name is the ``kind`` of its descriptors, and is stored in files."""
+
+    descriptor: type[StateDescriptor]
+    tables: StateTables
+    #: The object that user functions work with, and the one whose calls can be undone.
+    state: type[KeyedState]
+    watched: type[KeyedState]
+    #: The object that user functions work with if entries expire.
+    expiring: type[TtlState]
+    #: What a client that queries the state gets.
+    immutable: type[ImmutableState]
+    #: The type of one value, element or entry, and that of the keys of a map, by descriptor.
+    value_type: Callable[[Any], TypeInformation] = _type_info
+    user_key_type: Callable[[Any], TypeInformation | None] = _nothing
+    #: What ``state`` and ``expiring`` are made with besides a table or what stores the values.
+    arguments: Callable[[Any], tuple[Any, ...]] = _no_arguments
+    #: What is shown, by descriptor, for what is stored.
+    shown: Callable[[Any, Any], Any] = _as_stored
+    #: The kind whose state object stores values that expire, each with the time of its last access. It is made without
+    #: arguments. None: this kind's own.
+    stored_by: StateKind | None = None
+
+    @property
+    def name(self) -> str:
+        """How the kind is called in files, errors and reports."""
+        return self.descriptor.kind
+
+    def shape(
+        self, descriptor: StateDescriptor, key_type: TypeInformation | None, ttl: DeclaredTtl | None = None
+    ) -> StateShape:
+        """How the entries of a state are laid out in columns; ``ttl`` is set if they are stored with their times."""
+        types = StateTypes(self.name, key_type, self.value_type(descriptor), self.user_key_type(descriptor))
+        return StateShape.of(descriptor, self.tables.section_kind, types, ttl)
+
+    def queried(self, descriptor: StateDescriptor, epoch: int, stored: Any) -> ImmutableState:
+        """What is stored for a key as the object that a client gets."""
+        return self.immutable(epoch, self.shown(descriptor, stored))
+
+
+_VALUE: Final = StateKind(
+    ValueStateDescriptor,
+    VALUES,
+    state=KeyedValueState,
+    watched=WatchedValueState,
+    expiring=TtlValueState,
+    immutable=ImmutableValueState,
+    arguments=lambda descriptor: (descriptor.default_value,),
+)
+
+_LIST: Final = StateKind(
+    ListStateDescriptor,
+    LISTS,
+    state=KeyedListState,
+    watched=WatchedListState,
+    expiring=TtlListState,
+    immutable=ImmutableListState,
+    value_type=lambda descriptor: descriptor.elem_type_info,
+)
+
+_MAP: Final = StateKind(
+    MapStateDescriptor,
+    MAPS,
+    state=KeyedMapState,
+    watched=WatchedMapState,
+    expiring=TtlMapState,
+    immutable=ImmutableMapState,
+    value_type=lambda descriptor: descriptor.value_type_info,
+    user_key_type=lambda descriptor: descriptor.key_type_info,
+)
+
+_REDUCING: Final = StateKind(
+    ReducingStateDescriptor,
+    VALUES,
+    state=KeyedReducingState,
+    watched=WatchedReducingState,
+    expiring=TtlReducingState,
+    immutable=ImmutableReducingState,
+    arguments=lambda descriptor: (descriptor.get_reduce_function().reduce,),
+    stored_by=_VALUE,
+)
+
+_AGGREGATING: Final = StateKind(
+    AggregatingStateDescriptor,
+    VALUES,
+    state=KeyedAggregatingState,
+    watched=WatchedAggregatingState,
+    expiring=TtlAggregatingState,
+    immutable=ImmutableAggregatingState,
+    arguments=lambda descriptor: (descriptor.get_agg_function(),),
+    shown=lambda descriptor, accumulator: descriptor.get_agg_function().get_result(accumulator),
+    stored_by=_VALUE,
+)
+
+#: All kinds of keyed state by name.
+KINDS: Final[dict[str, StateKind]] = {kind.name: kind for kind in (_VALUE, _LIST, _MAP, _REDUCING, _AGGREGATING)}
+
+
+def kind_of(descriptor: StateDescriptor) -> StateKind:
+    """The kind of state that a descriptor declares. Raises :class:`StateError` if it is no descriptor of any kind.
+
+    >>> kind_of(ListStateDescriptor("names")).name
+    'list'
+    """
+    found = KINDS.get(getattr(descriptor, "kind", ""))
+    if found is None:
+        raise StateError(f"{descriptor!r} declares no kind of keyed state; there are {', '.join(KINDS)}")
+    return found
+
+
+def shape_of(descriptor: StateDescriptor, key_type: TypeInformation | None) -> StateShape:
+    """How the entries of the state that a descriptor declares are laid out in columns."""
+    return kind_of(descriptor).shape(descriptor, key_type)
+
+
+def tables_of(name: str) -> StateTables:
+    """The tables for what is stored in sections of a kind, by the name of that kind. Raises
+    :class:`~tidemill.errors.SerializationError` for a kind of sections that there is not."""
+    wanted = section_kind(name)
+    for kind in KINDS.values():
+        if kind.tables.memory.section_kind is wanted:
+            return kind.tables
+    return TIMERS

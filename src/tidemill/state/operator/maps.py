@@ -1,0 +1,224 @@
+"""Broadcast state of a subtask: a map in memory that knows which of its entries changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn
+
+from tidemill.datastream.functions.state import BroadcastState, ReadOnlyBroadcastState
+from tidemill.errors import StateError
+from tidemill.state.codecs.copies import ATOMIC, detached
+from tidemill.state.files.rows import CLEAR, DELETE, PUT, Rows
+from tidemill.state.keyed.elements import Elements
+from tidemill.state.keyed.tables import MISSING
+from tidemill.state.keys.key_groups import Subtask
+
+
+class OperatorMapState(BroadcastState[Any, Any]):
+    """The map of one subtask. Values go in and come out as copies: only ``put`` changes an entry.
+
+    Entries keep the order in which they were first put, also through a restore.
+    """
+
+    kind: Final = "map"
+
+    def __init__(self, own: Mapping[Any, Any], stored: Mapping[Any, Any] | None) -> None:
+        """``own`` is what the subtask has, ``stored`` what storage has for it: the same, or None for nothing."""
+        # transient
+        self._cleared = False
+        #: Keys touched since the last fold, in the order they came into the map; whether storage has them.
+        self._touched: dict[Any, bool] = dict.fromkeys(own, False) if stored is None else {}
+        #: Of these, keys that storage has at another place of the order.
+        self._moved: set[Any] = set()
+        self._reads: dict[Any, Any] = {}
+        # checkpointed
+        self._entries = dict(own)
+
+    def get(self, key: Any) -> Any:
+        """The value of one entry, None if there is none."""
+        return detached(self._entries.get(key))
+
+    def contains(self, key: Any) -> bool:
+        """Whether there is an entry."""
+        return key in self._entries
+
+    def items(self) -> Elements[tuple[Any, Any]]:
+        """All entries, in the order in which their keys were first put."""
+        return Elements([(key, detached(value)) for key, value in self._entries.items()])
+
+    def keys(self) -> Elements[Any]:
+        """The keys of all entries."""
+        return Elements(self._entries)
+
+    def values(self) -> Elements[Any]:
+        """The values of all entries."""
+        return Elements([detached(value) for value in self._entries.values()])
+
+    def is_empty(self) -> bool:
+        """Whether there are no entries."""
+        return not self._entries
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set one entry."""
+        stored = self._is_stored(key)
+        if key not in self._entries:
+            # It comes behind all others, and so does the record of it.
+            self._touched.pop(key, None)
+            if stored:
+                self._moved.add(key)
+        self._touched[key] = stored
+        self._entries[key] = detached(value)
+        self._reads.pop(key, None)
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        """Set several entries."""
+        for key, value in dict_value.items():
+            self.put(key, value)
+
+    def remove(self, key: Any) -> None:
+        """Remove one entry; without effect if there is none."""
+        if key in self._entries:
+            self._touched[key] = self._is_stored(key)
+            del self._entries[key]
+            self._reads.pop(key, None)
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        # Keys that were removed before this are in storage too.
+        self._cleared = self._cleared or any(map(self._is_stored, {**self._touched, **self._entries}))
+        self._touched.clear()
+        self._moved.clear()
+        self._entries.clear()
+        self._reads.clear()
+
+    def undo_point(self) -> Callable[[], None]:
+        """A function that makes the map what it is now."""
+        cleared, touched, moved, entries = self._cleared, dict(self._touched), set(self._moved), dict(self._entries)
+
+        def restore() -> None:
+            self._cleared, self._touched, self._moved, self._entries = cleared, touched, moved, entries
+            self._reads.clear()
+
+        return restore
+
+    def begin_epoch(self) -> None:
+        """Forget the copies that were handed out for reading."""
+        self._reads.clear()
+
+    def content(self) -> dict[Any, Any]:
+        """All entries."""
+        return dict(self.items())
+
+    def entries(self) -> int:
+        """Number of entries."""
+        return len(self._entries)
+
+    def export_delta(self, rows: Rows, subtask: Subtask) -> None:
+        """Add what changed since the last fold: what is gone first, then what is there, new keys in their order."""
+        if self._cleared:
+            _append(rows, subtask, CLEAR, None, None)
+        for key, stored in self._touched.items():
+            if stored and (key in self._moved or key not in self._entries):
+                _append(rows, subtask, DELETE, key, None)
+        for key in self._touched:
+            if key in self._entries:
+                _append(rows, subtask, PUT, key, self._entries[key])
+
+    def export_all(self, rows: Rows, subtask: Subtask) -> None:
+        """Add all entries."""
+        for key, value in self._entries.items():
+            _append(rows, subtask, PUT, key, value)
+
+    def fold(self) -> None:
+        """What was exported last is committed."""
+        self._cleared = False
+        self._touched.clear()
+        self._moved.clear()
+
+    @staticmethod
+    def export_removal(rows: Rows, subtask: Subtask) -> None:
+        """Add that a former subtask has nothing any more."""
+        _append(rows, subtask, CLEAR, None, None)
+
+    def read(self, key: Any) -> Any:
+        """A value for the data side: one copy per epoch and change, however often it is read."""
+        value = self._entries.get(key)
+        if type(value) in ATOMIC:
+            return value
+        copied = self._reads.get(key, MISSING)
+        if copied is MISSING:
+            copied = self._reads[key] = detached(value)
+        return copied
+
+    def _is_stored(self, key: Any) -> bool:
+        """Whether storage has an entry of this key, as far as it was not cleared since."""
+        known = self._touched.get(key)
+        return known if known is not None else key in self._entries
+
+
+class ReadOnlyMapState(ReadOnlyBroadcastState[Any, Any]):
+    """Broadcast state as the data side sees it."""
+
+    def __init__(self, state: OperatorMapState, name: str, where: str) -> None:
+        self._state = state
+        self._name = name
+        self._where = where
+
+    def get(self, key: Any) -> Any:
+        """The value of one entry, None if there is none."""
+        return self._state.read(key)
+
+    def contains(self, key: Any) -> bool:
+        """Whether there is an entry."""
+        return self._state.contains(key)
+
+    def items(self) -> Elements[tuple[Any, Any]]:
+        """All entries, in the order in which their keys were first put."""
+        return Elements([(key, self._state.read(key)) for key in self._state])
+
+    def keys(self) -> Elements[Any]:
+        """The keys of all entries."""
+        return self._state.keys()
+
+    def values(self) -> Elements[Any]:
+        """The values of all entries."""
+        return Elements([self._state.read(key) for key in self._state])
+
+    def is_empty(self) -> bool:
+        """Whether there are no entries."""
+        return self._state.is_empty()
+
+    def put(self, key: Any, value: Any) -> NoReturn:
+        """Not here."""
+        self._refuse("put()")
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> NoReturn:
+        """Not here."""
+        self._refuse("put_all()")
+
+    def remove(self, key: Any) -> NoReturn:
+        """Not here."""
+        self._refuse("remove()")
+
+    def clear(self) -> NoReturn:
+        """Not here."""
+        self._refuse("clear()")
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        self._refuse("assigning an entry")
+
+    def __delitem__(self, key: Any) -> NoReturn:
+        self._refuse("deleting an entry")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise StateError(
+            f"{what} of broadcast state {self._name!r} of {self._where}: on this side it can only be read. "
+            "Change it in process_broadcast_element(), which every subtask runs for the same elements."
+        )
+
+
+def _append(rows: Rows, subtask: Subtask, op: int, key: Any, value: Any) -> None:
+    rows.keys.append(subtask)
+    rows.ops.append(op)
+    rows.user_keys.append(key)
+    rows.values.append(value)
