@@ -94,7 +94,11 @@ class Proxy:
             protocol_version = "HTTP/1.1"
 
             def _pass(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                length = int(self.headers.get("Content-Length") or 0)
+                body = self.rfile.read(length)
+                if len(body) < length:  # the client gave up: the server would wait for the rest, and all others with it
+                    self.close_connection = True
+                    return
                 proxy.requests.append((self.command, self.path))
                 what = proxy.trouble(len(proxy.requests), self.command, self.path)
                 if what == "slow":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 from typing import Any
 
@@ -128,15 +129,26 @@ def test_a_large_file_goes_in_pieces_and_an_upload_that_fails_is_taken_back(
     sink = file_sink(place).configured(configuration(proxy.options))
     values = [str(n).zfill(4000) for n in range(0, 6000, 2)]  # 12 MB
     proxy.trouble = lambda number, method, path: "403" if "partNumber=2" in path else None
-    writer = sink.create_writer(0, 1)
-    writer.begin_epoch(context(1))
-    writer.write(values, None)
-    with pytest.raises(ConnectorError, match="refused access"):
-        writer.prepare_commit()
-    # The pieces that had arrived; others may still be under way.
-    assert ["uploadId=" in path for method, path in proxy.requests if method == "DELETE"] == [True]
-    writer.close()
+    with contextlib.closing(sink.create_writer(0, 1)) as writer:
+        writer.begin_epoch(context(1))
+        writer.write(values, None)
+        with pytest.raises(ConnectorError, match="refused access"):
+            writer.prepare_commit()
+        # The pieces that had arrived; others may still be under way.
+        assert ["uploadId=" in path for method, path in proxy.requests if method == "DELETE"] == [True]
     assert stored(place, server) == {}
     proxy.trouble = lambda number, method, path: None
     sink.create_committer().commit(run_epoch(sink, 1, values))
     assert [int(line) for data in stored(place, server).values() for line in data.split()] == list(range(0, 6000, 2))
+
+
+def test_an_upload_whose_cleanup_finds_nothing_is_a_failure_to_write(proxy: Proxy, place: str) -> None:
+    sink = file_sink(place).configured(configuration(proxy.options))
+    proxy.trouble = lambda number, method, path: (
+        "403" if "partNumber=2" in path else "404" if method == "DELETE" and "uploadId=" in path else None
+    )
+    with contextlib.closing(sink.create_writer(0, 1)) as writer:
+        writer.begin_epoch(context(1))
+        writer.write([str(n).zfill(4000) for n in range(0, 6000, 2)], None)  # 12 MB
+        with pytest.raises(ConnectorError, match=rf"cannot write {place}/.*: the upload failed"):
+            writer.prepare_commit()
