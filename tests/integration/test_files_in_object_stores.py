@@ -150,5 +150,5 @@ def test_an_upload_whose_cleanup_finds_nothing_is_a_failure_to_write(proxy: Prox
     with contextlib.closing(sink.create_writer(0, 1)) as writer:
         writer.begin_epoch(context(1))
         writer.write([str(n).zfill(4000) for n in range(0, 6000, 2)], None)  # 12 MB
-        with pytest.raises(ConnectorError, match=rf"cannot write {place}/.*: the upload failed"):
+        with pytest.raises(ConnectorError, match=rf"cannot write {place}/.*DELETE"):
             writer.prepare_commit()

@@ -117,7 +117,8 @@ class ObjectStore:
         try:
             return request(store, api)
         except FileNotFoundError as error:
-            if _NO_BUCKET in str(error):
+            # Nothing has to exist for a write: that is the answer to the clean-up of a large upload which has failed.
+            if _NO_BUCKET in str(error) or what == "write":
                 raise self._failed(what, where, error) from None
             raise FileNotFoundError(f"{where} does not exist") from None
         except exceptions.AlreadyExistsError:

@@ -128,16 +128,11 @@ class ObjectParts(PartStore):
 
     def _put(self, name: str, path: Path, size: int) -> None:
         piece = max(_PIECE, -(-size // _MOST_PIECES))
-        try:
-            self._objects.call(
-                "write",
-                name,
-                lambda store, api: api.put(store, name, path, chunk_size=piece, max_concurrency=_PIECES_AT_ONCE),
-            )
-        except FileNotFoundError:  # the answer to the clean-up of an upload that failed, which hides why it failed
-            raise ConnectorError(
-                f"cannot write {self.named(name)}: the upload failed, and the store had already discarded its pieces"
-            ) from None
+        self._objects.call(
+            "write",
+            name,
+            lambda store, api: api.put(store, name, path, chunk_size=piece, max_concurrency=_PIECES_AT_ONCE),
+        )
 
     def _download(self, wanted: tuple[str, IO[bytes]]) -> None:
         name, stream = wanted
