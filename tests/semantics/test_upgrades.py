@@ -348,8 +348,8 @@ SESSIONS = EventTimeSessionWindows.with_gap(Time.milliseconds(10))
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (windows(TUMBLING), windows(SESSIONS), "windows of time, windows that do not merge, and is now sessions"),
-        (windows(SESSIONS), windows(TUMBLING), "sessions, windows that merge, and is now windows of time"),
+        (windows(TUMBLING), windows(SESSIONS), "time windows, windows that do not merge, and is now sessions"),
+        (windows(SESSIONS), windows(TUMBLING), "sessions, windows that merge, and is now time windows"),
         (
             windows(TUMBLING),
             windows(TumblingProcessingTimeWindows.of(Time.milliseconds(10))),

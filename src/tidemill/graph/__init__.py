@@ -1,4 +1,4 @@
-"""From a program to a plan: which operators run in one task, at which parallelism, and how they are connected.
+"""Compiles a program to a plan: which operators share a task, at which parallelism, and how they are connected.
 
-Start in ``compiler.py``, which lists the steps. Pure functions over data: user code is not called here.
+Start in ``compiler.py``, which lists the steps. The package consists of pure functions and never calls user code.
 """

@@ -1,4 +1,4 @@
-"""Operators that share a task, and the levels that tasks run on."""
+"""Operator chains: the operators that share a task, and the level that each chain runs on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.graph.parallelism import Edge
 
 @dataclass
 class OperatorChain:
-    """A tree of operators connected by chained edges, head first; the other edges into it all end at the head."""
+    """A tree of operators connected by chained edges, head first. All other incoming edges end at the head."""
 
     nodes: list[Transformation]
     links: list[Edge] = field(default_factory=list)
@@ -20,15 +20,15 @@ class OperatorChain:
 
     @property
     def head(self) -> Transformation:
-        """The operator that reads from outside."""
+        """The operator that reads the input of the chain."""
         return self.nodes[0]
 
 
 def build_chains(nodes: Sequence[Transformation], edges: Sequence[Edge]) -> list[OperatorChain]:
-    """All chains with their levels, ordered by level and then as their heads were built.
+    """Return all chains with their levels, ordered by level and then by the order in which their heads were built.
 
-    The level of a chain is 0 for a source, else one more than the deepest chain it reads from: every exchange leads to
-    a deeper level, and no level is empty.
+    The level of a source chain is 0. The level of any other chain is one more than that of the deepest chain it reads
+    from, so every exchange leads to a deeper level, and no level is empty.
     """
     into: dict[int, list[Edge]] = {}
     for edge in edges:

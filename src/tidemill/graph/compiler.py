@@ -1,11 +1,11 @@
-"""From a program to a plan.
+"""Compiles a program to a plan.
 
-1. Find the operators of the program and their order (:mod:`tidemill.graph.topology`); check what they tell of
-   themselves (:mod:`tidemill.graph.queryable_names`).
-2. Give each its uid (:mod:`tidemill.graph.uids`).
+1. Find the operators of the program and their order (:mod:`tidemill.graph.topology`), and check the names of their
+   queryable states (:mod:`tidemill.graph.queryable_names`).
+2. Assign a uid to each operator (:mod:`tidemill.graph.uids`).
 3. Decide parallelism, partitioning and which edges are chained (:mod:`tidemill.graph.parallelism`).
-4. Put chained operators together and chains on levels (:mod:`tidemill.graph.chaining`).
-5. Write the plan down, with the functions as they were when the program was built
+4. Group chained operators and assign the chains to levels (:mod:`tidemill.graph.chaining`).
+5. Create the plan, with the functions as they were when the program was built
    (:mod:`tidemill.datastream.program.taken`).
 """
 
@@ -34,12 +34,12 @@ def compile_job(
     job_name: str,
     default_parallelism: int | None = None,
 ) -> JobPlan:
-    """The plan of a program.
+    """Compile a program to a plan.
 
-    ``default_parallelism`` is what the executor offers to operators for which neither the program nor the
-    configuration sets one; without it they get 0, to be decided at run time.
+    ``default_parallelism`` is the executor's default for operators whose parallelism is set neither by the program nor
+    by the configuration. If it is None, these operators get 0, and their parallelism is decided at run time.
 
-    Raises ``GraphError``, naming the operator and the user's line.
+    Raises ``GraphError`` for an invalid program. The error names the operator and the line of user code.
     """
     defaults = Defaults.of(configuration, default_parallelism)
     nodes = reachable(transformations)  # 1
@@ -59,14 +59,14 @@ def compile_job(
 
 
 def runtime_mode(nodes: Sequence[Transformation], configuration: Configuration) -> str:
-    """STREAMING or BATCH; AUTOMATIC is decided by the sources."""
+    """Return STREAMING or BATCH. AUTOMATIC is resolved by whether all sources are bounded."""
     mode = configuration.get(ExecutionOptions.RUNTIME_MODE)
     sources = [(node, node.taken.on_driver) for node in nodes]
     unbounded = [node for node, spec in sources if isinstance(spec, SourceSpec) and not spec.source.bounded]
     if mode == "AUTOMATIC":
         return "STREAMING" if unbounded else "BATCH"
     if mode == "BATCH" and unbounded:
-        raise GraphError(f"execution.runtime-mode is BATCH, but {place(unbounded[0])} never ends: use STREAMING")
+        raise GraphError(f"execution.runtime-mode is BATCH, but {place(unbounded[0])} is unbounded: use STREAMING")
     return mode
 
 

@@ -1,4 +1,4 @@
-"""The plan for people to read."""
+"""The plan as human-readable text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.graph.plan import ChainPlan, ExchangeEdge, JobPlan, OperatorPlan
 
 
 def explain_plan(plan: JobPlan) -> str:
-    """Levels from the sources down; in each the chains with their operators, and where their records go next."""
+    """Describe a plan: the levels, starting at the sources, and in each the chains, their operators and exchanges."""
     lines = [f"Job {plan.name!r} ({plan.runtime_mode}, max parallelism {plan.max_parallelism})"]
     for number, level in enumerate(plan.levels):
         lines.append(f"Level {number}")

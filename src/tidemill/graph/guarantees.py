@@ -1,7 +1,8 @@
-"""What a pipeline promises about its results: its weakest part decides.
+"""The delivery guarantee of a pipeline, which is that of its weakest part.
 
-A sink's guarantee holds with sources that can be read again from where the last committed epoch ended. What such a
-source hands out twice, the sink shows once; what another one has handed out is gone with the attempt that read it.
+The guarantee of a sink assumes replayable sources, which can be read again from the position at which the last
+committed epoch ended. If a replayable source emits records twice, the sink publishes them once. If a source is not
+replayable, the records of a failed attempt are lost.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _STRONG: Final = ("effectively-once", "exactly-once")
 
 @dataclass(frozen=True)
 class Promise:
-    """What holds for the results in one sink, and the parts for which it is less than exactly once, in words.
+    """The guarantee for the results in one sink, and the reasons why it is weaker than exactly-once.
 
     >>> Promise("out", "at-least-once", ("'out' is at-least-once",)).is_weak
     True
@@ -28,17 +29,17 @@ class Promise:
     sink: str
     guarantee: str
     because: tuple[str, ...] = ()
-    #: Whether it matters: what is printed for people to read may be printed twice.
+    #: Whether a weak guarantee is worth a warning. Output that is only printed for people may contain duplicates.
     matters: bool = True
 
     @property
     def is_weak(self) -> bool:
-        """Whether results may be missing or be there twice after a failure."""
+        """Whether results may be lost or duplicated after a failure."""
         return self.guarantee not in _STRONG
 
 
 def promises(plan: JobPlan) -> list[Promise]:
-    """One for each sink of a plan, in the order of its chains."""
+    """Return one promise for each sink of a plan, in the order of its chains."""
     found = []
     for chain in plan.chains:
         for position, operator in enumerate(chain.operators):
@@ -49,12 +50,12 @@ def promises(plan: JobPlan) -> list[Promise]:
 
 
 def weakest(found: list[Promise]) -> Promise | None:
-    """The weakest of several promises; None for a program without sinks."""
+    """Return the weakest of several promises, or None for a program without sinks."""
     return min(found, key=lambda promise: _ORDER.index(promise.guarantee), default=None)
 
 
 def warning(plan: JobPlan) -> str | None:
-    """What to tell a user who asks for exactly once, in one line; None where there is nothing to tell."""
+    """Return a one-line warning if exactly-once is configured and the job cannot guarantee it, else None."""
     if plan.settings.get(CheckpointingOptions.MODE.key, CheckpointingOptions.MODE.default) != "EXACTLY_ONCE":
         return None
     weak = [promise for promise in promises(plan) if promise.is_weak and promise.matters]
@@ -62,7 +63,7 @@ def warning(plan: JobPlan) -> str | None:
         return None
     reasons = dict.fromkeys(reason for promise in weak for reason in promise.because)
     return (
-        f"job {plan.name!r} is not exactly once from end to end: {'; '.join(reasons)}. Its state is. "
+        f"job {plan.name!r} is not exactly-once end to end: {'; '.join(reasons)}. Its state is exactly-once. "
         "See docs/connectors/README.md, or set execution.checkpointing.mode: AT_LEAST_ONCE if that is enough"
     )
 
@@ -78,7 +79,7 @@ def _promise(sink: OperatorPlan, lossy: list[OperatorPlan]) -> Promise:
 
 
 def _sources_of(plan: JobPlan, chain: int, position: int) -> list[OperatorPlan]:
-    """The sources whose records come to an operator, each once."""
+    """Return the distinct sources whose records reach an operator."""
     into: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for one in plan.chains:
         for link in one.links:

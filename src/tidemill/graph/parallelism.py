@@ -1,4 +1,4 @@
-"""How many subtasks each operator has, how records are spread on each edge, and which edges stay inside a task."""
+"""The parallelism of each operator, the partitioning of each edge, and which edges are chained."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from tidemill.graph.topology import place, upstreams
 
 _log = logging.getLogger(__name__)
 
-#: Key groups of an operator for which nothing is set: enough to scale to any cluster we can foresee, few enough that
-#: an empty group costs nothing worth measuring.
+#: The number of key groups of an operator if none is set. It is large enough for any foreseeable cluster, and small
+#: enough that the cost of empty key groups is negligible.
 DEFAULT_MAX_PARALLELISM = 1024
 
-#: Parallelism of an operator for which nothing is set: the executor decides.
+#: The parallelism of an operator if none is set: the executor decides.
 UNDECIDED = 0
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """What holds for operators that do not say otherwise."""
+    """The settings of operators that do not override them."""
 
     parallelism: int
     max_parallelism: int
-    #: Whether the parallelism was asked for, or is only what the cluster offers and may be lowered.
+    #: Whether the parallelism is configured. If not, it is the executor's default and may be lowered.
     asked_for: bool
     explicit_max_parallelism: bool
     chaining: bool
 
     @staticmethod
     def of(configuration: Configuration, offered: int | None) -> Defaults:
-        """From the configuration, and what the executor offers where it is silent."""
+        """Read the defaults from the configuration; ``offered`` is the executor's parallelism if none is configured."""
         asked_for = configuration.contains(PipelineOptions.PARALLELISM)
         parallelism = configuration.get(PipelineOptions.PARALLELISM) if asked_for else offered or UNDECIDED
         most = configuration.get(PipelineOptions.MAX_PARALLELISM)
@@ -61,7 +61,7 @@ class Defaults:
 
 @dataclass(frozen=True)
 class Edge:
-    """A resolved edge: ``chained`` ones stay inside a task."""
+    """A resolved edge; a ``chained`` edge stays inside a task."""
 
     upstream: Upstream
     consumer: Transformation
@@ -72,7 +72,11 @@ class Edge:
 
 @dataclass(frozen=True)
 class ProgramLayout:
-    """Parallelism and max parallelism by transformation number, those for which the latter was set, and all edges."""
+    """The resolved operators and edges of a program.
+
+    Parallelism and max parallelism are keyed by transformation id. ``explicit_max_parallelism`` contains the ids of
+    the operators whose max parallelism is set by the program or the configuration.
+    """
 
     parallelism: Mapping[int, int | None]
     max_parallelism: Mapping[int, int]
@@ -81,7 +85,7 @@ class ProgramLayout:
 
 
 class LayoutBuilder:
-    """Goes through the operators once, producers first."""
+    """Resolves the operators of a program in one pass, producers first."""
 
     def __init__(self, defaults: Defaults) -> None:
         self._defaults = defaults
@@ -91,7 +95,7 @@ class LayoutBuilder:
         self._edges: list[Edge] = []
 
     def build(self, nodes: Sequence[Transformation]) -> ProgramLayout:
-        """Resolve all operators; raises ``GraphError`` for a parallelism that cannot be."""
+        """Resolve all operators. Raises ``GraphError`` for a parallelism that is not possible."""
         for node in nodes:
             self._groups[node.id] = self._slot_sharing_group(node)
             self._most[node.id] = node.max_parallelism or self._defaults.max_parallelism
@@ -118,13 +122,13 @@ class LayoutBuilder:
         if not isinstance(source, SplitSource):
             if node.parallelism is not None:
                 _log.warning(
-                    "%s: a Spark source has as many subtasks as partitions, not %d", place(node), node.parallelism
+                    "%s: a Spark source has one subtask per partition, not %d subtasks", place(node), node.parallelism
                 )
             return None
         if source.parallelism is not None and node.parallelism not in (None, source.parallelism):
             raise GraphError(
                 f"{place(node)} reads with parallelism {source.parallelism}, {node.parallelism} is not possible: "
-                "call rebalance() behind it and set the parallelism of what follows"
+                "call rebalance() after it and set the parallelism of the downstream operators"
             )
         return node.parallelism or source.parallelism or self._default(node)
 
@@ -138,12 +142,12 @@ class LayoutBuilder:
         if len(edges) != 1 or self._parallelism[edges[0].node.id] is not None:
             return False
         if node.taken.checkpointed or node.taken.kind is AsyncWaitSpec:
-            return False  # what it keeps, or its connections, must not come and go with the partitions of the input
+            return False  # its state or its connections must not depend on the number of input partitions
         return _may_be_forward(edges[0]) and self._may_chain(edges[0].node, node)
 
     @staticmethod
     def _collects_in_order(node: Transformation) -> bool:
-        """Whether results are brought back: as they come from their operator, not spread over other subtasks first."""
+        """Whether an operator collects results: it keeps the order of its input, which is not rebalanced first."""
         spec = node.taken.on_driver
         collects = isinstance(spec, SinkSpec) and isinstance(spec.sink, CollectSink)
         edges = upstreams(node)
@@ -178,7 +182,7 @@ class LayoutBuilder:
         )
 
     def _slot_sharing_group(self, node: Transformation) -> str:
-        """As set, else that of the inputs if they agree."""
+        """Return the configured group, else the group of the inputs if they all have the same one."""
         if node.slot_sharing_group is not None:
             return node.slot_sharing_group
         groups = {self._groups[upstream.node.id] for upstream in upstreams(node)}
@@ -188,8 +192,9 @@ class LayoutBuilder:
         parallelism, most = self._parallelism[node.id], self._most[node.id]
         if parallelism is not None and parallelism > most:
             raise GraphError(
-                f"{place(node)} has parallelism {parallelism}, but max parallelism {most}: lower the one "
-                "with set_parallelism(), or raise the other with set_max_parallelism() (fixed once there is state)"
+                f"{place(node)} has parallelism {parallelism}, but max parallelism {most}: lower the parallelism "
+                "with set_parallelism(), or raise the max parallelism with set_max_parallelism() (it cannot change "
+                "once the job has state)"
             )
 
 

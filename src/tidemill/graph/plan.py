@@ -1,7 +1,8 @@
 """The compiled job: chains of operators, the exchanges between them, and the levels they run on.
 
-A plan is plain data. It is made once on the driver, shipped to the workers, printed by ``explain`` and compared across
-versions of a program. User functions are inside as bytes, pickled one by one, so that each can be named in an error.
+A plan is plain data. It is created once on the driver, sent to the workers, printed by ``explain`` and compared across
+versions of a program. It contains the user functions as bytes. Each function is pickled separately, so that an error
+can name it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tidemill.datastream.program.transformations import PartitionKind
 class OperatorPlan:
     """One operator inside a chain.
 
-    ``uid`` addresses its state: the user's uid, else one derived from the shape of the program (see ``explicit_uid``).
+    ``uid`` identifies its state: the user's uid, else one derived from the shape of the program (see ``explicit_uid``).
     ``spec`` is the cloudpickled spec of ``tidemill.datastream.program.specs``. ``inputs`` counts logical inputs (0, 1
     or 2).
     """
@@ -35,33 +36,34 @@ class OperatorPlan:
     key_type: TypeInformation | None = None
     output_type: TypeInformation | None = None
     max_parallelism: int = 1024
-    #: Whether the program or its configuration says so; else it is what the default happens to be.
+    #: Whether the max parallelism is set by the program or its configuration; else it is the default.
     explicit_max_parallelism: bool = False
     description: str = ""
     user_line: str = ""
-    #: Side outputs that the program reads, with their types.
+    #: The side outputs that the program reads, with their types.
     side_outputs: tuple[tuple[str, TypeInformation], ...] = ()
-    #: That of a sink with sources that can be read again, else empty: see ``tidemill.connectors.sinks.Sink.guarantee``.
+    #: The guarantee of a sink with replayable sources, see ``tidemill.connectors.sinks.Sink.guarantee``. Empty for
+    #: other operators.
     guarantee: str = ""
-    #: Whether a sink's results are for people to read.
+    #: Whether a sink's results are only for people to read.
     for_reading: bool = False
-    #: Whether a source gives the same records again from the same position.
+    #: Whether a source emits the same records again from the same position.
     replayable: bool = True
-    #: Whether its function has operator state, or it keeps broadcast state.
+    #: Whether its function has operator state, or the operator has broadcast state.
     operator_state: bool = False
-    #: Whether its function takes part in checkpoints: with operator state, or by listening to them.
+    #: Whether its function takes part in checkpoints: it has operator state, or is notified of checkpoints.
     checkpointed: bool = False
-    #: Whether it marks inputs idle that have no records for some time.
+    #: Whether it marks inputs as idle that have had no records for some time.
     counts_idleness: bool = False
-    #: What kind of windows it has, if it has any: see ``tidemill.graph.window_kinds``.
+    #: The kind of its windows, see ``tidemill.graph.window_kinds``. None for operators without windows.
     windows: Mapping[str, Any] | None = None
-    #: What becomes of records at which its function raises.
+    #: How it handles records for which its function raises an exception.
     error_policy: ErrorPolicy = field(default_factory=ErrorPolicy.fail)
 
 
 @dataclass(frozen=True)
 class ChainLink:
-    """A one-to-one edge inside a chain: positions of producer and consumer, and the side output it carries."""
+    """A one-to-one edge inside a chain: the positions of producer and consumer, and the side output it transports."""
 
     source: int
     target: int
@@ -81,17 +83,17 @@ class ExchangeEdge:
     partitioner: bytes
     target_chain: int
     input_index: int
-    #: The partitioning in words, with its key: ``HASH(0)``.
+    #: The partitioning as text, with its key: ``HASH(0)``.
     description: str = ""
 
 
 @dataclass(frozen=True)
 class ChainPlan:
-    """Operators that run in one subtask, in topological order; position 0 is the head, the only one with exchanges in.
+    """Operators that run in one subtask, in topological order; only the head (position 0) reads from exchanges.
 
-    ``parallelism`` is None for a chain that follows the partitions of its Spark source from epoch to epoch. It is
-    ``fixed`` if the program or the source says so for one of its operators; else it is the default one. ``clock_of``
-    says what has event time of its own in its source.
+    ``parallelism`` is None for a chain whose number of subtasks follows the partitions of its Spark source in each
+    epoch. ``fixed`` is true if the program sets the parallelism of one of its operators; else the chain has the
+    default parallelism. ``clock_of`` defines which part of its source has its own event time.
     """
 
     id: int
@@ -112,13 +114,13 @@ class ChainPlan:
 
     @property
     def stateful(self) -> bool:
-        """Whether a worker may go on only with what the attempt left that the manifest names."""
+        """Whether a worker may continue only from the state of the attempt that the manifest names."""
         return self.head.keyed or any(operator.checkpointed for operator in self.operators)
 
 
 @dataclass(frozen=True)
 class JobPlan:
-    """A whole job. ``levels[i]`` lists the ids of the chains on level i; ``chains[id].id == id``."""
+    """The plan of a job. ``levels[i]`` lists the ids of the chains on level i; ``chains[id].id == id``."""
 
     name: str
     chains: tuple[ChainPlan, ...]

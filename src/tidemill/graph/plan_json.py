@@ -8,7 +8,7 @@ from typing import Any, Final
 from tidemill.graph.guarantees import promises, weakest
 from tidemill.graph.plan import JobPlan, OperatorPlan
 
-#: Flink's numbers for a parallelism that is the default one, and one that is not known.
+#: Flink's values for the default parallelism, and for a parallelism that is not known.
 PARALLELISM_DEFAULT: Final = -1
 PARALLELISM_UNKNOWN: Final = -2
 
@@ -16,10 +16,10 @@ _PACTS: Final = {"SourceSpec": "Data Source", "SinkSpec": "Data Sink"}
 
 
 def plan_to_json(plan: JobPlan) -> str:
-    """``{"nodes": [{"id", "type", "pact", "contents", "parallelism", "predecessors": [...]}, ...]}``.
+    """Return ``{"nodes": [{"id", "type", "pact", "contents", "parallelism", "predecessors": [...]}, ...]}``.
 
-    Beyond Flink's: sources say whether they are ``replayable``, sinks have their ``guarantee`` and what it comes to in
-    this program (``result``), and so has the whole.
+    Additional fields that Flink does not have: ``replayable`` for sources, ``guarantee`` and ``result`` (the guarantee
+    with the sources of this program) for sinks, and ``guarantee`` for the whole plan.
     """
     numbers: dict[tuple[int, int], int] = {}
     for chain in plan.chains:

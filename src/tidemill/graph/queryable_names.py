@@ -1,7 +1,8 @@
-"""A queryable state is found by its name alone: a program must not give one name to two of them.
+"""Checks that no two queryable states of a program have the same name: a query identifies a state only by its name.
 
-Found here are descriptors that functions hold as attributes. Most functions make theirs when they are opened, on a
-worker: those are compared before the first epoch is committed (:mod:`tidemill.runtime.start.queryable_names`).
+This module checks the descriptors that functions have as attributes. Most functions create their descriptors on a
+worker, in ``open()``. Those are checked before the first epoch is committed
+(:mod:`tidemill.runtime.start.queryable_names`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["check_queryable_names"]
 
 
 def check_queryable_names(nodes: Sequence[Transformation]) -> None:
-    """Raise ``GraphError``, naming both operators, if two states are to be queried under one name."""
+    """Raise ``GraphError``, naming both operators, if two states have the same queryable name."""
     owners: dict[str, tuple[Transformation, str]] = {}
     for node in nodes:
         for queryable in node.taken.queryable if node.keyed else ():

@@ -1,4 +1,4 @@
-"""Which operators belong to a program, in which order."""
+"""The operators of a program, in topological order."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tidemill.errors import GraphError
 
 
 def reachable(transformations: Iterable[Transformation]) -> tuple[Transformation, ...]:
-    """The registered operators and everything they read from, producers before consumers.
+    """Return the registered operators and everything they read from, producers before consumers.
 
-    Operators are numbered as they are built, and can only read what was built before: their numbers are an order.
-    Raises ``GraphError`` if there is nothing to run.
+    Operators are numbered in the order in which they are built, and can only read from operators that were built
+    before, so the order of their ids is a topological order. Raises ``GraphError`` if there is nothing to run.
     """
     found: dict[int, Transformation] = {}
     waiting = list(transformations)
@@ -24,17 +24,17 @@ def reachable(transformations: Iterable[Transformation]) -> tuple[Transformation
     if not found:
         raise GraphError(
             "No operators defined in streaming topology. Cannot execute: a program needs at least one transformation "
-            "or sink behind its sources, and each execute() takes the program built since the last one."
+            "or sink after its sources, and each execute() runs only the program built since the previous one."
         )
     return tuple(found[number] for number in sorted(found))
 
 
 def upstreams(node: Transformation) -> list[Upstream]:
-    """All edges into an operator."""
+    """Return all edges into an operator."""
     return [upstream for edges in node.inputs for upstream in edges]
 
 
 def place(node: Transformation) -> str:
-    """An operator as errors name it."""
+    """Return the description of an operator for error messages."""
     uid = f", uid {node.uid!r}" if node.uid is not None else ""
     return f"operator {node.name!r} ({node.user_line}{uid})"

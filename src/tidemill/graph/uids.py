@@ -1,9 +1,9 @@
-"""The ids that operators' state is found by.
+"""The ids that map operators to their state.
 
-An id is the user's uid, else the uid hash given, else derived from the shape of the program alone: the kind of
-operator, what it reads from, and, among operators that agree in both, the order they were built in. So the same program
-always has the same ids; names, parallelism, partitioning and what the functions do play no part; and what is
-behind an operator with a uid does not change when something before it does.
+An id is the uid hash set by the user, else the user's uid, else it is derived from the shape of the program alone: the
+kind of operator, its inputs, and, among operators that agree in both, the order in which they were built. The same
+program therefore always has the same ids. Names, parallelism, partitioning and the code of functions do not affect
+them. The ids downstream of an operator with a uid do not change when something upstream of it changes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tidemill.datastream.program.transformations import Transformation
 from tidemill.errors import GraphError
 from tidemill.graph.topology import place, reachable
 
-#: Part of every derived id: change it only if the way ids are derived changes.
+#: Part of every derived id. Change it only if the derivation of ids changes.
 _VERSION = "tidemill-uid-1"
 
 
 def assign_uids(nodes: Sequence[Transformation], *, derive: bool = True) -> dict[int, str]:
-    """The uid of each operator, by the number of its transformation.
+    """Return the uid of each operator, by transformation id.
 
-    Raises ``GraphError`` for two operators with one uid and, with ``derive=False``, for an operator without.
+    Raises ``GraphError`` for two operators with the same uid and, with ``derive=False``, for an operator without a uid.
     """
     uids: dict[int, str] = {}
     twins: Counter[str] = Counter()
@@ -44,10 +44,10 @@ def assign_uids(nodes: Sequence[Transformation], *, derive: bool = True) -> dict
 
 
 def operators_by_uid(transformations: Iterable[Transformation]) -> Mapping[str, Transformation]:
-    """The program's own operators by uid.
+    """Return the program's original operators by uid.
 
-    A plan holds copies fit for workers; this is how an executor gets what lives on the driver only: the elements of a
-    collection, a DataFrame, the results of a collecting sink.
+    A plan contains copies for the workers. An executor uses this function to get the objects that exist only on the
+    driver: the elements of a collection, a DataFrame, the results of a collecting sink.
     """
     nodes = reachable(transformations)
     uids = assign_uids(nodes)
@@ -63,7 +63,7 @@ def _shape(node: Transformation, uids: Mapping[int, str]) -> str:
 
 
 def _digest(text: str) -> str:
-    """32 hex digits, as Flink's operator ids have."""
+    """Return 32 hex digits, the format of Flink's operator ids."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -75,5 +75,5 @@ def _check_unique(nodes: Sequence[Transformation], uids: Mapping[int, str]) -> N
         if other is not node:
             raise GraphError(
                 f"two operators have the uid {uid!r}: {other.name!r} ({other.user_line}) and {node.name!r} "
-                f"({node.user_line}). State is found by uid: give one of them another."
+                f"({node.user_line}). A uid identifies the state of one operator: change one of them."
             )

@@ -1,8 +1,8 @@
-"""What kind of windows an operator has: what the windows that are open at a restart must have in common with it.
+"""The kind of an operator's windows, which must be compatible with the windows that are open at a restart.
 
-Open windows are state under the window itself, and the timers that let them fire. Another size, gap or slide leaves
-them as they are: each still fires at its own end. Another kind of window does not look for them, or has set other
-timers.
+An open window consists of the state in its namespace and the timers that make it fire. A changed size, gap or slide
+does not affect windows that are already open: each still fires at its own end. A different kind of window would not
+find their state, or would rely on different timers.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from tidemill.datastream.window.nested_triggers import ProcessingTimeoutTrigger,
 
 __all__ = ["describe_windows", "window_changes"]
 
-#: What a program brings itself, of which nothing is known but that.
+#: A user-defined assigner or trigger, of which nothing else is known.
 _OWN = "own"
 _WORDS = {
     "of": {
-        "time": "windows of time",
+        "time": "time windows",
         "sessions": "sessions",
-        "global": "a window without end",
-        _OWN: "windows by an assigner of the program",
+        "global": "a global window",
+        _OWN: "windows of a user-defined assigner",
     },
     "time": {"event": "event time", "processing": "processing time"},
     "merging": {True: "windows that merge", False: "windows that do not merge"},
-    "trigger": {_OWN: "a trigger of the program"},
+    "trigger": {_OWN: "a user-defined trigger"},
 }
 
 
 def describe_windows(spec: Any) -> dict[str, Any] | None:
-    """The windows of an operator as plain JSON data; None if it has none.
+    """Describe the windows of an operator as plain JSON data; None if it has none.
 
     >>> from tidemill.common import Time
     >>> from tidemill.datastream.window import EventTimeTrigger, TumblingEventTimeWindows
@@ -50,12 +50,12 @@ def describe_windows(spec: Any) -> dict[str, Any] | None:
 
 
 def window_changes(stored: dict[str, Any], declared: dict[str, Any]) -> list[tuple[str, str]]:
-    """What differs so much that open windows would be lost: (what was, what is), each in words."""
+    """Return the differences that would make open windows unreadable, as (stored, declared) in words."""
     return [
         (_words(name, stored[name]), _words(name, declared[name]))
         for name in ("of", "merging", "time", "trigger")
         if stored.get(name) != declared[name]
-        # An assigner of the program's own may make windows of any kind.
+        # A user-defined assigner may create windows of any kind.
         and not (name == "of" and _OWN in (stored[name], declared[name]))
     ]
 
@@ -71,7 +71,7 @@ def _windows_of(assigner: Any) -> str:
 
 
 def _trigger(trigger: Any) -> str:
-    if isinstance(trigger, PurgingTrigger):  # keeps neither state nor timers
+    if isinstance(trigger, PurgingTrigger):  # has neither state nor timers
         return _trigger(trigger.nested_trigger)
     if isinstance(trigger, ProcessingTimeoutTrigger):
         return f"{type(trigger).__name__}({_trigger(trigger.nested_trigger)})"

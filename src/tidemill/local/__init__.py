@@ -1,4 +1,4 @@
-"""``execution.target: local``: a program in this process, without Spark and without Java.
+"""``execution.target: local``: runs a program in this process, without Spark and without Java.
 
-``executor.py`` starts a job, ``engine.py`` runs the production tasks one after the other.
+``executor.py`` starts a job, ``engine.py`` runs the production tasks sequentially.
 """

@@ -1,8 +1,8 @@
-"""An engine in one process: the production tasks, run one after the other, with no Spark.
+"""An engine in one process, which runs the production tasks sequentially and without Spark.
 
-Everything that matters is the code that runs on Spark too (tasks, exchange, deltas, manifests); only the shuffle is a
-list here. Workers are simulated: each has its own warm chains, and which worker runs a subtask can be chosen, so that
-moves and cold starts can be provoked.
+Tasks, exchange, deltas and manifests are the same code that runs on Spark. Only the shuffle is replaced, by a list.
+Workers are simulated: each has its own warm chains, and the caller can choose which worker runs a subtask, to provoke
+moves and cold starts.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class LocalEngine:
         return self._workers
 
     def kill_worker(self, worker: int, *, flushed: bool = True) -> None:
-        """Forget all a worker holds, without closing it, as a killed process does.
+        """Discard everything in a worker without closing it, as if its process were killed.
 
-        ``flushed`` says whether all that it had written to its local disk got there.
+        ``flushed`` specifies whether everything that it had written reached its local disk.
         """
         leave_stores(self._workers[worker].chains, flushed=flushed)
         self._workers[worker] = WarmChains(self._bundle.cache_size)
 
     def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
-        """Run all levels; parcels are sorted as the engine's contract says before a partition reads them."""
+        """Run all levels; parcels are sorted, as the engine's contract requires, before a partition reads them."""
         layout = Layout(self._bundle.plan, context.parallelism)
         for worker in self._workers:
             worker.retire(self._bundle.job_id, context)
@@ -71,11 +71,11 @@ class LocalEngine:
         return execute_subtask(self._bundle, context, level, partition, worker, parcels)
 
     def run_commits(self, tasks: Sequence[tuple[str, int, bytes]]) -> list[bytes]:
-        """Commit subtask by subtask, each with a committer of its own."""
+        """Commit subtask by subtask, each with its own committer."""
         return [run_commit(self._bundle, self._committers, task) for _, _, task in tasks]
 
     def interrupt(self) -> None:
-        """Nothing: subtasks run in the thread of whoever called, which has no place to stop."""
+        """Do nothing: subtasks run in the caller's thread, which cannot be interrupted."""
 
     def close(self) -> None:
         """Close all warm chains."""

@@ -1,4 +1,4 @@
-"""``execution.target: local``: a program runs in this process, without Spark, so that breakpoints work in it."""
+"""``execution.target: local``: runs a program in this process, without Spark, so that breakpoints work in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemill.runtime.driver.assembly import open_job
 from tidemill.runtime.driver.job import StopSignal
 from tidemill.runtime.driver.launch import prepare
 
-#: Subtasks where the program sets no parallelism: two, so that exchanges do something.
+#: The parallelism if the program sets none: two, so that exchanges have an effect.
 DEFAULT_PARALLELISM = 2
 
 
@@ -24,7 +24,7 @@ class LocalExecutor:
     """Runs programs whose sources are plain Python."""
 
     def __init__(self, configuration: Configuration) -> None:
-        """``configuration`` is that of the programs, which bring it along."""
+        """``configuration`` is unused: each program has its own copy of it."""
 
     def execute_async(self, program: JobProgram) -> JobClient:
         """Compile and start a program in a thread of this process."""
@@ -34,8 +34,8 @@ class LocalExecutor:
         for chain, source in launch.sources().items():
             if not isinstance(source, SplitSource):
                 raise GraphError(
-                    f"source {launch.plan.chains[chain].head.name!r} is read by Spark, which "
-                    "execution.target: local does without: leave the option out"
+                    f"source {launch.plan.chains[chain].head.name!r} is read by Spark, which is not available with "
+                    "execution.target: local: remove this option"
                 )
         with ExitStack() as held:
             job = open_job(launch, DEFAULT_PARALLELISM, held)
@@ -50,7 +50,7 @@ class LocalExecutor:
 
 
 def _make_importable(path: str) -> None:
-    """Let functions import a file, or what is in a directory or zip, as they can on Spark's workers."""
+    """Let functions import a file, or the contents of a directory or zip, as they can on Spark's workers."""
     given = Path(path).absolute()
     place = str(given.parent if given.suffix == ".py" else given)
     if place not in sys.path:

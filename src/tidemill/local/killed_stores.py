@@ -1,7 +1,7 @@
-"""What a killed worker leaves on its local disk, for workers that only pretend to be processes.
+"""Simulates what a killed worker leaves on its local disk, for workers that are not separate processes.
 
-A process that is killed gives its locks back at once, and what it had on disk stays as it is. A chain that is dropped
-would instead keep its locks until somebody collects it, and RocksDB would then write to disk what it has in memory.
+A killed process releases its locks immediately, and its files on disk stay unchanged. A chain that is merely dropped
+would instead keep its locks until it is garbage collected, and RocksDB would then flush its memory to disk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["leave_store", "leave_stores"]
 
 
 def leave_stores(chains: Iterable[Chain], *, flushed: bool) -> None:
-    """The process of these chains is gone; see :func:`leave_store`."""
+    """Simulate that the process of these chains was killed; see :func:`leave_store`."""
     for chain in chains:
         for backend in chain.backends:
             if isinstance(backend, RocksDBBackend):
@@ -27,16 +27,16 @@ def leave_stores(chains: Iterable[Chain], *, flushed: bool) -> None:
 
 
 def leave_store(store: Store, *, flushed: bool) -> None:
-    """The process that owned a store is gone. The next worker at its place finds what had reached the disk.
+    """Simulate that the process that owned a store was killed. The next worker in its place finds what is on disk.
 
-    That is all of it with ``flushed``, and else only what RocksDB has written to files by itself, which must not be
-    writing any now.
+    With ``flushed`` that is everything, else only what RocksDB has already written to files by itself. RocksDB must not
+    be writing files during the call.
     """
     if store._db is None:
         return
     path = Path(store.path)
     if not flushed:
-        # Only a copy stays as it is: RocksDB writes all it has when it is closed.
+        # Keep a copy: RocksDB flushes everything to the original when it is closed.
         copy = Path(tempfile.mkdtemp(prefix=f"{path.name.partition('-')[0]}-", dir=path.parent))
         shutil.copytree(path, copy, dirs_exist_ok=True)
     store._close_db()

@@ -526,7 +526,7 @@ class TestProgram:
         assert compiled(env.set_runtime_mode(RuntimeExecutionMode.AUTOMATIC)).runtime_mode == "BATCH"
         spark_source(env, streaming=True).map(identity)
         assert compiled(env).runtime_mode == "STREAMING"
-        with pytest.raises(GraphError, match=r"BATCH, but operator 'S' .*never ends"):
+        with pytest.raises(GraphError, match=r"BATCH, but operator 'S' .*is unbounded"):
             compiled(env.set_runtime_mode(RuntimeExecutionMode.BATCH))
 
     def test_settings_and_details_are_in_the_plan(self, env: StreamExecutionEnvironment) -> None:

@@ -136,4 +136,4 @@ def test_the_warning_comes_once_at_the_start(caplog: pytest.LogCaptureFixture) -
         program.execute("weak")
     told = [record.getMessage() for record in caplog.records if "exactly once" in record.getMessage()]
     assert len(told) == 1
-    assert "job 'weak' is not exactly once from end to end: 'out' is at-least-once" in told[0]
+    assert "job 'weak' is not exactly-once end to end: 'out' is at-least-once" in told[0]
