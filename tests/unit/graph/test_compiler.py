@@ -432,7 +432,7 @@ class TestSparkSources:
     ) -> None:
         spark_source(env).set_parallelism(7).map(identity)
         assert compiled(env).chains[0].parallelism is None
-        assert "partitions, not 7" in caplog.text
+        assert "one subtask per partition, not 7 subtasks" in caplog.text
 
 
 class TestUids:

@@ -134,6 +134,6 @@ def test_the_warning_comes_once_at_the_start(caplog: pytest.LogCaptureFixture) -
     program.from_collection([1, 2, 3, 4, 5]).add_sink(Appends()).name("out")
     with caplog.at_level(logging.WARNING):
         program.execute("weak")
-    told = [record.getMessage() for record in caplog.records if "exactly once" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "exactly-once" in record.getMessage()]
     assert len(told) == 1
     assert "job 'weak' is not exactly-once end to end: 'out' is at-least-once" in told[0]
