@@ -1,4 +1,4 @@
-"""Names that every connector shares, under PyFlink's path."""
+"""Classes shared by all connectors, under PyFlink's import path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["DeliveryGuarantee", "Sink", "Source"]
 
 
 class DeliveryGuarantee(enum.Enum):
-    """What a sink promises about records after a failure."""
+    """The delivery guarantee of a sink after a failure."""
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1

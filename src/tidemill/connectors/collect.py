@@ -1,4 +1,4 @@
-"""Brings the records of a stream back to the driver program: the sink behind ``execute_and_collect``."""
+"""Returns the records of a stream to the driver program: the sink of ``execute_and_collect``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["CollectSink", "CollectedResults"]
 
 
 class CollectedResults:
-    """Results on their way from the committer's thread to the program's; iterating blocks until there is more.
+    """Passes results from the committer's thread to the program's; iterating blocks until there are more.
 
-    ``finish`` ends the iteration after what is there, ``fail`` ends it with an error.
+    ``finish`` ends the iteration after the remaining results, ``fail`` ends it with an error.
 
     >>> results = CollectedResults()
     >>> results.add(epoch=1, subtask=0, values=["a", "b"])
@@ -37,7 +37,7 @@ class CollectedResults:
         self._done = False
 
     def add(self, epoch: int, subtask: int, values: Sequence[Any]) -> None:
-        """Take the results of one subtask and epoch, unless they are known."""
+        """Add the results of one subtask and epoch, unless they have been added before."""
         with self._changed:
             if epoch <= self._committed.get(subtask, -1):
                 return
@@ -46,13 +46,13 @@ class CollectedResults:
             self._changed.notify_all()
 
     def finish(self) -> None:
-        """No more results will come. Without effect if called again."""
+        """Indicate that there are no more results. Has no effect if called again."""
         with self._changed:
             self._done = True
             self._changed.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """The job failed: iterating gives what there is, then raises ``error``."""
+        """Indicate that the job failed: iterating yields the remaining results, then raises ``error``."""
         with self._changed:
             if not self._done:
                 self._error = error
@@ -74,9 +74,9 @@ class CollectedResults:
 
 
 class CollectSink(Sink):
-    """Hands committed records to ``results``, which only the program's own copy of the sink has.
+    """Passes committed records to ``results``, which only the program's own copy of the sink has.
 
-    ``uid`` is the operator's uid and what the job client's ``collected(uid)`` asks for.
+    ``uid`` is the operator's uid, and the argument of the job client's ``collected(uid)``.
     """
 
     guarantee = "exactly-once"
@@ -87,11 +87,11 @@ class CollectSink(Sink):
         self.results = CollectedResults()
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        """A writer that pickles batches."""
+        """Create a writer that pickles batches."""
         return _CollectWriter()
 
     def create_committer(self) -> Committer:
-        """A committer that hands them over."""
+        """Create a committer that adds them to the results."""
         return _CollectCommitter(self.results)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -103,11 +103,11 @@ class _CollectWriter(SinkWriter):
         self._batches: list[bytes] = []
 
     def write(self, values: list[Any], timestamps: list[int] | None) -> None:
-        # Pickled at once: what the user does to a record afterwards must not change the result.
+        # Pickled immediately: later changes to a record by user code must not change the result.
         try:
             batch = pickle.dumps(values, protocol=pickle.HIGHEST_PROTOCOL)
         except (pickle.PicklingError, AttributeError, TypeError):
-            # Classes of the user's script itself are known on a worker by value only, which plain pickle cannot do.
+            # Classes defined in the user's script can only be pickled by value, which plain pickle cannot do.
             batch = cloudpickle.dumps(values)
         self._batches.append(batch)
 

@@ -1,4 +1,4 @@
-"""A Python list as a source."""
+"""A source that reads a Python collection."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["CollectionSource"]
 class CollectionSource(SplitSource):
     """Reads a list in order, with one subtask; a position is an index into it.
 
-    The elements are taken as they are now: what the program does to them afterwards changes nothing. They stay on the
-    driver: a split carries its own slice, and the pickled source carries none.
+    The elements are copied when the source is created, so later changes by the program have no effect. They stay on the
+    driver: a split contains its own slice, and the pickled source contains no elements.
 
     >>> source = CollectionSource(["a", "b", "c"])
     >>> enumerator = source.create_enumerator(None)
@@ -36,16 +36,16 @@ class CollectionSource(SplitSource):
         self._elements: list[Any] | None = _as_they_are(list(elements))
 
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
-        """An enumerator that begins at an index. Only the driver's own source can make one."""
+        """Create an enumerator that begins at an index. Only possible on the driver, not for a pickled copy."""
         if self._elements is None:
             raise GraphError(
-                "a collection stays on the driver: make the enumerator from the program's source, not from a copy "
+                "a collection stays on the driver: create the enumerator from the program's source, not from a copy "
                 "that was sent to a worker"
             )
         return _CollectionEnumerator(self._elements, 0 if position is None else int(position))
 
     def read(self, split: Split) -> Iterator[RecordBatch]:
-        """The slice that the split carries."""
+        """Return the slice that the split contains."""
         yield RecordBatch(split.payload)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -74,9 +74,9 @@ class _CollectionEnumerator(SplitEnumerator):
 
 
 def _as_they_are(elements: list[Any]) -> list[Any]:
-    """Copies of the elements."""
+    """Return copies of the elements."""
     try:
         copies: list[Any] = pickle.loads(pickle.dumps(elements, protocol=pickle.HIGHEST_PROTOCOL))
-    except Exception:  # a class or function that no module has, or what cannot be pickled at all
+    except Exception:  # a class or function that is not in any module, or an object that cannot be pickled at all
         return given(elements, "elements", "from_collection")
     return copies

@@ -1,4 +1,4 @@
-"""Generated records: a function of a running number, at a chosen rate."""
+"""A source that generates records from sequence numbers, at a configurable rate."""
 
 from __future__ import annotations
 
@@ -18,51 +18,54 @@ _BATCH: Final = 8192
 
 
 class GeneratorFunction(abc.ABC):
-    """Makes records from running numbers; a plain function of one number does as well."""
+    """Generates records from sequence numbers; a plain function of one number can be used instead."""
 
     def open(self) -> None:
         """Called in each worker before the first record of a split."""
 
     @abc.abstractmethod
     def map(self, value: int) -> Any:
-        """The record with this number: the same one whenever it is asked for, or the source cannot be read again."""
+        """Return the record with this number.
+
+        It must be deterministic: otherwise the source is not replayable.
+        """
 
     def close(self) -> None:
         """Called when a split has been read."""
 
 
 class RateLimiterStrategy:
-    """How many records may come, over all subtasks."""
+    """Limits the rate of records, over all subtasks."""
 
     def __init__(self, per_second: float | None = None, per_epoch: int | None = None) -> None:
-        """Made by :meth:`per_second`, :meth:`per_checkpoint` and :meth:`no_op`."""
+        """Use :meth:`per_second`, :meth:`per_checkpoint` or :meth:`no_op` instead."""
         self.records_per_second = per_second
         self.records_per_epoch = per_epoch
 
     @staticmethod
     def per_second(records_per_second: float) -> RateLimiterStrategy:
-        """So many in a second. A job that was down, or too slow, does not make up for it."""
+        """Limit the number of records per second. A job that was down or too slow does not catch up."""
         if not records_per_second > 0:
-            raise ValueError(f"a rate must be above 0, not {records_per_second}")
+            raise ValueError(f"the rate must be greater than 0, not {records_per_second}")
         return RateLimiterStrategy(per_second=records_per_second)
 
     @staticmethod
     def per_checkpoint(records_per_checkpoint: int) -> RateLimiterStrategy:
-        """So many in each epoch, which is what commits here."""
+        """Limit the number of records per epoch, which corresponds to Flink's checkpoint."""
         if records_per_checkpoint < 1:
-            raise ValueError(f"an epoch must have 1 record at least, not {records_per_checkpoint}")
+            raise ValueError(f"an epoch must have at least 1 record, not {records_per_checkpoint}")
         return RateLimiterStrategy(per_epoch=records_per_checkpoint)
 
     @staticmethod
     def no_op() -> RateLimiterStrategy:
-        """As many as the job takes."""
+        """Do not limit the rate."""
         return RateLimiterStrategy()
 
 
 class DataGeneratorSource(SplitSource):
-    """Records made by a function of their number, from 0 on, in parallel; a position is the next number.
+    """Generates records in parallel by a function of their number, starting from 0; a position is the next number.
 
-    ``count`` is how many there are; without it the source never ends.
+    ``count`` is the number of records; without it the source is unbounded.
 
     >>> source = DataGeneratorSource(lambda n: f"user-{n % 3}", 5)
     >>> splits = source.create_enumerator(None).next_splits(parallelism=2, max_records=100)
@@ -84,7 +87,7 @@ class DataGeneratorSource(SplitSource):
         if not isinstance(generator_function, GeneratorFunction) and not callable(generator_function):
             raise TypeError(f"a GeneratorFunction is needed, not {type(generator_function).__name__}")
         if count is not None and count < 0:
-            raise ValueError(f"a source cannot have {count} records")
+            raise ValueError(f"count must not be negative: {count}")
         self.function = generator_function
         self.count = count
         self.rate = _rate_of(rate_limiter_strategy)
@@ -92,11 +95,11 @@ class DataGeneratorSource(SplitSource):
         self.type_info: TypeInformation | None = None if type_info is None else resolve_type(type_info)
 
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
-        """An enumerator that begins at a number."""
+        """Create an enumerator that begins at a number."""
         return _GeneratedEnumerator(0 if position is None else int(position), self.count, self.rate)
 
     def read(self, split: Split) -> Iterator[MadeRecords]:
-        """The records of one split."""
+        """Generate the records of one split."""
         low, high = split.payload
         function = self.function
         make: Callable[[int], Any] = function.map if isinstance(function, GeneratorFunction) else function
@@ -111,7 +114,7 @@ class DataGeneratorSource(SplitSource):
 
 
 def _rate_of(given: Any) -> RateLimiterStrategy:
-    """No limit, if none is given. Flink's source takes a type in the same place; the error says so."""
+    """Return the given strategy, or no limit. Flink's source expects a type in this place; the error explains that."""
     if given is None:
         return RateLimiterStrategy.no_op()
     if not isinstance(given, RateLimiterStrategy):
@@ -155,14 +158,14 @@ class _GeneratedEnumerator(SplitEnumerator):
         return None if self._count is None else max(0, self._count - self._next)
 
     def _ready(self) -> int:
-        """How many records may come now."""
+        """Return the number of records that may be generated now."""
         left = (1 << 62) if self._count is None else max(0, self._count - self._next)
         if self._rate.records_per_epoch is not None:
             left = min(left, self._rate.records_per_epoch)
         rate = self._rate.records_per_second
         if rate is not None:
             now = self._clock()
-            # What was not taken in a second is not made up for, or a job that comes back would have a flood.
+            # Records of past seconds are not made up for: otherwise a restarted job would generate a burst of them.
             self._allowed = min(self._allowed + (now - self._last) * rate, max(rate, 1.0))
             self._last = now
             left = min(left, int(self._allowed))

@@ -1,4 +1,4 @@
-"""A user's SinkFunction as a sink."""
+"""A sink that calls a user's SinkFunction."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class FunctionSink(Sink):
         self.function = function
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        """A writer that calls the function."""
+        """Create a writer that calls the function."""
         return _FunctionWriter(self.function)
 
 
 class RecordContext(SinkFunction.Context):
-    """One object for all records; the writer sets the fields."""
+    """The context of ``invoke``. One object is reused for all records; the writer sets the fields."""
 
     def __init__(self) -> None:
         self.record_timestamp: int | None = None

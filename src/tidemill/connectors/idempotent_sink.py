@@ -1,8 +1,9 @@
-"""Idempotent writes: for systems in which writing a result twice under one key leaves one result.
+"""Idempotent writes, for systems in which writing a result twice under one key leaves one result.
 
-Nothing has to be committed: results go out as they come, and those of an epoch that is run again go to the same keys.
-The price is that readers see results before their epoch is committed; until a repeated epoch has caught up they may see
-some of its results beside those of earlier ones. Where functions are not deterministic a repeated result may differ.
+There is no commit: results are written immediately, and when an epoch is repeated, its results are written under the
+same keys. As a consequence, readers see results before their epoch is committed. Until a repeated epoch has caught up,
+they may see some of its results together with those of earlier epochs. If functions are not deterministic, a repeated
+result may differ.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ __all__ = ["IdempotentSink", "KeyedStore", "RecordPosition"]
 
 @dataclass(frozen=True, order=True)
 class RecordPosition:
-    """Where a record stands in a job's output: the same again when its epoch is run again with the same input.
+    """The position of a record in a job's output. It is the same when its epoch is repeated with the same input.
 
-    ``seq`` counts the records of a subtask in an epoch. After a crash of the driver the epoch may have other input, if
-    the source has more to hand out by then, or another parallelism: records are then dealt out anew, under other
-    positions, and what the crashed run wrote beyond these stays.
+    ``seq`` counts the records of a subtask in an epoch. After a crash of the driver, the epoch may have different input
+    if the source has more records by then, or a different parallelism. Records then get different positions, and
+    records that the crashed run wrote at positions beyond these remain.
     """
 
     job_id: str
@@ -39,26 +40,26 @@ class RecordPosition:
 
 
 class KeyedStore(abc.ABC):
-    """What an idempotent sink writes to; each subtask has one of its own."""
+    """The store that an idempotent sink writes to; each subtask has its own instance."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Called once, before the first record."""
 
     @abc.abstractmethod
     def put(self, entries: list[tuple[Any, Any]]) -> None:
-        """Write records under their keys, in this order; one that is there already is overwritten."""
+        """Write records under their keys, in this order; an existing record is overwritten."""
 
     def flush(self) -> None:
-        """Called at the end of each epoch: on return all that was put must be durable."""
+        """Called at the end of each epoch; on return everything passed to :meth:`put` must be durable."""
 
     def close(self) -> None:
         """Release resources."""
 
 
 class IdempotentSink(Sink):
-    """Writes each record under a key: the one that ``key`` takes from it, or else its :class:`RecordPosition`.
+    """Writes each record under a key: the result of ``key`` or, without it, its :class:`RecordPosition`.
 
-    A key of the record's own is the better one: it holds over rescaling, and over jobs.
+    A key that is derived from the record is better: it stays the same when a job is rescaled, and across jobs.
 
     >>> class Table(KeyedStore):
     ...     rows = {}
@@ -77,16 +78,16 @@ class IdempotentSink(Sink):
     def __init__(self, key: Callable[[Any], Any] | None = None) -> None:
         self.key = key
         if key is not None:
-            # By position it is less: after a crash the same epoch may be of other input, with fewer records, and what
-            # was written at positions beyond them stays.
+            # Positions guarantee less: after a crash the same epoch may have different input with fewer records, and
+            # records written at positions beyond these remain.
             self.guarantee = "effectively-once"
 
     @abc.abstractmethod
     def create_store(self) -> KeyedStore:
-        """What one subtask writes to."""
+        """Create the store of one subtask."""
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        """A writer that puts records into the store."""
+        """Create a writer that writes records to the store."""
         return _IdempotentWriter(self.create_store(), self.key)
 
 
@@ -117,7 +118,7 @@ class _IdempotentWriter(SinkWriter):
 
     def _position(self) -> RecordPosition:
         if self._context is None:
-            raise RuntimeError("begin_epoch() comes before the first record")
+            raise RuntimeError("begin_epoch() must be called before the first record")
         place = self._context
         position = RecordPosition(
             place.job_id, place.operator_uid, place.history, place.epoch, place.subtask, self._seq

@@ -1,4 +1,4 @@
-"""A sequence of numbers as a source."""
+"""A source of a sequence of numbers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tidemill.connectors.sources import Position, RecordBatch, Split, SplitEnume
 
 __all__ = ["NumberSequenceSource"]
 
-#: Numbers handed on at a time: large enough that the cost per batch vanishes, small enough to stay in the cache.
+#: Numbers per batch: large enough to make the overhead of a batch negligible, small enough to stay in the CPU cache.
 _BATCH: Final = 8192
 
 
 class NumberSequenceSource(SplitSource):
-    """The numbers from ``start`` to ``end``, both included, read in parallel; a position is the next number.
+    """Reads the numbers from ``start`` to ``end``, both inclusive, in parallel; a position is the next number.
 
     >>> source = NumberSequenceSource(1, 10)
     >>> enumerator = source.create_enumerator(None)
@@ -38,11 +38,11 @@ class NumberSequenceSource(SplitSource):
         self.end = end
 
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
-        """An enumerator that begins at a number."""
+        """Create an enumerator that begins at a number."""
         return _NumberEnumerator(self.start if position is None else int(position), self.end)
 
     def read(self, split: Split) -> Iterator[RecordBatch]:
-        """The numbers of one split."""
+        """Read the numbers of one split."""
         low, high = split.payload
         for start in range(low, high, _BATCH):
             yield RecordBatch(list(range(start, min(start + _BATCH, high))))

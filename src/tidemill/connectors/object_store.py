@@ -1,7 +1,8 @@
-"""The client of object stores: S3 and what speaks its protocol, Google Cloud Storage, Azure Blob Storage.
+"""The client for object stores: S3 and compatible stores, Google Cloud Storage, Azure Blob Storage.
 
-Credentials come from the environment as the stores' own tools read it (``AWS_ACCESS_KEY_ID`` and so on, or the
-machine's role), or from the configuration's ``s3.`` keys. They travel to workers with the job, and are never shown.
+Credentials are read from the environment in the same way as the stores' own tools do (``AWS_ACCESS_KEY_ID`` and so on,
+or the machine's role), or from the configuration's ``s3.`` keys. They are sent to workers with the job, and are never
+displayed.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ T = TypeVar("T")
 
 _TIMEOUT: Final = "30 s"
 _RETRIES: Final = "5"
-#: What the keys of stores begin with in a configuration.
+#: The prefix of object store keys in a configuration.
 _PREFIX: Final = "s3."
-#: Keys below ``s3.``, and the name of each in the library.
+#: Keys below ``s3.``, and their names in the library.
 _S3_KEYS: Final = {
     "endpoint": "endpoint",
     "region": "region",
@@ -34,17 +35,17 @@ _S3_KEYS: Final = {
     "secret-key": "secret_access_key",
     "session-token": "session_token",
 }
-#: How requests are made: on all stores.
+#: Keys that control requests, for all stores.
 _REQUEST_KEYS: Final = frozenset({"path.style.access", "timeout", "max-retries"})
 
-#: What answers say of a bucket that is not there, and of a caller who may not do that.
+#: Texts in error responses for a bucket that does not exist, and for denied access.
 _NO_BUCKET: Final = "NoSuchBucket"
 _REFUSED: Final = re.compile(r"status code: 40[13]\b")
 _ENDS_A_PATH: Final = re.compile(r"[#?]")
 
 
 def store_options(configuration: Configuration) -> dict[str, str]:
-    """What a configuration says about object stores: its ``s3.`` keys, without that prefix."""
+    """Return the object store options of a configuration: its ``s3.`` keys, without that prefix."""
     return {
         key.removeprefix(_PREFIX): str(value)
         for key, value in configuration.to_dict().items()
@@ -53,12 +54,12 @@ def store_options(configuration: Configuration) -> dict[str, str]:
 
 
 class ObjectStore:
-    """Sends requests for objects below ``uri`` (``s3://bucket/path``). Cheap to make and to pickle; connects when it is
-    used.
+    """Sends requests for objects below ``uri`` (``s3://bucket/path``).
 
-    ``options`` are those of :func:`store_options`. ``purpose`` says what the URI is to the job, and ``failure`` is
-    raised for whatever the store refuses or does not do. Raises :class:`ConfigurationError` for unknown options, and
-    for a URI that does not mean what it looks like.
+    It is cheap to create and to pickle, and connects on first use. ``options`` are those of :func:`store_options`.
+    ``purpose`` describes in messages what the job uses the URI for. ``failure`` is the exception that is raised for
+    requests that the store rejects or that fail. Raises :class:`ConfigurationError` for unknown options, and for a URI
+    that contains ``#`` or ``?``.
     """
 
     __slots__ = ("_failure", "_options", "_pid", "_purpose", "_store", "uri")
@@ -68,7 +69,7 @@ class ObjectStore:
     ) -> None:
         self.uri = uri.rstrip("/")
         ending = _ENDS_A_PATH.search(uri)
-        if ending is not None:  # the library passes over the rest: everything would go elsewhere
+        if ending is not None:  # the library ignores the rest, so objects would be written to another path
             raise ConfigurationError(
                 f"{self.uri} cannot be used as a {purpose}: {ending[0]!r} ends the path of a URI; write %23 for # and "
                 "%3F for ?"
@@ -100,15 +101,16 @@ class ObjectStore:
         return hash(self.uri)
 
     def close(self) -> None:
-        """Let the connections go; the next request makes new ones."""
+        """Release the connections; the next request opens new ones."""
         self._store = None
 
     def call(self, what: str, name: str, request: Callable[..., T]) -> T:
-        """Make a request: ``request`` gets the store and the library, ``what`` and ``name`` say what it does to which
-        object.
+        """Make a request.
 
-        Raises FileNotFoundError and FileExistsError, with the object's URI, where the store says so; for anything else
-        the failure of this client, in words that name the object and hold no credentials.
+        ``request`` is called with the store and the library. ``what`` and ``name`` specify the operation and the
+        object, for messages. Raises FileNotFoundError and FileExistsError, with the object's URI, if the store reports
+        them. For any other error it raises this client's ``failure``, with a message that names the object and contains
+        no credentials.
         """
         store, api = self._connected()
         from obstore import exceptions
@@ -117,7 +119,7 @@ class ObjectStore:
         try:
             return request(store, api)
         except FileNotFoundError as error:
-            # Nothing has to exist for a write: that is the answer to the clean-up of a large upload which has failed.
+            # A write does not require an existing object: this is the response to the cleanup of a failed large upload.
             if _NO_BUCKET in str(error) or what == "write":
                 raise self._failed(what, where, error) from None
             raise FileNotFoundError(f"{where} does not exist") from None
@@ -127,7 +129,7 @@ class ObjectStore:
             raise self._failed(what, where, error) from None
 
     def _failed(self, what: str, where: str, error: Exception) -> TidemillError:
-        """The failure for what the library raised; only some of its requests have classes of their own for reasons."""
+        """Return the failure for an error of the library, which raises specific classes only for some requests."""
         text = str(error)
         if _NO_BUCKET in text:
             return self._failure(f"cannot {what} {where}: the bucket does not exist; create it first")
@@ -162,19 +164,19 @@ class ObjectStore:
             settings["virtual_hosted_style_request"] = str(options["path.style.access"].lower() != "true").lower()
         endpoint = options.get("endpoint", os.environ.get("AWS_ENDPOINT_URL", os.environ.get("AWS_ENDPOINT", "")))
         if endpoint and "region" not in options and "AWS_REGION" not in os.environ:
-            settings["region"] = "us-east-1"  # stores of one's own have none, but the signature asks for one
+            settings["region"] = "us-east-1"  # self-hosted stores have no region, but the signature requires one
         client = {"timeout": options.get("timeout", _TIMEOUT), "allow_http": endpoint.startswith("http://")}
         backoff = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2}
         retry = {"retry_timeout": timedelta(minutes=2), "backoff": backoff}
         try:
             retry["max_retries"] = int(options.get("max-retries", _RETRIES))
-            connect: Any = from_url  # its many overloads are for literal settings
+            connect: Any = from_url  # its overloads only accept literal settings
             return connect(self.uri, config=settings, client_options=client, retry_config=retry)
         except (exceptions.BaseError, ValueError) as error:
             raise ConfigurationError(f"{self.uri} cannot be used as a {self._purpose}: {_line(error)}") from None
 
 
 def _line(error: BaseException) -> str:
-    """What the library says, without its nested internals; it names the request and the status, never credentials."""
+    """Return the library's message without its nested details; it has the request and status, never credentials."""
     text = str(error).partition("\n\nDebug source")[0]
     return " ".join(text.split())[:500]

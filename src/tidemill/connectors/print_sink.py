@@ -1,4 +1,4 @@
-"""Prints records on the driver, in the form Flink prints them."""
+"""A sink that prints records on the driver, in Flink's format."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["PrintSink"]
 class PrintSink(Sink):
     """Prints each record of a committed epoch once, in the order of epochs and subtasks.
 
-    Lines are prefixed as in Flink: ``id:subtask> value`` with an identifier and several subtasks, ``id> value`` with
-    an identifier and one, ``subtask> value`` without identifier and several, else the value alone; subtasks count
-    from 1. Only a driver that dies between printing and noting it prints an epoch again.
+    Lines are prefixed as in Flink: ``id:subtask> value`` with an identifier and several subtasks, ``id> value`` with an
+    identifier and one subtask, ``subtask> value`` without an identifier and with several subtasks, and otherwise no
+    prefix. Subtasks are numbered from 1. An epoch is printed twice only if the driver crashes after printing it and
+    before recording that.
     """
 
     guarantee = "at-least-once"
@@ -31,11 +32,11 @@ class PrintSink(Sink):
         self._printed: dict[int, int] = {}
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        """A writer that formats lines."""
+        """Create a writer that formats lines."""
         return _PrintWriter(line_prefix(self.sink_identifier, subtask, parallelism), self.to_text)
 
     def create_committer(self) -> Committer:
-        """A committer that prints them. What was printed is remembered by the sink, also for a second committer."""
+        """Create a committer that prints the lines. All committers of the sink share the record of printed epochs."""
         return _PrintCommitter(self._printed)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -43,7 +44,7 @@ class PrintSink(Sink):
 
 
 def line_prefix(identifier: str | None, subtask: int, parallelism: int) -> str:
-    """What comes before a value.
+    """Return the prefix of a printed line.
 
     >>> line_prefix("out", 0, 2), line_prefix("out", 0, 1), line_prefix(None, 1, 2), line_prefix(None, 0, 1)
     ('out:1> ', 'out> ', '2> ', '')
@@ -55,8 +56,10 @@ def line_prefix(identifier: str | None, subtask: int, parallelism: int) -> str:
 
 
 def text_of(type_info: TypeInformation | None) -> Callable[[Any], str]:
-    """How PyFlink prints the records of a stream: by its own rule for rows, by Python's if no type is declared, else by
-    Java's.
+    """Return the function that converts the records of a stream to text, as PyFlink prints them.
+
+    PyFlink has its own format for rows. Records without a declared type are printed as in Python, all others as in
+    Java.
 
     >>> from tidemill.common import Types
     >>> text_of(Types.TUPLE([Types.STRING(), Types.INT()]))(("a", 1)), text_of(None)(("a", 1))
@@ -68,7 +71,7 @@ def text_of(type_info: TypeInformation | None) -> Callable[[Any], str]:
 
 
 def changelog_text(value: Any) -> str:
-    """A row with its kind, as PyFlink prints streams of a declared row type.
+    """Format a row with its kind, as PyFlink prints streams of a declared row type.
 
     >>> changelog_text(Row("a", 1))
     '+I[a,1]'
@@ -112,7 +115,7 @@ class _PrintCommitter(Committer):
 
 
 def _write(out: TextIO, text: str) -> None:
-    """Print; what the terminal has no character for is escaped, because a committed epoch must not fail on it."""
+    """Print text. Characters that the terminal cannot encode are escaped, because a committed epoch must not fail."""
     try:
         out.write(text)
     except UnicodeEncodeError:

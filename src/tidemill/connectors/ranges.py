@@ -1,4 +1,4 @@
-"""Cutting a range of positions into epochs and the subtasks of an epoch."""
+"""Divides a range of positions among epochs and the subtasks of an epoch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def cut_range(start: int, end: int, pieces: int) -> Sequence[tuple[int, int]]:
-    """``[start, end)`` as up to ``pieces`` neighbouring ranges of nearly equal length, none empty.
+    """Divide ``[start, end)`` into up to ``pieces`` adjacent ranges of nearly equal length, none of them empty.
 
     >>> cut_range(10, 17, 3)
     [(10, 13), (13, 15), (15, 17)]

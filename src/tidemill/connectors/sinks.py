@@ -1,8 +1,8 @@
-"""What a sink is to the engine: a writer on each subtask and, for exactly once, a committer on the driver.
+"""The contract between sinks and the engine: a writer on each subtask and, for exactly-once, a committer on the driver.
 
-One epoch of a two-phase sink: the writer takes batches; at the barrier ``prepare_commit`` makes what it wrote durable
-and returns committables; the driver stores them in the manifest, which is the commit point; then the committer commits
-them, idempotently, because after a crash it is asked again.
+One epoch of a two-phase sink: the writer receives batches. At the barrier, ``prepare_commit`` makes the written data
+durable and returns committables. The driver stores them in the manifest, which is the commit point. The committer then
+commits them. Commits must be idempotent, because they are repeated after a crash.
 """
 
 from __future__ import annotations
@@ -19,39 +19,42 @@ if TYPE_CHECKING:
 
 
 class SinkLog(Protocol):
-    """Files that a sink keeps beside the job's checkpoints: durable before an epoch is, and gone after its commit.
+    """Files that a sink stores next to the job's checkpoints.
 
-    Each file is written once, by one attempt. Names hold the lineage, so that leftovers can be told by age.
+    They are durable before their epoch is, and are deleted after its commit. Each file is written once, by one attempt.
+    File names contain the lineage, so that leftover files can be identified by age.
     """
 
     def write(self, context: WriterContext, part: int, data: bytes) -> str:
-        """Store a part of what an attempt writes; durable on return. Returns the name to read it by."""
+        """Store one part of an attempt's output, durable on return, and return the name to read it by."""
         ...
 
     def read(self, name: str) -> bytes:
-        """The bytes of a file. Raises :class:`~tidemill.errors.CheckpointError` if it is gone."""
+        """Return the contents of a file. Raises :class:`~tidemill.errors.CheckpointError` if it does not exist."""
         ...
 
     def exists(self, name: str) -> bool:
-        """Whether a file is there."""
+        """Whether a file exists."""
         ...
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete files; what is gone already is fine."""
+        """Delete files. Files that do not exist are ignored."""
         ...
 
     def leftovers(self, in_use: Sequence[str], lineage: str) -> list[str]:
-        """The sink's files of ``lineage`` and older ones, except those in use."""
+        """Return the sink's files of ``lineage`` and older lineages, except those in use."""
         ...
 
 
 @dataclass(frozen=True)
 class WriterContext:
-    """Who is writing: unique names can be built from (job, lineage, epoch, subtask, attempt).
+    """Identifies the writer of an epoch.
 
-    Epochs count up along the lineages of one ``history``; lineages sort by age, as texts. A job that starts from a
-    savepoint, or anew, has a history of its own, also in a directory in which it had one before, and may come to the
-    same epochs again with other records.
+    The combination of job, lineage, epoch, subtask and attempt is unique and can be used to build unique names.
+
+    Epoch numbers increase along the lineages of one ``history``. Lineages sort by age, as strings. A job that starts
+    from a savepoint, or without state, gets a new history, even in a directory in which it had one before. It may reach
+    the same epoch numbers again with other records.
     """
 
     job_id: str
@@ -61,15 +64,15 @@ class WriterContext:
     lineage: str
     epoch: int
     attempt: str
-    #: The epoch's processing-time clock in ms; None stands for the wall clock.
+    #: The epoch's processing time in ms; None means the wall clock.
     processing_time: int | None = None
     history: str = ""
-    #: None only where a writer is used by hand.
+    #: None only if the writer is used outside of a job.
     log: SinkLog | None = None
 
 
 class SinkWriter(abc.ABC):
-    """Writes the records of one subtask. Stays open between epochs on a warm worker."""
+    """Writes the records of one subtask. It stays open between epochs while its worker is reused."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Called once after the writer is created, before the first epoch."""
@@ -79,31 +82,35 @@ class SinkWriter(abc.ABC):
 
     @abc.abstractmethod
     def write(self, values: list[Any], timestamps: list[int] | None) -> None:
-        """Take one batch of records."""
+        """Write one batch of records."""
 
     def write_watermark(self, watermark: int) -> None:
-        """The event-time clock moved to ``watermark``."""
+        """Called when the event-time clock advances to ``watermark``."""
 
     def prepare_commit(self) -> Sequence[bytes]:
-        """Make what was written since ``begin_epoch`` durable; return what the committer needs, as opaque bytes."""
+        """Make everything written since ``begin_epoch`` durable and return committables, as opaque bytes."""
         return ()
 
     def due(self) -> int | None:
-        """The processing time, in ms, at which the writer wants an epoch even if no record comes; None: never."""
+        """Return the processing time, in ms, at which the writer needs an epoch even without input.
+
+        None means never.
+        """
         return None
 
     def close(self) -> None:
-        """Release resources; uncommitted work may be dropped."""
+        """Release resources; uncommitted output may be discarded."""
 
 
 class StatefulSinkWriter(SinkWriter):
-    """A writer that resumes from its state, as in Flink: see :class:`SupportsWriterState`."""
+    """A writer that can be restored from its state, as in Flink: see :class:`SupportsWriterState`."""
 
     @abc.abstractmethod
     def snapshot_state(self, checkpoint_id: int) -> Sequence[Any]:
-        """The writer's whole state at the end of an epoch, after ``prepare_commit``.
+        """Return the writer's complete state at the end of an epoch, after ``prepare_commit``.
 
-        After a change of parallelism its elements are dealt out evenly: each must make sense to a writer on its own.
+        After a change of parallelism the elements are redistributed evenly, so a writer must be able to restore each
+        element on its own.
         """
 
 
@@ -111,7 +118,7 @@ class StatefulSinkWriter(SinkWriter):
 class Committed:
     """The committables of one subtask in one committed epoch.
 
-    With ``again`` a driver that has just started does not know whether its predecessor got to commit them.
+    ``again`` is set by a driver that has just started and does not know whether its predecessor committed them.
     """
 
     epoch: int
@@ -122,51 +129,51 @@ class Committed:
 
 @dataclass(frozen=True)
 class CommitterContext:
-    """Whose committables are committed."""
+    """Identifies the sink whose committables are committed."""
 
     job_id: str
     operator_uid: str
-    #: None only where a committer is used by hand.
+    #: None only if the committer is used outside of a job.
     log: SinkLog | None = None
 
 
 class Committer(abc.ABC):
-    """Commits after the manifest is durable, in order of epochs; on the driver, where one thread makes all calls.
+    """Commits epochs in order, each after its manifest is durable. Runs on the driver, which calls it from one thread.
 
-    With ``on_workers`` the commits of different subtasks are independent of each other, and may be heavy. Those of an
-    epoch then run beside each other as tasks, each with one subtask's committables, in committers of their own that
-    stay open between epochs; little work is still done on the driver. ``discard`` is the driver's alone.
+    Set ``on_workers`` if the commits of different subtasks are independent of each other and may be expensive. The
+    commits of an epoch then run in parallel as tasks, each with one subtask's committables and its own committer, which
+    stays open between epochs. Small commits still run on the driver. ``discard`` is only called on the driver.
 
-    Whatever ``commit`` raises fails the job; after the restart, if the strategy allows one, the same committables come
-    again. So they do if it does not return within ``sink.committer.timeout``: what hangs may still take effect later,
-    beside or after a second call.
+    An exception from ``commit`` fails the job. After the restart, if the restart strategy allows one, the same
+    committables are passed again. This also happens if ``commit`` does not return within ``sink.committer.timeout``: a
+    call that hangs may still take effect later, during or after a second call.
     """
 
-    #: Whether commits may run on workers, subtask by subtask.
+    #: Whether commits may run on workers, one task per subtask.
     on_workers: bool = False
-    #: Whether an epoch is one commit: ``commit`` is then never given a part of its subtasks.
+    #: Whether an epoch is a single commit: ``commit`` then always receives all subtasks of an epoch together.
     whole_epochs: bool = False
 
     def open(self, context: CommitterContext) -> None:
-        """Called once after the committer is created, before anything else."""
+        """Called once after the committer is created, before any other method."""
 
     @abc.abstractmethod
     def commit(self, committed: Sequence[Committed]) -> None:
-        """Commit; must be idempotent: after a crash the same committables come again.
+        """Commit the committables; must be idempotent, because they are passed again after a crash.
 
-        A driver that was taken over may ask late, when its successor has committed later epochs: that, too, must change
-        nothing.
+        A driver that has been superseded may call this late, after its successor has committed later epochs. Such a
+        call must have no effect either.
         """
 
     def weight(self, committed: Committed) -> int:
-        """About how many bytes it takes to commit this: where ``on_workers``, it decides who does it."""
+        """Return the approximate size of a commit in bytes; with ``on_workers``, it decides where the commit runs."""
         return sum(map(len, committed.committables))
 
     def discard(self, names_in_use: Sequence[bytes], lineage: str) -> None:
-        """Remove leftovers of attempts that never committed; called when a job opens a lineage, and when it ends.
+        """Remove leftovers of attempts that were never committed; called when a job opens a lineage, and when it ends.
 
-        Only those of ``lineage`` and older ones: the driver that asks may have been taken over without knowing, and
-        what a newer lineage has prepared is still to be committed. Lineages sort by age, as texts.
+        Remove only leftovers of ``lineage`` and older lineages: the calling driver may have been superseded without
+        knowing it, and what a newer lineage has prepared is still to be committed. Lineages sort by age, as strings.
         """
 
     def close(self) -> None:
@@ -174,39 +181,39 @@ class Committer(abc.ABC):
 
 
 class Sink(abc.ABC):
-    """Base of all sinks; pickled to the workers, so it must hold plain configuration only."""
+    """Base class of all sinks. It is pickled and sent to the workers, so it must contain only plain configuration."""
 
     #: The guarantee with a replayable source. "exactly-once": each result is visible once, when its epoch is committed.
-    #: "effectively-once": repeated writes overwrite each other, and may be seen before. "at-least-once": after a
-    #: failure results may be there twice. "none": they may also be missing.
+    #: "effectively-once": repeated writes overwrite each other, and may be visible before the commit. "at-least-once":
+    #: after a failure there may be duplicate results. "none": results may also be lost.
     guarantee: str = "at-least-once"
-    #: Whether results are for people to read, as printed ones are: a job does not warn that they may come twice.
+    #: Whether results are only meant to be read by people, such as printed output. If so, the job does not warn about
+    #: possible duplicates.
     for_reading: bool = False
-    #: Whether the committer unpickles what it commits. A job does not take such results from a savepoint that it has no
-    #: reason to trust.
+    #: Whether the committer unpickles committables. A job does not accept them from an untrusted savepoint.
     pickled_committables: bool = False
 
     @abc.abstractmethod
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        """The writer of one subtask."""
+        """Create the writer of one subtask."""
 
     def create_committer(self) -> Committer | None:
-        """The committer, for sinks with two phases."""
+        """Create the committer, for two-phase sinks."""
         return None
 
     def configured(self, configuration: Configuration) -> Sink:
-        """The sink as a job with this configuration runs it; asked for when the job is started."""
+        """Return the sink to use in a job with this configuration; called when the job is started."""
         return self
 
 
 class SupportsWriterState(abc.ABC):
-    """For sinks whose writers have state: what they hold back over epochs, or how far an outside system has come.
+    """For sinks whose writers have state, such as buffered records or the progress of an external system.
 
-    All writers of such a sink are of :class:`StatefulSinkWriter`. Their state is operator state: it is part of every
-    epoch, and goes with a job that is restarted or rescaled.
+    All writers of such a sink must be :class:`StatefulSinkWriter`. Their state is operator state: it is part of every
+    epoch, and is restored when a job is restarted or rescaled.
 
     >>> class InTens(Sink, SupportsWriterState):
-    ...     '''Prints ten records at a time; what does not make ten yet waits for the next epoch.'''
+    ...     '''Prints ten records at a time; an incomplete group is kept for the next epoch.'''
     ...     def create_writer(self, subtask, parallelism):
     ...         return TensWriter([])
     ...     def restore_writer(self, subtask, parallelism, recovered_state):
@@ -230,8 +237,8 @@ class SupportsWriterState(abc.ABC):
 
     @abc.abstractmethod
     def restore_writer(self, subtask: int, parallelism: int, recovered_state: Sequence[Any]) -> StatefulSinkWriter:
-        """The writer of one subtask of a job that resumes from committed state: the elements assigned to it."""
+        """Create the writer of one subtask from the state elements assigned to it, when a job resumes."""
 
     def get_writer_state_type(self) -> TypeInformation | None:
-        """The type of an element of the state; by default they may be anything that can be pickled."""
+        """Return the type of a state element; by default any object that can be pickled."""
         return None

@@ -1,7 +1,7 @@
-"""Lines of text from a socket: for trying things out, and for what may be lost.
+"""A source of text lines from a socket, for experiments and for data that may be lost.
 
-A socket cannot be asked again for what it has sent. When the job fails, the lines of the epoch that was running are
-gone, and so are those that came while it was down.
+A socket cannot be read again. When the job fails, the lines of the running epoch are lost, and so are lines that are
+sent while the job is down.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ __all__ = ["SocketTextSource"]
 #: Seconds to wait for a connection, and between two attempts.
 _CONNECT: Final = 10.0
 _BETWEEN: Final = 0.5
-#: Lines that wait on the driver; when there are more, nothing is read from the socket.
+#: The maximum number of buffered lines on the driver; while it is reached, nothing is read from the socket.
 _MOST_WAITING: Final = 100_000
 _CHUNK: Final = 1 << 16
 
 
 class SocketTextSource(SplitSource):
-    """The lines that a server sends, until it closes the connection; a position is how many have been read.
+    """Reads lines from a server until it closes the connection; a position is the number of lines read.
 
-    After the connection is closed, or cannot be made, it is tried again ``max_retry`` times; then the stream ends, or
-    the job fails if there never was a connection. -1 tries for ever.
+    If the connection is closed or cannot be established, the source tries to connect up to ``max_retry`` times again.
+    Then the stream ends or, if there never was a connection, the job fails. -1 means to retry forever.
     """
 
     bounded = False
@@ -43,23 +43,23 @@ class SocketTextSource(SplitSource):
         if not 0 < port < 65536:
             raise ValueError(f"{port} is not a port: ports go from 1 to 65535")
         if not delimiter:
-            raise ValueError("lines need a delimiter")
+            raise ValueError("the delimiter must not be empty")
         self.hostname = hostname
         self.port = port
         self.delimiter = delimiter
         self.max_retry = max_retry
 
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
-        """Connect, and count on from a position."""
+        """Create an enumerator that connects to the server and counts lines from a position."""
         return _SocketEnumerator(self, 0 if position is None else int(position))
 
     def read(self, split: Split) -> Iterator[RecordBatch]:
-        """The lines that the split carries."""
+        """Return the lines that the split contains."""
         yield RecordBatch(list(split.payload))
 
 
 class _SocketEnumerator(SplitEnumerator):
-    """Reads in a thread of its own; the job's thread takes what has come."""
+    """Reads in a separate thread; the job's thread consumes the buffered lines."""
 
     def __init__(self, source: SocketTextSource, start: int) -> None:
         # configuration
@@ -105,7 +105,7 @@ class _SocketEnumerator(SplitEnumerator):
             self._closed = True
             self._changed.notify_all()
             if self._connection is not None:
-                # Wakes the thread, which may be waiting for the next line.
+                # Wake up the thread, which may be waiting for the next line.
                 with contextlib.suppress(OSError):
                     self._connection.shutdown(socket.SHUT_RDWR)
         self._thread.join(_CONNECT)
@@ -162,7 +162,7 @@ class _SocketEnumerator(SplitEnumerator):
         delimiter = self._source.delimiter.encode()
         *lines, self._rest = (self._rest + data).split(delimiter)
         if delimiter == b"\n":
-            lines = [line.removesuffix(b"\r") for line in lines]  # as Flink: what telnet and Windows end lines with
+            lines = [line.removesuffix(b"\r") for line in lines]  # as in Flink: telnet and Windows end lines with \r\n
         texts = [line.decode("utf-8", "replace") for line in lines]
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._lines) < _MOST_WAITING)

@@ -1,8 +1,9 @@
-"""What a source is to the engine: something that hands out splits on the driver and reads them on workers.
+"""The contract between sources and the engine: the driver assigns splits, and workers read them.
 
-Two families. A :class:`SplitSource` is plain Python: the driver asks its enumerator for the splits of the next epoch,
-workers read them; its position is JSON in the manifest. A Spark source (``from_dataframe``, file formats, Kafka) is
-described here too but turned into a DataFrame by ``tidemill.spark``; Spark's own offsets are its position.
+There are two families of sources. A :class:`SplitSource` is plain Python: the driver requests the splits of the next
+epoch from its enumerator, and workers read them. Its position is stored as JSON in the manifest. A Spark source
+(``from_dataframe``, file formats, Kafka) is described here too, but ``tidemill.spark`` turns it into a DataFrame. Its
+position consists of Spark's own offsets.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Any
 
 from tidemill.common.typeinfo import TypeInformation
 
-#: A position must survive JSON: it is stored in the manifest verbatim.
+#: A position must be serializable as JSON: it is stored verbatim in the manifest.
 Position = Any
 
 
 @dataclass(frozen=True)
 class RecordBatch:
-    """Records as a source hands them out: values and, where the source knows them, their event timestamps (ms)."""
+    """A batch of records from a source: values and, if the source provides them, their event timestamps (ms)."""
 
     values: list[Any]
     timestamps: list[int] | None = None
@@ -29,19 +30,23 @@ class RecordBatch:
 
 @dataclass(frozen=True)
 class MadeRecords:
-    """Records that user code makes one by one. Each is taken as it is made: the code may fill one object again."""
+    """Records that user code creates one by one.
+
+    Each record is consumed before the next one is created, so the code may reuse one mutable object.
+    """
 
     values: Iterator[Any]
 
 
 @dataclass(frozen=True)
 class Split:
-    """A piece of input for one subtask and one epoch; ``payload`` is pickled to the worker that reads it.
+    """A piece of input for one subtask and one epoch; ``payload`` is pickled and sent to the worker that reads it.
 
-    ``partition`` names the lasting part of the source that the records are from (a partition of a topic, a file that
-    grows). Each has event time of its own, and the slowest counts; a split of no records makes one known before its
-    first record comes. With ``last`` nothing of it comes any more, and it holds nobody back. Without a name all splits
-    of a subtask have one event time. ``watermark`` is what is known of a partition's event time before it is read.
+    ``partition`` names the permanent part of the source that the records belong to (a partition of a topic, a file that
+    is appended to). Each partition has its own event time, and the slowest one determines the watermark. A split
+    without records announces a partition before its first record. ``last`` marks the end of the partition, which then
+    no longer holds back the watermark. Without a name, all splits of a subtask share one event time. ``watermark`` is
+    the event time that the partition is known to have reached before it is read.
     """
 
     payload: Any
@@ -52,16 +57,16 @@ class Split:
 
 
 class ClockOf(Enum):
-    """What has event time of its own in a source.
+    """The level at which a source tracks event time.
 
-    ``SUBTASK``: each subtask, or each partition that its splits name. Who reads a partition goes on reading it.
+    ``SUBTASK``: per subtask, or per partition that its splits name. A partition is always read by the same subtask.
 
-    ``SOURCE``: the source as a whole. Who reads what is decided anew in every epoch, so that subtasks have nothing of
-    their own. Within an epoch each file that a task reads has a time, and the slowest that is not read to its end
-    counts; at the end of the epoch it is the furthest.
+    ``SOURCE``: for the source as a whole. Files are assigned to tasks anew in every epoch, so subtasks have no event
+    time of their own. Within an epoch, each file that a task reads has its own event time, and the slowest file that
+    has not been read to its end determines the watermark. At the end of the epoch, the most advanced one does.
 
-    ``PARTITION``: each partition, as the rows or splits name it. Who reads which is decided anew in every epoch. The
-    slowest partition counts.
+    ``PARTITION``: per partition, as named by the rows or splits. Partitions are assigned to tasks anew in every epoch.
+    The slowest partition determines the watermark.
     """
 
     SUBTASK = "subtask"
@@ -70,16 +75,16 @@ class ClockOf(Enum):
 
 
 class Source(abc.ABC):  # noqa: B024 - two families share it
-    """Base of all sources."""
+    """Base class of all sources."""
 
-    #: Whether the source ends by itself.
+    #: Whether the source has an end.
     bounded: bool = True
-    #: Whether the same position always yields the same records again.
+    #: Whether reading from the same position always yields the same records.
     replayable: bool = True
 
     @property
     def clock_of(self) -> ClockOf:
-        """What has event time of its own."""
+        """The level at which event time is tracked."""
         return ClockOf.SUBTASK
 
 
@@ -88,77 +93,78 @@ class SplitEnumerator(abc.ABC):
 
     @abc.abstractmethod
     def next_splits(self, parallelism: int, max_records: int) -> Sequence[Split | Sequence[Split]]:
-        """The splits of the next epoch, for at most ``parallelism`` subtasks with about ``max_records`` records in all.
+        """Return the splits of the next epoch, for at most ``parallelism`` subtasks.
 
-        Entry i, a split or several, is read by subtask i. Moves the position on; the driver stores :meth:`position`
-        with the epoch and makes a new enumerator from the last committed one after a failure.
+        They should have about ``max_records`` records in total. Entry i, which is one split or several, is read by
+        subtask i. The call advances the position. The driver stores :meth:`position` with the epoch, and after a
+        failure creates a new enumerator from the last committed position.
         """
 
     @abc.abstractmethod
     def position(self) -> Position:
-        """Where the next epoch begins, as plain JSON data."""
+        """Return the position at which the next epoch begins, as plain JSON data."""
 
     @property
     @abc.abstractmethod
     def finished(self) -> bool:
-        """Whether no split will ever come again (always False for an unbounded source)."""
+        """Whether there will be no more splits (always False for an unbounded source)."""
 
     def available(self) -> bool:
         """Whether :meth:`next_splits` would return something now. Unbounded sources override this."""
         return not self.finished
 
     def pending_records(self) -> int | None:
-        """How many records wait to be read now, None if nobody knows: the lag of the source. Must not take long."""
+        """Return the lag of the source: the number of unread records, or None if unknown. Must return quickly."""
         return None
 
     def close(self) -> None:
-        """Release what the enumerator holds."""
+        """Release resources."""
 
 
 class SplitSource(Source):
-    """A source read in plain Python."""
+    """A source that is read in plain Python."""
 
     @abc.abstractmethod
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
-        """An enumerator that begins at a stored position, or at the start."""
+        """Create an enumerator that begins at a stored position, or at the start of the source."""
 
     @abc.abstractmethod
     def read(self, split: Split) -> Iterator[Any]:
-        """Read one split on a worker: yields :class:`RecordBatch`, :class:`MadeRecords`, or Arrow record batches.
+        """Read one split on a worker; yields :class:`RecordBatch`, :class:`MadeRecords`, or Arrow record batches.
 
-        The same split always yields the same records if the source is replayable. Arrow batches stay columns as long
-        as nobody needs Python objects; the attribute ``type_info`` says what their rows become (tuples, rows or, of a
-        single column, its values).
+        The same split always yields the same records if the source is replayable. Arrow batches stay columnar until an
+        operator needs Python objects. The attribute ``type_info`` determines what their rows become: tuples, rows or,
+        for a single column, plain values.
         """
 
     #: None: runs with the environment's parallelism; a number fixes it (1 for a collection, as in Flink).
     parallelism: int | None = None
-    #: Whether the last split of each partition says so (:attr:`Split.last`). Until then there is more of it to be read,
-    #: so that it is never idle, however long other partitions are read meanwhile.
+    #: Whether the last split of each partition is marked (:attr:`Split.last`). Until then the partition has more
+    #: records to read, so it is never idle, even while other partitions are read for a long time.
     tells_ends: bool = False
 
 
 class RowDecoder(abc.ABC):
-    """Turns rows that Spark has read into records, on the workers: for sources whose records are bytes in a column."""
+    """Turns rows read by Spark into records, on the workers; for sources whose records are bytes in a column."""
 
     @abc.abstractmethod
     def decode(self, rows: Any) -> RecordBatch:
-        """The records of an Arrow batch, in order. Fewer than there are rows, if some are to be skipped."""
+        """Return the records of an Arrow batch, in order. There are fewer records than rows if some are skipped."""
 
 
 class SparkSource(Source):
-    """A source that Spark reads, and whose position is Spark's."""
+    """A source that Spark reads, and whose position consists of Spark's offsets."""
 
-    #: The type of the records, where it is known.
+    #: The type of the records, if known.
     type_info: TypeInformation | None = None
-    #: The columns that name the lasting part of the source that a row is from.
+    #: The columns that identify the permanent part of the source that a row belongs to.
     partition_by: tuple[str, ...] = ()
-    #: What makes records of rows; without one a row is a record.
+    #: Converts rows to records; without one, each row is a record.
     decoder: RowDecoder | None = None
 
     @property
     def ends(self) -> bool:
-        """Whether there is an end of what is read, also if it is not to be taken for a bounded source."""
+        """Whether the input has an end, even if the source does not count as bounded."""
         return self.bounded
 
     @property
@@ -168,10 +174,10 @@ class SparkSource(Source):
 
 @dataclass(frozen=True)
 class DataFrameSource(SparkSource):
-    """Any Spark DataFrame, batch or streaming. Records are :class:`Row`, or tuples when the type says so.
+    """Any Spark DataFrame, batch or streaming. Records are :class:`Row`, or tuples if ``type_info`` is a tuple type.
 
-    The columns ``partition_by`` name the lasting part of the source that a row is from, as those of Kafka's topic and
-    partition do.
+    The columns ``partition_by`` identify the permanent part of the source that a row belongs to, such as Kafka's topic
+    and partition.
     """
 
     dataframe: Any
@@ -180,7 +186,7 @@ class DataFrameSource(SparkSource):
     partition_by: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The DataFrame lives on the driver; a worker needs to know only how to shape records.
+        # The DataFrame stays on the driver; a worker only needs to know the form of the records.
         return (DataFrameSource, (None, self.type_info, self.bounded, self.partition_by))
 
 
@@ -197,5 +203,5 @@ class FormatSource(SparkSource):
     #: More paths to read besides ``path`` (bounded sources only).
     more_paths: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
-    #: Seconds between two looks for new files (unbounded sources of files only); None: as often as it costs little.
+    #: Seconds between two listings of files (unbounded file sources only); None: the default of the file system.
     discovery_interval: float | None = None

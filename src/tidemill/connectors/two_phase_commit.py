@@ -1,7 +1,7 @@
-"""Two-phase commit: for systems that can keep prepared work over a crash, and commit it from another process.
+"""Two-phase commit, for systems that can keep prepared data after a crash and commit it from another process.
 
-:class:`TwoPhaseCommittingSink` is the general form: a writer that prepares, a committer that commits, bytes in between.
-:class:`TwoPhaseCommitSinkFunction` is Flink's older class of that name: one class that holds the life of a transaction.
+:class:`TwoPhaseCommittingSink` is the general form: a writer prepares, a committer commits, and committables are bytes.
+:class:`TwoPhaseCommitSinkFunction` is Flink's older class: one class that covers all steps of a transaction.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from tidemill.datastream.functions.basic import SinkFunction
 
 __all__ = ["TwoPhaseCommitSinkFunction", "TwoPhaseCommittingSink"]
 
-#: What identifies a transaction, in whatever process: a name, a path, an id.
+#: Identifies a transaction in any process: a name, a path or an id.
 T = TypeVar("T")
 
-_UNKNOWN: Final = "begin_epoch() comes before the first record"
+_UNKNOWN: Final = "begin_epoch() must be called before the first record"
 
 
 class TwoPhaseCommittingSink(Sink):
-    """Base of sinks whose writers prepare an epoch's results, which the committer makes visible once it is committed.
+    """Base class of sinks whose writers prepare an epoch's results, and whose committer makes them visible.
 
-    1. ``SinkWriter.write`` takes batches; nothing of it may be visible to readers.
-    2. ``SinkWriter.prepare_commit``, at the end of the epoch, makes them durable and returns what the committer must
-       know. From then on they must survive a crash of everything, and must not go away by a timeout.
-    3. ``Committer.commit``, after the manifest, makes them visible. It comes again after a crash, and may come late.
-    4. ``Committer.discard`` removes what attempts prepared that no manifest names.
+    1. ``SinkWriter.write`` writes batches, which must not be visible to readers.
+    2. ``SinkWriter.prepare_commit``, at the end of the epoch, makes them durable and returns what the committer needs.
+       From then on they must survive a crash of all processes, and must not expire by a timeout.
+    3. ``Committer.commit``, after the manifest is durable, makes them visible. It is repeated after a crash, and may be
+       called late.
+    4. ``Committer.discard`` removes prepared results that no manifest contains.
 
     >>> import json
     >>> from pathlib import Path
@@ -80,19 +81,20 @@ class TwoPhaseCommittingSink(Sink):
 
     @abc.abstractmethod
     def create_committer(self) -> Committer:
-        """The committer."""
+        """Create the committer."""
 
 
 class TwoPhaseCommitSinkFunction(Sink, Generic[T]):
-    """A sink in the form of Flink's class of this name: ``stream.add_sink(function)``.
+    """A sink in the form of Flink's class of the same name: ``stream.add_sink(function)``.
 
-    A subtask begins a transaction with the first record of an epoch, and prepares it at the epoch's end. It is
-    committed when the epoch is; one that does not count is aborted when the job is started again, or ends.
+    A subtask begins a transaction with the first record of an epoch, and pre-commits it at the end of the epoch. The
+    transaction is committed with the epoch. Transactions of failed attempts are aborted when the job is restarted, or
+    when it ends.
 
-    ``commit``, ``recover_and_commit`` and ``recover_and_abort`` are called on a copy of the function on the driver, of
-    which ``open`` is not called: all they need to know must be in the transaction, or in the function's own attributes.
-    A transaction is what :meth:`begin_transaction` returns; it must be picklable, and all of them must be idempotent: a
-    transaction that is gone has been committed, or aborted, before.
+    ``commit``, ``recover_and_commit`` and ``recover_and_abort`` are called on a copy of the function on the driver,
+    where ``open`` is not called. Everything they need must be in the transaction, or in the attributes of the function.
+    A transaction is the object that :meth:`begin_transaction` returns, and must be picklable. The three methods must be
+    idempotent: a transaction that no longer exists has already been committed or aborted.
 
     >>> import os, tempfile
     >>> from pathlib import Path
@@ -132,7 +134,7 @@ class TwoPhaseCommitSinkFunction(Sink, Generic[T]):
 
     @abc.abstractmethod
     def begin_transaction(self) -> T:
-        """Begin a transaction that nobody else uses, and return what identifies it everywhere."""
+        """Begin a new transaction and return an object that identifies it in every process."""
 
     @abc.abstractmethod
     def invoke(self, transaction: T, value: Any, context: SinkFunction.Context) -> None:
@@ -140,7 +142,7 @@ class TwoPhaseCommitSinkFunction(Sink, Generic[T]):
 
     @abc.abstractmethod
     def pre_commit(self, transaction: T) -> None:
-        """Make the transaction durable: afterwards it must be possible to commit it, whatever crashes."""
+        """Make the transaction durable: afterwards it must be possible to commit it after any crash."""
 
     @abc.abstractmethod
     def commit(self, transaction: T) -> None:
@@ -148,10 +150,10 @@ class TwoPhaseCommitSinkFunction(Sink, Generic[T]):
 
     @abc.abstractmethod
     def abort(self, transaction: T) -> None:
-        """Drop a transaction that will not be committed."""
+        """Abort a transaction that will not be committed."""
 
     def recover_and_commit(self, transaction: T) -> None:
-        """Commit a transaction that a crashed driver may have committed already."""
+        """Commit a transaction that a crashed driver may already have committed."""
         self.commit(transaction)
 
     def recover_and_abort(self, transaction: T) -> None:
@@ -162,16 +164,16 @@ class TwoPhaseCommitSinkFunction(Sink, Generic[T]):
         """Called in each subtask when it ends."""
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        """A writer that calls the function."""
+        """Create a writer that calls the function."""
         return _TransactionWriter(self)
 
     def create_committer(self) -> Committer:
-        """A committer that calls the function."""
+        """Create a committer that calls the function."""
         return _TransactionCommitter(self)
 
 
 class _TransactionWriter(SinkWriter):
-    """The handle of a transaction is in the job's log from its beginning on: so it can be aborted after a crash."""
+    """Logs the handle of each transaction when it begins, so that it can be aborted after a crash."""
 
     def __init__(self, function: TwoPhaseCommitSinkFunction[Any]) -> None:
         self._function = function
@@ -214,7 +216,7 @@ class _TransactionWriter(SinkWriter):
 
     def close(self) -> None:
         if self._is_open:
-            with contextlib.suppress(Exception):  # if it cannot be aborted now, it is later
+            with contextlib.suppress(Exception):  # if this fails, the committer aborts it later
                 self._function.abort(self._open)
             self._is_open = False
         self._function.close()

@@ -1,25 +1,28 @@
 """The write-ahead log: an exactly-once sink for systems whose transactions end with the process that began them.
 
-Most systems with transactions do not let another process commit what a writer has prepared, and cannot keep a prepared
-transaction over a crash. So the records of an epoch go to a log first:
+Most transactional systems do not let another process commit what a writer has prepared, and do not keep a prepared
+transaction after a crash. The records of an epoch are therefore written to a log first:
 
-1. writers encode batches of records and put them into the log; what is small rides in the committable itself;
-2. the committable names the files with their checksums, and who wrote them: the manifest makes that durable;
-3. after the manifest, the committer reads the log and hands it to a :class:`Destination`, on workers if it is much;
-4. the files are deleted. Those of attempts that never counted go when the next lineage opens, or the job ends.
+1. Writers encode batches of records and write them to the log. Small batches are stored in the committable itself.
+2. The committable contains the names and checksums of the files, and identifies the writer. The manifest makes it
+   durable.
+3. After the manifest is durable, the committer reads the log and passes it to a :class:`Destination`. Large commits run
+   on workers.
+4. The files are deleted. Files of attempts that were never committed are deleted when the next lineage opens, or when
+   the job ends.
 
-Step 3 is repeated after a crash, and a driver that was taken over may still be at it when its successor has delivered
-later epochs. A destination is safe against both if it keeps a :class:`Mark` of what it got last, and in one atomic step
-looks at the mark, takes the records and moves the mark on::
+Step 3 is repeated after a crash, and a superseded driver may still execute it after its successor has delivered later
+epochs. A destination handles both cases if it stores a :class:`Mark` of its last delivery, and reads the mark, writes
+the records and updates the mark in one atomic step::
 
     if not delivery.covered_by(stored mark):      # in one transaction,
         write all of delivery.batches()           # per (job, operator, subtask)
         store delivery.mark
 
-A transaction alone is not enough where two of them can look at the same mark before either has moved it: lock the mark
-first, or have the second one fail.
+A transaction alone is not sufficient if two transactions can read the same mark before either of them updates it: lock
+the mark first, or make the second transaction fail.
 
-Order is kept: one subtask's deliveries come epoch by epoch, and a key's records are one subtask's.
+Order is preserved: the deliveries of a subtask are made epoch by epoch, and all records of a key belong to one subtask.
 """
 
 from __future__ import annotations
@@ -42,16 +45,16 @@ from tidemill.errors import CheckpointError, CorruptFileError
 __all__ = ["Delivery", "Destination", "DestinationContext", "LogCommitter", "LogWriter", "Mark", "WriteAheadLogSink"]
 
 _VERSION: Final = 1
-#: What is smaller rides in the committable, and so in the manifest: a file costs more than so many bytes there.
+#: Less data than this is stored in the committable, and so in the manifest, where it costs less than a separate file.
 _INLINE: Final = 64 << 10
-#: A writer holds no more than about this; a file is read back whole.
+#: The approximate number of bytes that a writer buffers, and the size of a file, which is read back as a whole.
 _PART: Final = 8 << 20
 _length: Final = struct.Struct("!I")
 
 
 @dataclass(frozen=True)
 class Mark:
-    """How far the results of one subtask have been delivered, as a destination stores it: a text.
+    """How far the results of one subtask have been delivered. A destination stores it as a string.
 
     >>> stored = Mark("000000000001-a", "000000000004-b", 17).to_text()
     >>> Mark.from_text(stored)
@@ -65,29 +68,30 @@ class Mark:
     def covers(self, other: Mark) -> bool:
         """Whether the results of ``other`` were delivered when this mark was stored.
 
-        Within a history a later lineage is further than any epoch of an earlier one, whatever its number: a job may
-        have been taken back to an earlier checkpoint on purpose. Marks of another history say nothing about this one.
+        Within a history, every epoch of a later lineage comes after every epoch of an earlier one, regardless of its
+        number: the user may have reset the job to an earlier checkpoint. Marks of different histories are unrelated.
         """
         return self.history == other.history and (self.lineage, self.epoch) >= (other.lineage, other.epoch)
 
     def to_text(self) -> str:
-        """The mark as JSON: ASCII, less than 200 characters."""
+        """Return the mark as JSON: ASCII, less than 200 characters."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> Mark:
-        """The mark that a destination has stored."""
+        """Parse a mark that a destination has stored."""
         fields = json.loads(text)
         return cls(str(fields["history"]), str(fields["lineage"]), int(fields["epoch"]))
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """What one subtask wrote in one committed epoch.
+    """The output of one subtask in one committed epoch.
 
-    A destination keeps one :attr:`mark` for each (``job_id``, ``operator_uid``, ``subtask``). With ``again`` a driver
-    that has just started does not know whether its predecessor delivered it; without, it may still be that a successor
-    did. ``written_at`` is the wall clock, in ms, when the writer was done; ``size`` the number of bytes.
+    A destination stores one :attr:`mark` for each (``job_id``, ``operator_uid``, ``subtask``). ``again`` is set by a
+    driver that has just started and does not know whether its predecessor made this delivery. Even without it, a
+    successor may already have made it. ``written_at`` is the wall clock time, in ms, at which the writer finished;
+    ``size`` is the number of bytes.
     """
 
     job_id: str
@@ -101,18 +105,18 @@ class Delivery:
 
     @property
     def epoch(self) -> int:
-        """The epoch whose results these are."""
+        """The epoch of the results."""
         return self.mark.epoch
 
     def covered_by(self, stored: Mark | None) -> bool:
-        """Whether a destination that has stored this mark, or none, has these records already."""
+        """Whether a destination that has stored this mark (None: no mark) already has these records."""
         return stored is not None and stored.covers(self.mark)
 
     def batches(self) -> Iterator[bytes]:
-        """The batches in the order they were written, as the sink encoded them; may be read more than once.
+        """Iterate over the batches in the order they were written, as the sink encoded them; can be called repeatedly.
 
-        At most one file of the log is in memory. Raises :class:`~tidemill.errors.CorruptFileError` for one that is not
-        what was written.
+        At most one file of the log is in memory at a time. Raises :class:`~tidemill.errors.CorruptFileError` for a file
+        whose contents differ from what was written.
         """
         for part in self._parts:
             yield from _unframed(part())
@@ -120,17 +124,17 @@ class Delivery:
 
 @dataclass(frozen=True)
 class DestinationContext:
-    """Whose results are delivered."""
+    """Identifies the sink whose results are delivered."""
 
     job_id: str
     operator_uid: str
 
 
 class Destination(abc.ABC):
-    """Where the results go. Created by the sink wherever commits run, and kept open there between epochs.
+    """The system that receives the results. Created in each process that runs commits, and kept open between epochs.
 
-    One destination gets one delivery at a time. Another process may have one open for the same subtask: the driver for
-    small epochs and a worker for large ones, or a driver that does not know yet that it was taken over.
+    A destination receives one delivery at a time. Another process may have a destination open for the same subtask: the
+    driver for small epochs and a worker for large ones, or a superseded driver that does not know it yet.
     """
 
     def open(self, context: DestinationContext) -> None:
@@ -138,9 +142,9 @@ class Destination(abc.ABC):
 
     @abc.abstractmethod
     def deliver(self, delivery: Delivery) -> None:
-        """Take all records of a delivery, or none, and only if they are not there yet; see the module's rule.
+        """Write all records of a delivery atomically, unless they were written before; see the module docstring.
 
-        What it raises fails the job, and the delivery comes again, with ``again``, after the restart.
+        An exception fails the job. After the restart the delivery is repeated with ``again`` set.
         """
 
     def close(self) -> None:
@@ -148,9 +152,9 @@ class Destination(abc.ABC):
 
 
 class WriteAheadLogSink(Sink):
-    """Base of sinks that deliver an epoch's records after it is committed, exactly once.
+    """Base class of sinks that deliver an epoch's records after it is committed, exactly once.
 
-    Holds plain configuration. A sink says how batches become bytes, and where they go::
+    A subclass contains only plain configuration. It defines how batches are encoded, and where they are delivered::
 
         class LinesToTable(WriteAheadLogSink):
             def encode(self, values, timestamps):
@@ -170,26 +174,26 @@ class WriteAheadLogSink(Sink):
 
     @abc.abstractmethod
     def create_destination(self) -> Destination:
-        """Where the results go."""
+        """Create the destination of the results."""
 
     def encode(self, values: list[Any], timestamps: list[int] | None) -> bytes:
-        """One batch of records as bytes, for the destination to decode. By default ``values`` are pickled.
+        """Encode one batch of records, which the destination decodes. By default ``values`` are pickled.
 
-        A sink with an encoding of its own that pickles, too, sets ``pickled_committables``.
+        A sink that overrides this and also uses pickle must set ``pickled_committables``.
         """
         return pickled(values)
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        """A writer that puts encoded batches into the log."""
+        """Create a writer that writes encoded batches to the log."""
         return LogWriter(self.encode)
 
     def create_committer(self) -> Committer:
-        """A committer that hands them to the destination."""
+        """Create a committer that passes the batches to the destination."""
         return LogCommitter(self.create_destination())
 
 
 def pickled(values: list[Any]) -> bytes:
-    """Values as bytes; classes of the user's script itself are known on a worker by value only."""
+    """Pickle values; classes defined in the user's script can only be pickled by value, with cloudpickle."""
     try:
         return pickle.dumps(values, protocol=pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
@@ -198,12 +202,12 @@ def pickled(values: list[Any]) -> bytes:
 
 
 class LogWriter(SinkWriter):
-    """Writes encoded batches to the log. Sinks whose encoding needs to be opened or closed may extend it."""
+    """Writes encoded batches to the log. Sinks whose encoder must be opened or closed can extend it."""
 
     def __init__(
         self, encode: Callable[[list[Any], list[int] | None], bytes], *, inline: int = _INLINE, part: int = _PART
     ) -> None:
-        """Less than ``inline`` bytes ride in the committable; a file has about ``part`` bytes."""
+        """Store less than ``inline`` bytes in the committable itself; a file has about ``part`` bytes."""
         self._encode = encode
         self._inline = inline
         self._part = part
@@ -252,7 +256,7 @@ class LogWriter(SinkWriter):
 
     def _place(self) -> tuple[WriterContext, SinkLog | None]:
         if self._context is None:
-            raise RuntimeError("begin_epoch() comes before the first record")
+            raise RuntimeError("begin_epoch() must be called before the first record")
         return self._context, self._context.log
 
     def _store(self) -> None:
@@ -266,7 +270,7 @@ class LogWriter(SinkWriter):
 
 
 class LogCommitter(Committer):
-    """Delivers, then deletes the files: one that is gone after a restart has been delivered."""
+    """Delivers, then deletes the files: a file that does not exist after a restart has been delivered."""
 
     on_workers = True
 
@@ -284,7 +288,7 @@ class LogCommitter(Committer):
                 header, inline = take_apart(committable)
                 names = [file["name"] for file in header["parts"]]
                 if part.again and not all(map(self._files().exists, names)):
-                    self._delete(names)  # the deletion was begun, which only who had delivered all of it did
+                    self._delete(names)  # deletion starts only after everything has been delivered
                     continue
                 self._destination.deliver(self._delivery(header, inline, again=part.again))
                 self._delete(names)
@@ -335,8 +339,8 @@ class LogCommitter(Committer):
             data = log.read(file["name"])
             if len(data) != file["length"] or hashlib.sha256(data).hexdigest() != file["sha256"]:
                 raise CorruptFileError(
-                    f"{file['name']}, a sink's write-ahead log, is corrupt: its {len(data)} bytes are not the "
-                    f"{file['length']} that were written"
+                    f"{file['name']}, a file of a sink's write-ahead log, is corrupt: its checksum is wrong. It has "
+                    f"{len(data)} bytes; {file['length']} bytes were written"
                 )
             return data
 
