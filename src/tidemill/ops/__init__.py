@@ -1,4 +1,4 @@
-"""How people watch and steer jobs: command line, REST server, web page, queryable state, metrics endpoint.
+"""Monitor and control jobs: command line, REST server, web page, queryable state, metrics endpoint.
 
-Nothing in a job depends on this package.
+Jobs do not depend on this package.
 """

@@ -1,4 +1,4 @@
-"""Who may ask the servers of this process: addresses and ports to listen on, names they answer to, tokens."""
+"""Access control for the servers of this process: bind addresses and ports, accepted host names, tokens."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tidemill.errors import ConfigurationError
 
 __all__ = ["host_of", "is_loopback", "ports_of", "read_token", "same_secret"]
 
-#: How long a token that another process makes may take to be there.
+#: How long to wait for another process to write the token into a file that it just created.
 _WRITE_SECONDS: Final = 0.5
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine is reached by a name or address.
+    """Whether a name or address is a loopback address, which only this machine can reach.
 
     >>> [is_loopback(host) for host in ("127.0.0.2", "::1", "localhost", "0.0.0.0", "example.org")]
     [True, True, True, False, False]
@@ -33,7 +33,7 @@ def is_loopback(host: str) -> bool:
 
 
 def host_of(header: str) -> str:
-    """The name or address in a ``Host`` header, without the port.
+    """Return the name or address in a ``Host`` header, without the port.
 
     >>> host_of("localhost:8081"), host_of("[::1]:8081"), host_of("example.org")
     ('localhost', '::1', 'example.org')
@@ -43,7 +43,7 @@ def host_of(header: str) -> str:
 
 
 def ports_of(text: str, key: str) -> list[int]:
-    """The ports that an option names, in turn.
+    """Return the ports that an option specifies, in the order in which to try them.
 
     >>> ports_of("9249", "rest.bind-port"), ports_of("9250-9252", "rest.bind-port")
     ([9249], [9250, 9251, 9252])
@@ -62,15 +62,16 @@ def ports_of(text: str, key: str) -> list[int]:
 
 
 def same_secret(given: str, expected: str) -> bool:
-    """Whether two secrets are the same; takes as long for any wrong one."""
+    """Whether two secrets are equal, compared in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
 
 
 def read_token(where: str | None, key: str) -> str | None:
-    """The token that an option names: ``env:NAME`` or ``file:PATH``; such a file is made if it is not there.
+    """Return the token that an option refers to: ``env:NAME`` or ``file:PATH``.
 
-    A file must be its owner's alone, and is made so, with 256 random bits. A token in the option itself is refused: it
-    would be seen where configurations are. Raises :class:`ConfigurationError`.
+    A file that does not exist is created with 256 random bits, accessible only by its owner. A file that other users
+    can access is rejected. A token in the option itself is rejected too, because it would be visible wherever the
+    configuration is. Raises :class:`ConfigurationError`.
     """
     if where is None:
         return None
@@ -78,7 +79,7 @@ def read_token(where: str | None, key: str) -> str | None:
     if kind == "env" and name:
         return os.environ.get(name) or _not_found(key, f"there is no environment variable {name}")
     if kind != "file" or not name:
-        raise ConfigurationError(f"{key} must say where the token is: 'env:NAME' or 'file:PATH'")
+        raise ConfigurationError(f"{key} must specify where the token is stored: 'env:NAME' or 'file:PATH'")
     try:
         return _from_file(Path(name), key)
     except OSError as error:
@@ -91,7 +92,7 @@ def _from_file(path: Path, key: str) -> str:
     except FileExistsError:
         if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise ConfigurationError(
-                f"{key}: {path} can be read by others; 'chmod 600 {path}' makes it yours alone"
+                f"{key}: {path} can be read by others; restrict access with 'chmod 600 {path}'"
             ) from None
         return _written(path) or _not_found(key, f"{path} is empty")
     token = secrets.token_hex(32)
@@ -99,13 +100,13 @@ def _from_file(path: Path, key: str) -> str:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(f"{token}\n")
     except OSError:
-        path.unlink()  # an empty one would be taken for a token that another process is about to write
+        path.unlink()  # an empty file looks like a token that another process is about to write
         raise
     return token
 
 
 def _written(path: Path) -> str:
-    """What is in a file; if it is empty, another process may just be making it."""
+    """Return the content of a token file. If it is empty, wait: another process may be about to write it."""
     until = time.monotonic() + _WRITE_SECONDS
     while not (text := path.read_text(encoding="utf-8").strip()) and time.monotonic() < until:
         time.sleep(0.01)

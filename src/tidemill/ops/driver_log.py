@@ -1,4 +1,4 @@
-"""The log file of a driver: all that its process prints, where that goes to a file."""
+"""The log file of a driver: the output of its process, if it is redirected to a file."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from typing import Final
 
 __all__ = ["LOG_VARIABLE", "LogPart", "log_of_this_process", "read_log"]
 
-#: Names the file that the output of a process goes to: set by ``tidemill run -d``, or by whoever redirects it.
+#: Environment variable with the path of the log file. Set by ``tidemill run -d`` or by a user who redirects the output.
 LOG_VARIABLE: Final = "TIDEMILL_LOG"
-#: The most that is read of a file at a time: of longer ones only the end is seen.
+#: Maximum number of bytes to read at a time. Of a longer file, only the end is read.
 MOST_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True)
 class LogPart:
-    """Lines of a log without their ends. ``skipped``: there are others before them; ``end``: where the file goes on."""
+    """Lines of a log, without line separators.
+
+    ``skipped`` is whether earlier lines were omitted. ``end`` is the position in the file where the next part starts.
+    """
 
     lines: list[str]
     skipped: bool
@@ -25,17 +28,18 @@ class LogPart:
 
 
 def log_of_this_process() -> Path | None:
-    """The file with the output of this process, None if there is none."""
+    """Return the file with the output of this process, or None if there is none."""
     named = os.environ.get(LOG_VARIABLE)
     path = None if not named else Path(named)
     return path if path is not None and path.is_file() else None
 
 
 def read_log(path: Path, lines: int, after: int | None = None) -> LogPart:
-    """The last lines of a log, at most so many; with ``after``, the ``end`` of an earlier part, only those behind it.
+    """Return at most ``lines`` of the last lines of a log.
 
-    A last line that is not finished yet is left for the next part, unless ``after`` is None. Of a line that was written
-    over, as progress bars are, the last state counts. A file that has become shorter is read from its beginning.
+    With ``after``, the ``end`` of an earlier part, only lines after that position are returned. An incomplete last line
+    is left for the next part, unless ``after`` is None. Of a line that was overwritten, such as a progress bar, the
+    last content is returned. A file that is now shorter than ``after`` is read from the beginning.
     """
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
@@ -48,7 +52,7 @@ def read_log(path: Path, lines: int, after: int | None = None) -> LogPart:
     if not found[-1]:
         found.pop()
     if start > wanted and found:
-        found = found[1:]  # a part of a line only
+        found = found[1:]  # the first line may be incomplete
     shown = found[-lines:] if lines else []
     return LogPart([_as_left(line) for line in shown], start > wanted or len(shown) < len(found), start + whole)
 

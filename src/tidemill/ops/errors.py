@@ -1,4 +1,4 @@
-"""What commands and requests are refused with, beside the errors of the layers below."""
+"""Errors of commands and requests, in addition to the errors of the lower layers."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ __all__ = ["NotThereError"]
 
 
 class NotThereError(TidemillError):
-    """The job, savepoint, epoch, operator, state or key that was asked for is not there."""
+    """The requested job, savepoint, epoch, operator, state or key does not exist."""

@@ -1,4 +1,4 @@
-"""What jobs need, and whether it is there: packages, and directories that work."""
+"""Checks of what jobs require: installed packages, and directories that can be written and read."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tidemill.errors import TidemillError
 
 __all__ = ["EXTRAS", "PACKAGES", "Finding", "checked", "directories_found", "packages_found", "version_of"]
 
-#: What every job needs.
+#: Packages that every job requires.
 PACKAGES: Final = ("pyspark", "pyarrow", "cloudpickle", "numpy", "pyyaml", "rocksdict")
-#: What some need: the packages of each extra.
+#: Packages that only some jobs require, by extra.
 EXTRAS: Final = {
     "avro": ("fastavro",),
     "kafka": ("confluent-kafka",),
@@ -32,7 +32,7 @@ EXTRAS: Final = {
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about one thing: ``status`` is ok, absent (only some jobs need it) or problem."""
+    """The result of one check: ``status`` is ok, absent (only some jobs require it) or problem."""
 
     what: str
     status: str
@@ -40,7 +40,7 @@ class Finding:
 
 
 def packages_found() -> Iterator[Finding]:
-    """Which packages there are, of those that every job needs and of each extra."""
+    """Check which packages are installed: those that every job requires, and those of each extra."""
     for name in PACKAGES:
         found = version_of(name)
         missing = f"pip install {name}"
@@ -48,12 +48,12 @@ def packages_found() -> Iterator[Finding]:
     for extra, names in EXTRAS.items():
         absent = [name for name in names if version_of(name) is None]
         detail = ", ".join(f"{name} {version_of(name)}" for name in names)
-        hint = f"without {', '.join(absent)}: pip install 'tidemill[{extra}]'"
+        hint = f"{', '.join(absent)} not installed: pip install 'tidemill[{extra}]'"
         yield Finding(f"extra {extra}", "absent" if absent else "ok", hint if absent else detail)
 
 
 def directories_found(settings: Configuration) -> Iterator[Finding]:
-    """Whether the directories of a configuration can be written and read."""
+    """Check whether the directories of a configuration can be written and read."""
     for option in (CheckpointingOptions.DIRECTORY, CheckpointingOptions.SAVEPOINT_DIRECTORY):
         directory = settings.get(option)
         if directory is not None:
@@ -61,7 +61,7 @@ def directories_found(settings: Configuration) -> Iterator[Finding]:
 
 
 def checked(what: str, check: Callable[[], str]) -> Finding:
-    """What a check says, or what it raises, in one line."""
+    """Run a check. Its detail is the text that the check returns, or its error message in one line."""
     try:
         return Finding(what, "ok", check())
     except (TidemillError, OSError) as error:
@@ -76,16 +76,16 @@ def version_of(package: str) -> str | None:
 
 
 def _directory(place: str, settings: Configuration) -> str:
-    """Create, read and delete a file there; nobody must be able to create it a second time.
+    """Create, read and delete a file in the directory, and check that the same name cannot be created twice.
 
-    A local directory that is not there is not made.
+    A local directory that does not exist is not created.
     """
     storage = storage_for(place, options=store_options(settings))
     if isinstance(storage, LocalStorage) and not storage.root.exists():
         parent = next(path for path in storage.root.absolute().parents if path.exists())
         if not os.access(parent, os.W_OK | os.X_OK):
-            raise OSError(f"{storage.root} is not there, and cannot be made in {parent}: no permission to write")
-        return f"{place} is not there yet, and can be made"
+            raise OSError(f"{storage.root} does not exist and cannot be created: no permission to write to {parent}")
+        return f"{place} does not exist yet and can be created"
     name = f"doctor-{secrets.token_hex(8)}"
     try:
         storage.create(name, b"tidemill")
@@ -95,8 +95,8 @@ def _directory(place: str, settings: Configuration) -> str:
         storage.close()
     if not created_once:
         raise OSError(
-            f"{place} creates a name that exists already: two drivers could commit the same epoch there. Put "
-            "checkpoints on a file system or an object store that creates names exclusively"
+            f"{place} allows creating a file that already exists: two drivers could commit the same epoch there. Store "
+            "checkpoints in a file system or object store that supports exclusive creation of files"
         )
     return f"{place} can be written and read"
 

@@ -1,7 +1,8 @@
 """An endpoint that serves the metrics of jobs to Prometheus: ``metrics.reporter.prom.port``.
 
-The endpoint listens on loopback. Elsewhere it wants a token, which scrapers send as ``Authorization: Bearer``. It runs
-in threads that nobody waits for: a few at a time, each for a few seconds, and it looks at a job once a second at most.
+The endpoint listens on loopback by default. On any other address it requires a token, which scrapers send as
+``Authorization: Bearer``. It serves requests in daemon threads: a few at a time, each for a few seconds. It collects
+the metrics of a job at most once a second.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ log = logging.getLogger(__name__)
 DEFAULT_PORT: Final = "9249"
 _MOST_AT_ONCE: Final = 4
 _SECONDS: Final = 10.0
-#: A scrape within this many seconds of another one gets the same answer.
+#: A scrape within this many seconds of another one gets the same response.
 _FRESH: Final = 1.0
 _KEY: Final = "metrics.reporter.prom."
 
 
 class _Jobs(Collector):
-    """What Prometheus' own code asks for metrics."""
+    """Collects the metrics of jobs for the Prometheus client library."""
 
     def __init__(self, registries: Callable[[], list[MetricRegistry]]) -> None:
         self._registries = registries
@@ -50,7 +51,7 @@ class _Jobs(Collector):
 
 
 class _Server(ThreadingHTTPServer):
-    """Serves a few at a time; who comes meanwhile is sent away."""
+    """Serves a few requests at a time and rejects further ones with status 503."""
 
     daemon_threads = True
     block_on_close = False
@@ -80,7 +81,7 @@ class _Server(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        log.debug("a scrape of metrics from %s was not finished: %s", client_address, sys.exception())
+        log.debug("A scrape of metrics from %s did not complete: %s", client_address, sys.exception())
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -90,7 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         endpoint = self.server.endpoint
         if not endpoint.is_for_us(self.headers.get("Host", "")):
-            self.send_error(403, "This endpoint is not known by that name")
+            self.send_error(403, "This endpoint does not serve this host name")
         elif not endpoint.admits(self.headers.get("Authorization", "")):
             self.send_response(401)
             self.send_header("WWW-Authenticate", "Bearer")
@@ -106,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(text)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that http.server gives it
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in http.server
         log.debug(format, *args)
 
 
@@ -130,24 +131,24 @@ class Endpoint:
         self._thread.start()
 
     def add(self, registry: MetricRegistry) -> None:
-        """Show the metrics of a job."""
+        """Serve the metrics of a job."""
         self._registries.append(registry)
 
     def remove(self, registry: MetricRegistry) -> bool:
-        """Show the metrics of a job no longer; whether any job is left."""
+        """Stop serving the metrics of a job. Returns whether any job is left."""
         self._registries.remove(registry)
         return bool(self._registries)
 
     def close(self) -> None:
-        """Listen no longer. Scrapes that are going on are left to themselves."""
+        """Stop listening, without waiting for scrapes in progress."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
     def text(self, accept: str) -> tuple[bytes, str]:
-        """All metrics in the form that a scraper accepts."""
+        """Return all metrics in the format that a scraper accepts, and its content type."""
         encode, content_type = choose_encoder(accept)
-        with self._lock:  # of several scrapers at once one has it made for all
+        with self._lock:  # concurrent scrapers share one response
             made, text = self._answers.get(content_type, (-_FRESH, b""))
             if time.monotonic() - made >= _FRESH:
                 text = encode(self._families)
@@ -155,21 +156,21 @@ class Endpoint:
         return text, content_type
 
     def admits(self, authorization: str) -> bool:
-        """Whether a scraper has the token, if one is needed."""
+        """Whether a scraper sent the token, if one is required."""
         if self._token is None:
             return True
         return same_secret(authorization, f"Bearer {self._token}")
 
     def is_for_us(self, host: str) -> bool:
-        """Whether a request was meant for this machine: on loopback, a page elsewhere may have been led here."""
+        """Whether the ``Host`` header names this machine. On loopback this prevents DNS rebinding by web pages."""
         return not is_loopback(self._host) or not host or is_loopback(host_of(host))
 
 
 class PrometheusReporter(MetricReporter):
-    """Shows the metrics of a job at an endpoint. Jobs of one process that name the same address share it.
+    """Serves the metrics of a job at an endpoint. Jobs of one process with the same address share the endpoint.
 
-    Options: ``port``, a number or a range of which the first free one is taken (9249), ``host`` (127.0.0.1), ``token``,
-    which is needed on any other host: where to find it (``env:NAME``, ``file:PATH``).
+    Options: ``port``, a number, or a range whose first free port is used (default 9249); ``host`` (default 127.0.0.1);
+    ``token``, where the token is stored (``env:NAME`` or ``file:PATH``), which is required if ``host`` is not loopback.
     """
 
     _shared: dict[tuple[str, str, str | None], Endpoint] = {}  # noqa: RUF012 - the endpoints of this process
@@ -190,12 +191,12 @@ class PrometheusReporter(MetricReporter):
             if endpoint is None:
                 endpoint = self._shared[self._address] = _listening(host, ports, token)
                 if not is_loopback(host):
-                    log.warning("metrics are served at %s:%d without TLS", host, endpoint.port)
+                    log.warning("Metrics are served at %s:%d without TLS", host, endpoint.port)
             endpoint.add(registry)
         self.port = endpoint.port
 
     def report(self, snapshot: MetricSnapshot) -> None:
-        """Nothing: scrapers ask."""
+        """Do nothing: scrapers request the metrics."""
 
     def close(self) -> None:
         with self._lock:
@@ -213,4 +214,4 @@ def _listening(host: str, ports: str, token: str | None) -> Endpoint:
             return Endpoint(host, port, token)
         except OSError as error:
             refused = error
-    raise OSError(f"no port of {ports} on {host} can be listened on: {refused}")
+    raise OSError(f"cannot listen on any port of {ports} on {host}: {refused}")

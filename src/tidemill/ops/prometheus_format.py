@@ -1,7 +1,8 @@
-"""The metrics of jobs in Prometheus' form.
+"""The metrics of jobs in Prometheus format.
 
-A name is made of ``tidemill``, the scope (job, task, operator) and the metric's own name; labels have Flink's names.
-Counters of ours end in ``_total``. A user's counter may go down, and is a gauge; the rate of a meter is a gauge too.
+A name consists of ``tidemill``, the scope (job, task, operator) and the name of the metric; labels have the names that
+Flink uses. The names of system counters end in ``_total``. A user-defined counter may decrease, so it is exported as a
+gauge. The rate of a meter is a gauge too.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from tidemill.metrics.summary import COARSE_BOUNDS
 
 __all__ = ["families_of", "family_name"]
 
-#: Labels that a variable of a user's must not take the place of.
+#: Labels that a user variable must not replace.
 _LABELS: Final = frozenset(
     {"job_id", "job_name", "task_id", "task_name", "operator_id", "operator_name", "subtask_index", "le", "quantile"}
 )
 
 
 def family_name(scope: MetricScope, name: str) -> str:
-    """The name of a metric in Prometheus, without a suffix.
+    """Return the name of a metric in Prometheus, without a suffix.
 
     >>> family_name(MetricScope.OPERATOR, "numRecordsIn"), family_name(MetricScope.OPERATOR, "orders.too-late")
     ('tidemill_operator_numRecordsIn', 'tidemill_operator_orders_too_late')
@@ -35,7 +36,7 @@ def family_name(scope: MetricScope, name: str) -> str:
 
 
 def families_of(snapshots: Iterable[MetricSnapshot]) -> list[Metric]:
-    """The metrics of some jobs, those of one name together."""
+    """Return the metrics of the jobs, grouped by name."""
     families: dict[tuple[str, str], Metric] = {}
     for snapshot in snapshots:
         for value in snapshot:
@@ -49,14 +50,14 @@ def families_of(snapshots: Iterable[MetricSnapshot]) -> list[Metric]:
     taken: set[str] = set()
     found = []
     for (name, _), family in families.items():
-        if name not in taken:  # user metrics whose names differ only in characters that Prometheus does not have
+        if name not in taken:  # names of user metrics may differ only in characters that Prometheus does not allow
             taken.add(name)
             found.append(family)
     return found
 
 
 def _samples_of(value: MetricValue) -> Iterator[tuple[str, str, str, float, Mapping[str, str]]]:
-    """Samples as (end of the family's name, its kind, end of the sample's name, value, labels)."""
+    """Yield samples as (suffix of the family name, kind of the family, suffix of the sample name, value, labels)."""
     number = value.value
     if isinstance(number, HistogramValue):
         kind = "histogram" if number.buckets else "summary"
@@ -75,7 +76,7 @@ def _samples_of(value: MetricValue) -> Iterator[tuple[str, str, str, float, Mapp
 
 
 def _coarse(value: HistogramValue) -> Iterator[tuple[float, int]]:
-    """How many values are at most each of the bounds that are shown; the same bounds whatever was seen."""
+    """Yield the cumulative count for each exported bound. The bounds do not depend on the observed values."""
     if not value.buckets:
         return
     known = dict(value.buckets)
@@ -108,5 +109,5 @@ def _meaning(value: MetricValue) -> str:
     if known is None and value.name.endswith(PER_SECOND):
         known = system_metric(value.scope, value.name.removesuffix(PER_SECOND))
     if known is None:
-        return f"{value.name}, of user functions"
+        return f"{value.name}, defined by a user function"
     return re.sub(r"\[(.*?)\]\(.*?\)", r"\1", known.meaning) + (f" ({known.unit})" if known.unit else "")

@@ -1,4 +1,4 @@
-"""Entries of a state as rows for people and programs: plain values that JSON knows, whatever the state holds."""
+"""Entries of a state as rows of plain values that can be represented in JSON, whatever the type of the state."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tidemill.state_processor import SavepointReader
 
 __all__ = ["Row", "difference", "difference_in", "groups_of", "rows_of", "rows_of_key", "shown"]
 
-#: A row of a state's table: key, namespace if there is any, map_key for map state, value.
+#: A row of a state table: key, namespace if the state has one, map_key for map state, value.
 Row = dict[str, Any]
 
-#: What names an entry; the rest is its value.
+#: The columns that identify an entry; the remaining columns are its value.
 _NAMING: Final = ("key", "namespace", "map_key")
-#: About how much of the files of a state is compared at a time.
+#: Approximate number of bytes of the state files to compare at a time.
 _SLICE_BYTES: Final = 32 << 20
 
 
 def plain(value: Any, kind: Any) -> Any:
-    """A value of an Arrow type as JSON has it: tuples are lists, dicts with keys other than text lists of pairs.
+    """Convert a value of an Arrow type to JSON values. Tuples become lists, dicts with non-string keys lists of pairs.
 
     >>> plain({"f0": "a", "f1": 2}, pa.struct([("f0", pa.string()), ("f1", pa.int64())]))
     ['a', 2]
@@ -43,12 +43,12 @@ def plain(value: Any, kind: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A plain value in a cell: text as it is, everything else as JSON."""
+    """Format a plain value for a table cell: strings unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def rows_of(batches: Iterable[Any]) -> Iterator[Row]:
-    """The rows of Arrow batches or tables."""
+    """Yield the rows of Arrow batches or tables."""
     for batch in batches:
         kinds = {field.name: field.type for field in batch.schema}
         for row in batch.to_pylist():
@@ -56,9 +56,10 @@ def rows_of(batches: Iterable[Any]) -> Iterator[Row]:
 
 
 def rows_of_key(reader: SavepointReader, uid: str, state: str, text: str) -> list[Row]:
-    """The entries of one key, given as a person writes it: text as it is, anything else as JSON.
+    """Return the entries of one key, which is given as a user types it: a string unchanged, anything else as JSON.
 
-    Of keys that are text or numbers only their key group is read; of others, or if there is none, the whole state.
+    For a string or number, only its key group is read. For other keys, or if that key group has no such key, the whole
+    state is read.
     """
     kind = reader.schema(uid, state).field("key").type
     is_text = pa.types.is_large_string(kind)
@@ -71,19 +72,20 @@ def rows_of_key(reader: SavepointReader, uid: str, state: str, text: str) -> lis
         group = key_group_of(wanted, groups_of(reader, uid))
         if found := rows_in((group, group)):
             return found
-    # What is shown as text may be something else, with another key group: a member of an enum, a decimal, a UUID.
+    # A key that is displayed as a string may have another type, and so another key group: an enum member, a decimal,
+    # a UUID.
     return rows_in(None)
 
 
 def groups_of(reader: SavepointReader, uid: str) -> int:
-    """The number of key groups of an operator."""
+    """Return the number of key groups of an operator."""
     return next((operator.max_parallelism for operator in reader.operators() if operator.uid == uid), 1)
 
 
 def difference(before: SavepointReader, after: SavepointReader, uid: str, state: str) -> Iterator[dict[str, Any]]:
-    """What changed in a state: ``{"change": "added" | "removed" | "changed", key..., "before": ..., "after": ...}``.
+    """Yield the changes: ``{"change": "added" | "removed" | "changed", key..., "before": ..., "after": ...}``.
 
-    Some key groups are held in memory at a time, if both have the same number of them.
+    If both readers have the same number of key groups, only some key groups are kept in memory at a time.
     """
     groups = groups_of(before, uid)
     size = sum(info.bytes for one in after.operators() if one.uid == uid for info in one.states if info.name == state)
@@ -99,7 +101,7 @@ def difference(before: SavepointReader, after: SavepointReader, uid: str, state:
 def difference_in(
     before: SavepointReader, after: SavepointReader, uid: str, state: str, groups: tuple[int, int] | None
 ) -> Iterator[dict[str, Any]]:
-    """As :func:`difference`, in the key groups from the first to the last one, or all; these are held in memory."""
+    """Like :func:`difference`, for a range of key groups (both ends inclusive) or all of them, kept in memory."""
     yield from _differing(_by_name(before, uid, state, groups), _by_name(after, uid, state, groups))
 
 
@@ -111,7 +113,7 @@ def _by_name(reader: SavepointReader, uid: str, state: str, groups: tuple[int, i
 def _differing(old: dict[str, Row], new: dict[str, Row]) -> Iterator[dict[str, Any]]:
     for name in dict.fromkeys([*old, *new]):
         before, after = old.get(name), new.get(name)
-        # As text: a NaN is no change.
+        # Compared as text, because NaN does not equal itself.
         if before is not None and after is not None and shown(before["value"]) == shown(after["value"]):
             continue
         change = "added" if before is None else "removed" if after is None else "changed"
@@ -125,7 +127,7 @@ def _differing(old: dict[str, Row], new: dict[str, Row]) -> Iterator[dict[str, A
 
 
 def _parsed(text: Any) -> Any:
-    """What JSON text stands for; text that is none stands for itself."""
+    """Parse JSON text; text that is not valid JSON is returned unchanged."""
     if not isinstance(text, str):
         return text
     try:

@@ -60,9 +60,9 @@ def test_a_token_that_another_process_is_just_making_is_waited_for(
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("known", "a.token must say where the token is"),
-        ("file:", "a.token must say where"),
-        ("env:", "a.token must say where"),
+        ("known", "a.token must specify where the token is stored"),
+        ("file:", "a.token must specify where"),
+        ("env:", "a.token must specify where"),
         ("env:TIDEMILL_NO_SUCH", "no environment variable TIDEMILL_NO_SUCH"),
         ("file:/no/such/token", "a.token cannot be found"),
         ("file:FOLDER/empty", "is empty"),

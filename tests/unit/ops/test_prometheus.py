@@ -159,7 +159,7 @@ def test_with_a_token_only_who_has_it_is_answered(registry: MetricRegistry, tmp_
         ({"port": "9-1"}, "it must be a port, or a range"),
         ({"token": "env:TIDEMILL_NO_SUCH_VARIABLE"}, "there is no environment variable TIDEMILL_NO_SUCH_VARIABLE"),
         ({"token": "file:/no/such/file"}, "token cannot be found"),
-        ({"token": "s3cret"}, "must say where the token is"),
+        ({"token": "s3cret"}, "must specify where the token is stored"),
     ],
 )
 def test_options_that_cannot_be_are_refused(registry: MetricRegistry, options: dict[str, str], message: str) -> None:
@@ -181,7 +181,7 @@ def test_jobs_of_one_process_share_an_address(reporter: PrometheusReporter, regi
 def test_the_first_free_port_of_a_range_is_taken(registry: MetricRegistry) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(OSError, match=f"no port of {port} on 127.0.0.1 can be listened on"):
+        with pytest.raises(OSError, match=f"cannot listen on any port of {port} on 127.0.0.1"):
             PrometheusReporter().open(registry, {"port": str(port)})
         reporter = PrometheusReporter()
         reporter.open(registry, {"port": f"{port}-{min(port + 20, 65535)}"})

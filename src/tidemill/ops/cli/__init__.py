@@ -1,1 +1,1 @@
-"""The command line ``tidemill``: Flink's verbs, on the durable files of a job and on the drivers of this machine."""
+"""The command line ``tidemill``: Flink's commands, for the durable files of jobs and the drivers on this machine."""

@@ -1,4 +1,4 @@
-"""The command line: which verbs there are."""
+"""The command line application and its commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-#: Everything behind the program is the program's.
+#: All arguments after the program are passed to the program.
 _PROGRAM: Final = {"allow_interspersed_args": False}
 
 app.command(context_settings=_PROGRAM)(run)
@@ -59,8 +59,8 @@ def tidemill(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Stateful streams in Python, on Spark: run programs, look after their jobs.
+    """Stateful stream processing in Python on Spark: run programs and manage their jobs.
 
-    Exit codes: 0 done; 1 the job failed, or what was asked could not be done; 2 the command was not understood;
-    3 another driver runs the job; 4 the program, its configuration or its storage must be mended; 5 not found.
+    Exit codes: 0 success; 1 the job or the command failed; 2 invalid command line; 3 another driver runs the job;
+    4 the program, its configuration or its storage must be fixed; 5 not found.
     """

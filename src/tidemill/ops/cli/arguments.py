@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, and what they mean together."""
+"""Arguments and options that several commands share, and how they are resolved."""
 
 from __future__ import annotations
 
@@ -40,56 +40,56 @@ __all__ = [
     "serve_rest",
 ]
 
-#: Where drivers listen that 'tidemill run' starts, if nothing is said: several run on one machine.
+#: Default ports of drivers started by 'tidemill run'. A range, because several drivers may run on one machine.
 REST_PORTS: Final = "8081-8180"
 _CHECKPOINT: Final = re.compile(r"(.+)/chk-(\d+)/?")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Defined = Annotated[
     list[str] | None,
-    typer.Option("-D", metavar="KEY=VALUE", help="Set a configuration option; may be given several times."),
+    typer.Option("-D", metavar="KEY=VALUE", help="Set a configuration option. Can be repeated."),
 ]
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", envvar=CONFIGURATION_FILE, help="A YAML file of configuration options."),
 ]
-Epoch = Annotated[int | None, typer.Option("--epoch", "-e", min=0, help="A committed epoch; by default the last one.")]
+Epoch = Annotated[int | None, typer.Option("--epoch", "-e", min=0, help="A committed epoch. Default: the latest.")]
 AllowPickle = Annotated[
     bool,
-    typer.Option("--allow-pickle", help="Unpickle what is stored as pickles: only for files that you trust."),
+    typer.Option("--allow-pickle", help="Unpickle pickled state. Use only with files that you trust."),
 ]
 JobArgument = Annotated[
     str,
     typer.Argument(
         metavar="JOB",
-        help="A job's id (below execution.checkpointing.dir, or of a driver of this machine), or the directory or URI "
-        "of a job, of one of its checkpoints (…/chk-7), or of a savepoint.",
+        help="A job id (in execution.checkpointing.dir, or of a driver on this machine), or the directory or URI of a "
+        "job, of one of its checkpoints (…/chk-7), or of a savepoint.",
     ),
 ]
 
 
 def known_jobs() -> list[str]:
-    """For the shell: the jobs of drivers that live."""
+    """Return the ids of the jobs of running drivers, for shell completion."""
     return [job.id for driver in drivers() if driver.alive for job in driver.jobs]
 
 
 RunningJob = Annotated[
-    str, typer.Argument(metavar="JOB", help="A job's id, or the beginning of it.", autocompletion=known_jobs)
+    str, typer.Argument(metavar="JOB", help="A job id or a prefix of it.", autocompletion=known_jobs)
 ]
 
 
 RestUrl = Annotated[
     str | None,
     typer.Option(
-        "-m", "--rest", metavar="URL", help="The REST address of a driver that 'tidemill list' does not know."
+        "-m", "--rest", metavar="URL", help="The REST address of a driver that 'tidemill list' does not show."
     ),
 ]
 Token = Annotated[
-    str | None, typer.Option("--token", metavar="WHERE", help="Where its token is: env:NAME or file:PATH.")
+    str | None, typer.Option("--token", metavar="WHERE", help="Location of its token: env:NAME or file:PATH.")
 ]
 Authority = Annotated[
     str | None,
-    typer.Option("--cacert", metavar="FILE", help="Whose certificate to believe beside the usual ones' (PEM)."),
+    typer.Option("--cacert", metavar="FILE", help="Certificate authority to trust in addition to the defaults (PEM)."),
 ]
 Identity = Annotated[
     str | None,
@@ -97,13 +97,13 @@ Identity = Annotated[
         "--cert",
         metavar="FILE",
         envvar="TIDEMILL_CERT",
-        help="The certificate to show, with its key (PEM), if the driver wants one; else that of TIDEMILL_CERT.",
+        help="Client certificate with its key (PEM), if the driver requires one. Default: TIDEMILL_CERT.",
     ),
 ]
 
 
 def configured(config: Path | None, defined: list[str] | None) -> Configuration:
-    """What the options ``--config`` and ``-D`` say; the latter have precedence."""
+    """Return the configuration of ``--config`` and ``-D``; the latter takes precedence."""
     configuration = Configuration() if config is None else Configuration.load_yaml(config)
     for pair in defined or ():
         key, separator, value = pair.partition("=")
@@ -114,18 +114,21 @@ def configured(config: Path | None, defined: list[str] | None) -> Configuration:
 
 
 def serve_rest(settings: Configuration) -> None:
-    """Have REST served as it is if nothing is said: at the first free port, to its user alone."""
+    """Set the defaults of the REST server: enabled, at the first free port, accessible only by this user."""
     if not settings.contains(RestOptions.ENABLED):
         settings.set(RestOptions.ENABLED, True)
     if not (settings.contains(RestOptions.PORT) or settings.contains(RestOptions.BIND_PORT)):
         settings.set(RestOptions.BIND_PORT, REST_PORTS)
     if not settings.contains(RestOptions.OPERATE_TOKEN):
-        # Other users of the machine reach the port too.
+        # Other users of the machine can reach the port too.
         settings.set(RestOptions.OPERATE_TOKEN, f"file:{records_directory() / 'rest-token'}")
 
 
 def location_of(job: str, configuration: Configuration) -> str:
-    """Where a job, or a savepoint, is: as given, below ``execution.checkpointing.dir``, or as its driver has noted."""
+    """Return the location of a job or savepoint.
+
+    This is the given path, a directory in ``execution.checkpointing.dir``, or the directory that the driver recorded.
+    """
     path = Path(job)
     if "/" in job or _holds_state(path):
         return job
@@ -139,16 +142,16 @@ def location_of(job: str, configuration: Configuration) -> str:
     if path.exists():
         return job
     raise NotThereError(
-        f"there is no directory {job!r} here, and no driver of this machine has noted where a job {job!r} keeps its "
-        "checkpoints: say it with -D execution.checkpointing.dir=…"
+        f"there is no directory {job!r} here, and no driver on this machine has recorded the checkpoint directory of a "
+        f"job {job!r}: specify it with -D execution.checkpointing.dir=…"
     )
 
 
 def _holds_state(path: Path) -> bool:
-    """Whether a directory is that of a job, of several, or of a savepoint; others may have the name of a job, too."""
+    """Whether a directory contains a job, several jobs, or a savepoint. Other directories may have a job's name too."""
     if not path.is_dir():
         return False
-    from tidemill.checkpoint.savepoint import METADATA  # with Arrow, which most commands do not need
+    from tidemill.checkpoint.savepoint import METADATA  # imports Arrow, which most commands do not need
 
     return (path / METADATA).exists() or any((one / MANIFESTS).is_dir() for one in (path, *path.iterdir()))
 
@@ -156,12 +159,12 @@ def _holds_state(path: Path) -> bool:
 def open_state(
     job: str, epoch: int | None, configuration: Configuration, *, allow_pickle: bool = False
 ) -> SavepointReader:
-    """The committed state that a command is about. Raises :class:`NotThereError` if it is not there."""
+    """Open the committed state that a command refers to. Raises :class:`NotThereError` if it does not exist."""
     location = location_of(job, configuration)
     if (checkpoint := _CHECKPOINT.fullmatch(location)) is not None:
         location, epoch = checkpoint[1], int(checkpoint[2]) if epoch is None else epoch
     if ":" not in location.partition("/")[0] and not Path(location).is_dir():
-        raise NotThereError(f"{location} is not there: neither a job nor a savepoint")
+        raise NotThereError(f"{location} does not exist: it is neither a job nor a savepoint")
     from tidemill.state_processor import read
 
     with finding():

@@ -1,4 +1,4 @@
-"""``tidemill run -d``: a program in a process of its own, which outlives the shell it was started from."""
+"""``tidemill run -d``: run a program in a separate process that outlives the shell from which it was started."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ __all__ = ["run_detached"]
 
 
 def run_detached(program: Program, settings: Configuration) -> None:
-    """Start the program in a session of its own, wait until it has a job, or has ended, and tell a person."""
+    """Start the program in a separate session, wait until it has a job or has ended, and print the result."""
     with waiting(f"starting {program.name}"):
         try:
             started = start_detached(program, settings)
         except KeyboardInterrupt:
-            typer.echo(f"interrupted: {program.name} had no job yet, and was ended", err=True)
+            typer.echo(f"interrupted: {program.name} had no job yet and was terminated", err=True)
             raise typer.Exit(CommandExit.INTERRUPTED) from None
     log, jobs, driver = started.log, started.jobs, started.driver
     if started.has_failed:
         typer.echo(log.read_text(encoding="utf-8", errors="replace")[-4000:], err=True, nl=False)
-        typer.echo(f"error: {program.name} ended at once, with code {started.code}; its log is {log}", err=True)
+        typer.echo(f"error: {program.name} ended immediately, with code {started.code}; its log is {log}", err=True)
         raise typer.Exit(started.code or 1)
     for job in jobs:
         typer.echo(f"Job {job.id} ({job.name}) was started in process {started.pid}.")
     if not jobs:
-        typer.echo(f"Process {started.pid} was started, and has no job yet.")
+        typer.echo(f"Process {started.pid} was started and has no job yet.")
     if driver is not None and driver.rest is not None:
         typer.echo(how_to_open(driver.rest, jobs[0].id, told=is_attended(sys.stdout)))
     typer.echo(f"Its log is {log}")

@@ -1,4 +1,4 @@
-"""``tidemill doctor``: whether this machine has what jobs need, and what to do where it has not."""
+"""``tidemill doctor``: check whether this machine meets the requirements of jobs, and how to fix problems."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ OLDEST_JAVA: Final = 17
 def doctor(
     with_spark: Annotated[
         bool,
-        typer.Option("--spark", help="Also start a Spark session, run a task in it, and fetch the Kafka connector."),
+        typer.Option("--spark", help="Also start a Spark session, run a task in it, and download the Kafka connector."),
     ] = False,
     defined: Defined = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check what this machine has for jobs.
+    """Check whether this machine can run jobs.
 
-    That is Python, Java, Spark, packages, the Kafka connector, directories and ports. Directories are those of the
+    Checks Python, Java, Spark, packages, the Kafka connector, directories and ports. The directories are those of the
     configuration: execution.checkpointing.dir and execution.checkpointing.savepoint-dir.
     The exit code is 4 if there is a problem.
     """
@@ -71,7 +71,7 @@ def _findings(settings: Configuration, with_spark: bool) -> Iterator[Finding]:
 def _java() -> Finding:
     home = os.environ.get("JAVA_HOME")
     program = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    wanted = f"install Java {OLDEST_JAVA} or later, and set JAVA_HOME if it is not on the path"
+    wanted = f"install Java {OLDEST_JAVA} or later, and set JAVA_HOME if it is not in PATH"
     if program is None:
         return Finding("Java", "problem", f"{f'JAVA_HOME={home} has no bin/java' if home else 'not found'}: {wanted}")
     try:
@@ -100,13 +100,13 @@ def _port(settings: Configuration) -> str:
 
 
 def _connector() -> Finding:
-    """Whether Spark's Kafka connector was fetched before; to fetch it takes a session."""
+    """Check whether Spark's Kafka connector was downloaded before. Downloading it requires a session."""
     what = "Kafka connector"
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     found = sorted(caches.glob(f"tidemill/spark-kafka-{version_of('pyspark')}_*/spark-sql-kafka-*.jar"))
     if found:
         return Finding(what, "ok", str(found[-1]))
-    return Finding(what, "absent", "not fetched yet: a job with a Kafka source fetches it, and so does --spark")
+    return Finding(what, "absent", "not downloaded yet: a job with a Kafka source downloads it, and so does --spark")
 
 
 def _provided(session: Any) -> str:

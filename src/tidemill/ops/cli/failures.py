@@ -1,4 +1,4 @@
-"""How a command ends when it cannot do what it was asked: one or two lines, and a code that tells why."""
+"""Failures of commands: an error message of one or two lines, and an exit code that indicates the cause."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tidemill.ops.errors import NotThereError
 __all__ = ["CommandExit", "Verbs", "ended_with", "finding"]
 
 
-#: Where our own frames lie, those of the command line and of what runs programs.
+#: Directory of Tidemill's own stack frames: the command line, and the code that runs programs.
 _OURS: Final = str(Path(__file__).parents[1])
 
 
 class CommandExit(IntEnum):
-    """Exit codes beside those of a program (:class:`~tidemill.common.exit_codes.ExitCode`)."""
+    """Exit codes in addition to those of a program (:class:`~tidemill.common.exit_codes.ExitCode`)."""
 
     USAGE = 2
     NOT_FOUND = 5
@@ -33,18 +33,18 @@ class CommandExit(IntEnum):
 
 @contextmanager
 def finding() -> Iterator[None]:
-    """Turns what is raised for a job, epoch or state that is not there into :class:`NotThereError`."""
+    """Convert the errors for a job, epoch or state that does not exist to :class:`NotThereError`."""
     try:
         yield
     except (CheckpointError, StateError) as error:
-        # The other ones below them say that something is damaged, or foreign: that is not the same as not there.
+        # Their other subclasses report damaged or foreign data, which is not the same as missing data.
         if type(error) in (CheckpointError, NoSavepointError, StateError):
             raise NotThereError(str(error)) from error
         raise
 
 
 class Verbs(TyperGroup):
-    """The commands. What goes wrong for one of them, be it with a job or a disk, becomes a message and an exit code."""
+    """A group of commands that reports errors as a message and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -57,7 +57,7 @@ class Verbs(TyperGroup):
             message = str(error)
         except OSError as error:
             if isinstance(error, BrokenPipeError):
-                raise  # who reads has had enough, as 'head' has
+                raise  # the reader has closed the pipe, as 'head' does
             code = ExitCode.FAILED
             message = ": ".join(filter(None, [error.filename, error.strerror])) or str(error)
         except KeyboardInterrupt:
@@ -67,9 +67,10 @@ class Verbs(TyperGroup):
 
 
 def ended_with(error: BaseException) -> int:
-    """Tell a person what a program ended with, and return its exit code. The user's own traceback is shown; ours never.
+    """Print the error with which a program ended, and return its exit code.
 
-    What Tidemill raises says itself what happened, and has the traceback of a user's function in it.
+    The traceback contains only frames of user code, not Tidemill's own. An error raised by Tidemill is printed without
+    a traceback: its message explains what happened, and includes the traceback of a failed user function.
     """
     if isinstance(error, SystemExit):
         if error.code is None or isinstance(error.code, int):

@@ -1,4 +1,4 @@
-"""``tidemill state hot``: the keys that a running job sees most often, as its driver knows them."""
+"""``tidemill state hot``: the most frequent keys of a running job, as reported by its driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ __all__ = ["hot"]
 def hot(
     job: RunningJob,
     operator: Annotated[
-        str | None, typer.Argument(metavar="[OPERATOR]", help="Its uid or name; by default all with keyed input.")
+        str | None,
+        typer.Argument(metavar="[OPERATOR]", help="The uid or name of an operator. Default: all with keyed input."),
     ] = None,
     rest: RestUrl = None,
     token: Token = None,
@@ -26,10 +27,10 @@ def hot(
     identity: Identity = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the keys that come most often.
+    """Show the most frequent keys.
 
-    They are estimated from samples of the last minute or so. A key with a large share keeps one subtask busy while
-    others wait.
+    They are estimated from samples of approximately the last minute. A key with a large share keeps one subtask busy
+    while others are idle.
     """
     address = address_of(job, rest, token, authority, identity)
     vertices = address.ask("GET")["vertices"]
@@ -38,7 +39,7 @@ def hot(
     else:
         vertex = next((one for one in vertices if _is(one, operator)), None)
         if vertex is None:
-            raise NotThereError(f"job {address.job_id} has no vertex that begins with an operator {operator!r}")
+            raise NotThereError(f"job {address.job_id} has no vertex that starts with an operator {operator!r}")
         found = [{"uid": vertex["uid"], **_keys(address, vertex)}]
     if as_json:
         print_json({"job": address.job_id, "operators": found})
@@ -48,7 +49,7 @@ def hot(
         for one in found
         for key in one["keys"]
     ]
-    print_table(("uid", "key", "share", "records", "samples"), rows, empty="no key came more than once")
+    print_table(("uid", "key", "share", "records", "samples"), rows, empty="no key occurred more than once")
 
 
 def _is(vertex: dict[str, Any], operator: str) -> bool:
@@ -61,7 +62,7 @@ def _keys(address: JobAddress, vertex: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sampled(address: JobAddress, vertex: dict[str, Any]) -> dict[str, Any] | None:
-    """The keys of a vertex, None if they are not sampled."""
+    """Return the hot keys of a vertex, or None if its keys are not sampled."""
     with suppress(NotThereError):
         return _keys(address, vertex)
     return None

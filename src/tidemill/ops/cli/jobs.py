@@ -1,4 +1,4 @@
-"""``tidemill list``, ``checkpoints``, ``savepoint`` and ``logs``: which jobs there are, and what they left."""
+"""``tidemill list``, ``checkpoints``, ``savepoint`` and ``logs``: list jobs, their checkpoints and logs."""
 
 from __future__ import annotations
 
@@ -40,17 +40,20 @@ from tidemill.ops.errors import NotThereError
 
 __all__ = ["checkpoints", "dispose", "list_jobs", "logs"]
 
-#: How long a driver may take to say how its job does, in a list of many.
+#: Timeout of the request for the status of one job in a list.
 _PATIENCE_SECONDS: Final = 2.0
-#: The most lines of a log that a driver is asked for at a time.
+#: Maximum number of log lines to request from a driver at a time.
 _MOST_LINES: Final = 10_000
 _CHECKPOINT: Final = re.compile(r"/chk-\d+$")
 
 
 @dataclass(frozen=True)
 class _JobLine:
-    """What is known of a job. ``status`` is what its driver says, or has left it in; ENDED if that was killed; FINISHED
-    or UNKNOWN if only its files are known; or DAMAGED."""
+    """A job in the list.
+
+    ``status`` is the status that the driver reports or last recorded. It is ENDED if the driver was killed, FINISHED or
+    UNKNOWN if only the files of the job are known, and DAMAGED if these cannot be read.
+    """
 
     id: str
     name: str | None = None
@@ -66,9 +69,7 @@ class _JobLine:
 def list_jobs(
     directory: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[DIRECTORY]", help="A directory of checkpoints; by default execution.checkpointing.dir."
-        ),
+        typer.Argument(metavar="[DIRECTORY]", help="A checkpoint directory. Default: execution.checkpointing.dir."),
     ] = None,
     defined: Defined = None,
     config: ConfigFile = None,
@@ -76,7 +77,7 @@ def list_jobs(
 ) -> None:
     """List jobs, running or not.
 
-    These are the ones that 'tidemill run' has started here, and those whose checkpoints are in a directory.
+    Lists the jobs that 'tidemill run' has started on this machine, and those whose checkpoints are in the directory.
     """
     settings = configured(config, defined)
     where = directory or settings.get(CheckpointingOptions.DIRECTORY)
@@ -101,9 +102,9 @@ def list_jobs(
         )
         for line in lines
     ]
-    hint = "" if where else ", and no directory of checkpoints was given"
+    hint = "" if where else ", and no checkpoint directory was specified"
     columns = ("job", "name", "status", "epoch", "committed", "state", "process", "directory")
-    print_table(columns, rows, empty=f"no jobs are known{hint}")
+    print_table(columns, rows, empty=f"no jobs found{hint}")
 
 
 def _from_drivers(settings: Configuration) -> list[_JobLine]:
@@ -120,7 +121,7 @@ def _from_drivers(settings: Configuration) -> list[_JobLine]:
 
 
 def _status(job: DriverJob, driver: Driver) -> str:
-    """What a job is doing, as its driver says, or has left it."""
+    """Return the status of a job that its driver reports, or last recorded."""
     if not driver.alive:
         return job.status or "ENDED"
     if driver.rest is not None:
@@ -130,7 +131,7 @@ def _status(job: DriverJob, driver: Driver) -> str:
 
 
 def _with_files(line: _JobLine, settings: Configuration) -> _JobLine:
-    """The line with what the job's files say, if there are any (yet)."""
+    """Add the information from the files of the job to the line, if files exist."""
     if line.directory is None:
         return line
     try:
@@ -144,7 +145,7 @@ def _from_directory(directory: str, settings: Configuration) -> list[_JobLine]:
     storage = storage_for(directory, durable=False, options=store_options(settings))
     lines = []
     place = directory.rstrip("/")
-    if storage.list(MANIFESTS):  # it is a job's own
+    if storage.list(MANIFESTS):  # it is the directory of one job
         found = {place.rpartition("/")[2]: place}
     else:
         found = {job: f"{place}/{job}" for job in _jobs_in(storage, directory)}
@@ -157,10 +158,10 @@ def _from_directory(directory: str, settings: Configuration) -> list[_JobLine]:
 
 
 def _jobs_in(storage: Storage, directory: str) -> list[str]:
-    """The names of the job directories in a directory."""
+    """Return the names of the job directories in a directory."""
     if isinstance(storage, LocalStorage):
         if not storage.root.is_dir():
-            raise NotThereError(f"{directory} is not there")
+            raise NotThereError(f"{directory} does not exist")
         return sorted(child.name for child in storage.root.iterdir() if (child / MANIFESTS).is_dir())
     names = (name.partition("/") for name in storage.list())
     return sorted({job for job, _, rest in names if rest.startswith(MANIFESTS)})
@@ -177,8 +178,8 @@ def _from_files(job: str, path: str, settings: Configuration) -> _JobLine:
 def checkpoints(job: JobArgument, defined: Defined = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
     """List the committed epochs of a job that can be read.
 
-    A job can start from each of them (-s PATH), and 'tidemill state' shows its state. Retained checkpoints stay; other
-    epochs go as the job goes on.
+    A job can start from each of them (-s PATH), and 'tidemill state' shows its state. Retained checkpoints are kept;
+    other epochs are deleted as the job continues.
     """
     settings = configured(config, defined)
     state = open_state(job, None, settings)
@@ -195,7 +196,7 @@ def checkpoints(job: JobArgument, defined: Defined = None, config: ConfigFile = 
             "path": f"{place}/chk-{epoch.epoch}",
         }
         for epoch in epochs
-        if epoch.epoch  # epoch 0 is before the first one
+        if epoch.epoch  # epoch 0 precedes the first one
     ]
     if as_json:
         print_json({"job": state.job_id, "checkpoints": found})
@@ -205,14 +206,14 @@ def checkpoints(job: JobArgument, defined: Defined = None, config: ConfigFile = 
 
 
 def _directory_of(job: str, job_id: str, settings: Configuration) -> str:
-    """The directory of a job, given as that, as one of its checkpoints, or as a directory that holds no other job."""
+    """Return the directory of a job, given as this directory, a checkpoint, or a directory with this job only."""
     location = _CHECKPOINT.sub("", location_of(job, settings).rstrip("/"))
     storage = storage_for(location, durable=False, options=store_options(settings))
     return location if storage.list(MANIFESTS) else f"{location}/{job_id}"
 
 
 def dispose(path: str, settings: Configuration) -> None:
-    """Delete a savepoint. Raises :class:`NotThereError`, having deleted nothing, if it is none."""
+    """Delete a savepoint. Raises :class:`NotThereError` and deletes nothing if the path is not a savepoint."""
     from tidemill.checkpoint.savepoint import dispose_savepoint
 
     with finding():
@@ -222,17 +223,17 @@ def dispose(path: str, settings: Configuration) -> None:
 
 def logs(
     job: RunningJob,
-    lines: Annotated[int, typer.Option("-l", "--lines", min=0, help="How many of the last lines.")] = 100,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the driver ends.")] = False,
+    lines: Annotated[int, typer.Option("-l", "--lines", min=0, help="Number of last lines to show.")] = 100,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Continue until the driver ends.")] = False,
     rest: RestUrl = None,
     token: Token = None,
     cacert: Authority = None,
     cert: Identity = None,
 ) -> None:
-    """Show the log of a program that runs detached.
+    """Show the log of a detached program.
 
-    It has all that a program that was started with 'tidemill run -d' has printed. A driver on another machine is asked
-    for it, by --rest.
+    The log contains all output of a program that was started with 'tidemill run -d'. With --rest, it is requested from
+    a driver on another machine.
     """
     if rest is not None:
         _ask_for_logs(address_of(job, rest, token, cacert, cert), lines, follow)
@@ -251,7 +252,7 @@ def logs(
 
 
 def _ask_for_logs(address: JobAddress, lines: int, follow: bool) -> None:
-    """Show what a driver tells of its log, until it has ended."""
+    """Show the log that a driver returns; with ``follow``, until the driver ends."""
     answer = address.ask("GET", f"/logs?lines={min(max(lines, 1), _MOST_LINES)}")
     shown = answer["lines"][-lines:] if lines else []
     typer.echo("".join(f"{line}\n" for line in shown), nl=False)

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, one JSON document for programs, progress on a terminal only."""
+"""Output of commands: tables for users, a single JSON document for programs, progress only on a terminal."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from rich.text import Text
 
 __all__ = ["is_attended", "moment", "print_json", "print_table", "progress", "size", "waiting"]
 
-#: Piped, nothing is cut or wrapped: whoever reads it has columns of their own.
+#: Width of piped output, which is not truncated or wrapped.
 _PIPED_WIDTH: Final = 10_000
 _UNITS: Final = ("KB", "MB", "GB", "TB")
-#: Control characters, and those that turn the direction of text.
+#: Control characters, and characters that change the direction of text.
 _STEERING: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def is_attended(stream: TextIO) -> bool:
-    """Whether a person sits where this is written, and nothing keeps it: what nobody else may know can be told there.
+    """Whether the stream is a user's interactive terminal that nothing records, so that secrets may be printed to it.
 
-    A terminal alone proves nothing: containers have one, too (``docker run -t``, ``tty: true``), and what is written
-    there is their log. So the terminal must also be the one that the process reads from, have a size, and belong to
-    another session than that of process 1, which is the container's own.
+    A terminal alone is not sufficient: containers can have one too (``docker run -t``, ``tty: true``), and its output
+    goes to their log. So standard input must also be a terminal, the stream must have a size, and the process must
+    belong to a session other than that of process 1, the main process of a container.
     """
     if sys.stdin is None or not (stream.isatty() and sys.stdin.isatty()):
         return False
@@ -39,14 +39,14 @@ def is_attended(stream: TextIO) -> bool:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document."""
+    """Print a value as one JSON document."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str = "nothing") -> None:
-    """A table with a line for each row; numbers stand to the right. Without rows, ``empty`` is said.
+    """Print a table with one line for each row, numbers aligned to the right. Without rows, ``empty`` is printed.
 
-    What would steer a terminal is written as an escape: cells are users' data.
+    Control characters are escaped, because cells contain user data.
     """
     if not rows:
         typer.echo(empty)
@@ -60,13 +60,13 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], empty:
     console = _console()
     with console.capture() as printed:
         console.print(table)
-    # Cells of the last column are filled up to its width, which only hurts in a pipe.
+    # Remove the padding of the last column, which is unwanted in a pipe.
     typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 
 @contextmanager
 def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on the standard error while something long goes on, if that is a terminal; call with what was done."""
+    """Show a progress bar on standard error, if it is a terminal. Yields a function that advances the bar."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -75,13 +75,13 @@ def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 def waiting(label: str) -> AbstractContextManager[object]:
-    """Shows on a terminal, on the standard error, that something goes on of which nobody knows how long it takes."""
+    """Show on standard error, if it is a terminal, that an operation of unknown duration is in progress."""
     console = Console(stderr=True)
     return console.status(label) if console.is_terminal else nullcontext()
 
 
 def size(count: int) -> str:
-    """A number of bytes for people to read.
+    """Format a number of bytes in human-readable form.
 
     >>> size(999), size(1024), size(3 << 30)
     ('999 B', '1.0 KB', '3.0 GB')
@@ -93,7 +93,7 @@ def size(count: int) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """A time, given in milliseconds since 1970, in UTC.
+    """Format a time in UTC, given in milliseconds since 1970.
 
     >>> moment(1_700_000_000_000)
     '2023-11-14 22:13:20Z'
@@ -106,7 +106,7 @@ def _plain(text: str) -> str:
 
 
 def _console() -> Console:
-    # Made anew each time: the standard output may have been replaced since.
+    # Created for each call, because standard output may have been replaced.
     if sys.stdout.isatty():
         return Console(highlight=False)
     return Console(highlight=False, width=_PIPED_WIDTH)

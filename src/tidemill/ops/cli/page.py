@@ -1,4 +1,4 @@
-"""``tidemill page``: the address of the page of a running job, with what it takes to be let in."""
+"""``tidemill page``: the address of the web page of a running job, including the access token."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def page(
         str | None,
         typer.Argument(
             metavar="[JOB]",
-            help="A job's id, or the beginning of it; not needed if one driver runs here.",
+            help="A job id or a prefix of it. Not required if only one driver runs on this machine.",
             autocompletion=known_jobs,
         ),
     ] = None,
-    opened: Annotated[bool, typer.Option("--open", help="Open it in a browser, too.")] = False,
+    opened: Annotated[bool, typer.Option("--open", help="Also open it in a browser.")] = False,
 ) -> None:
-    """Print the address of the page of a running job.
+    """Print the address of the web page of a running job.
 
-    It has the token in it: whoever has the address can do with the job what you can. The page shows all jobs of the
-    driver.
+    The address contains the token: anyone who has the address can do the same with the job as you can. The page shows
+    all jobs of the driver.
     """
     address = page_address(_only_driver() if job is None else address_of(job, None, None).rest)
     typer.echo(address)
@@ -43,7 +43,9 @@ def page(
 
 
 def page_address(rest: RestAddress) -> str:
-    """Where a browser on this machine finds the page of a driver, with the token behind ``#``: no server sees that.
+    """Return the address of a driver's page for a browser on this machine.
+
+    The token is in the fragment, after ``#``, which browsers do not send to servers.
 
     >>> page_address(RestAddress("http://0.0.0.0:8081"))
     'http://127.0.0.1:8081/'
@@ -61,25 +63,28 @@ def page_address(rest: RestAddress) -> str:
 
 
 def how_to_open(rest: RestAddress, job_id: str, *, told: bool) -> str:
-    """One line for people: the address, if they alone see it (``told``), else how to have it."""
+    """Return one line for the user: the address if only they can see it (``told``), otherwise how to get it."""
     if not told:
-        return f"REST is at {rest.url}; 'tidemill page {job_id}' tells the address of its page."
+        return f"REST is at {rest.url}; 'tidemill page {job_id}' prints the address of its page."
     return f"Its page: {page_address(rest)}"
 
 
 def _only_driver() -> RestAddress:
-    """The server of the one driver that runs on this machine."""
+    """Return the REST address of the only driver that runs on this machine."""
     living = {driver.rest: driver.jobs for driver in drivers() if driver.alive and driver.jobs and driver.rest}
     if not living:
         raise NotThereError("no driver with a page runs on this machine: see 'tidemill list'")
     if len(living) > 1:
         ids = ", ".join(one.id for jobs in living.values() for one in jobs)
-        raise NotThereError(f"several drivers run on this machine, say whose page: tidemill page JOB, one of {ids}")
+        raise NotThereError(f"several drivers run on this machine: specify a job, tidemill page JOB, one of {ids}")
     return next(iter(living))
 
 
 def _leading_to(address: str) -> Path:
-    """A file of the user's alone that leads to the address: others on this machine see the arguments of a browser."""
+    """Write a file that redirects to the address and that only this user can read.
+
+    Other users on this machine can see the arguments of a browser process, so the address must not be an argument.
+    """
     path = records_directory() / "page.html"
     path.unlink(missing_ok=True)
     content = f'<!doctype html><meta http-equiv="refresh" content="0; url={html.escape(address)}">\n'

@@ -1,4 +1,4 @@
-"""``tidemill query``: what a running job has for a key, in a state that its program made queryable."""
+"""``tidemill query``: the value of a key in a queryable state of a running job."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["query"]
 
 def query(
     job: RunningJob,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name under which a state is queryable.")],
-    key: Annotated[str, typer.Argument(metavar="KEY", help='Text as it is, else JSON: 7, or ["a", 1] for a tuple.')],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The queryable name of a state.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help='A plain string, or JSON: 7, or ["a", 1] for a tuple.')],
     rest: RestUrl = None,
     token: Token = None,
     cacert: Authority = None,
     cert: Identity = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a running job for what a queryable state has for a key.
+    """Query the value of a key in a queryable state of a running job.
 
-    The answer is of the last committed epoch, and says of which. 'tidemill state get' reads any state, also of a job
-    that does not run.
+    The result is from the last committed epoch, whose number is shown. 'tidemill state get' reads any state, also of a
+    job that is not running.
     """
     address = address_of(job, rest, token, cacert, cert)
     answer = _answer(address, name, key)
@@ -44,7 +44,7 @@ def query(
 
 
 def _answer(address: JobAddress, name: str, key: str) -> dict[str, Any]:
-    """What is there for a key as it was given, or else for that text."""
+    """Query the key as given. If it is JSON other than a string and does not exist, query its text as a string key."""
 
     def asked(given: str) -> dict[str, Any]:
         found: dict[str, Any] = address.ask("GET", f"/queryable-state/{_in_path(name)}?key={quote(given, safe='')}")
@@ -68,7 +68,7 @@ def _is_other_than_text(key: str) -> bool:
 
 
 def _in_path(name: str) -> str:
-    """What stands for a name in a path: itself, or for those that cannot, their hash."""
+    """Return the path segment for a name: the name, or its hash if it contains characters that a path cannot have."""
     if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
         return name
     from tidemill.ops.rest.jobs_shown import vertex_id

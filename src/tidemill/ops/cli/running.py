@@ -1,4 +1,4 @@
-"""``tidemill run`` and ``tidemill info``: a program is started, or only looked at."""
+"""``tidemill run`` and ``tidemill info``: run a program, or only show its plan."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ProgramArgument = Annotated[
     str, typer.Argument(metavar="PROGRAM", help="A script, or module:function.", show_default=False)
 ]
 ProgramArguments = Annotated[
-    list[str] | None, typer.Argument(metavar="[ARGUMENTS]...", help="Handed to the program.", show_default=False)
+    list[str] | None, typer.Argument(metavar="[ARGUMENTS]...", help="Passed to the program.", show_default=False)
 ]
 Parallelism = Annotated[int | None, typer.Option("-p", "--parallelism", min=1, help="Default parallelism.")]
 Savepoint = Annotated[
@@ -47,11 +47,11 @@ Savepoint = Annotated[
 ]
 PreferLatest = Annotated[
     bool,
-    typer.Option("--prefer-latest", help="Go on from the job's own last epoch, if it has one, whatever -s says."),
+    typer.Option("--prefer-latest", help="Resume from the last epoch of the job, if it has one, regardless of -s."),
 ]
 NonRestored = Annotated[
     bool,
-    typer.Option("-n", "--allow-non-restored-state", help="Leave state behind that no operator of the program claims."),
+    typer.Option("-n", "--allow-non-restored-state", help="Skip state that belongs to no operator of the program."),
 ]
 Master = Annotated[
     str | None, typer.Option("--master", metavar="URL", help="Spark master, such as local[4] or spark://…")
@@ -59,7 +59,7 @@ Master = Annotated[
 PythonFiles = Annotated[
     str | None,
     typer.Option(
-        "--py-files", "-pyfs", metavar="FILES", help="Python files and zips for workers, with commas between."
+        "--py-files", "-pyfs", metavar="FILES", help="Comma-separated Python files and zip files for workers."
     ),
 ]
 
@@ -74,20 +74,21 @@ def run(
     master: Master = None,
     python_files: PythonFiles = None,
     detached: Annotated[
-        bool, typer.Option("-d", "--detached", help="Run it in a process of its own, and return once it has a job.")
+        bool, typer.Option("-d", "--detached", help="Run it in a separate process, and return once it has a job.")
     ] = False,
     defined: Defined = None,
     config: ConfigFile = None,
 ) -> None:
-    """Run a program, and wait for its end.
+    """Run a program and wait until it ends.
 
-    Options are what the program begins with; what it sets itself has precedence. They stand before the program: what
-    follows it, the program gets. While it runs it can be asked and steered, by 'tidemill cancel' and the like, on its
-    page ('tidemill page') and by REST at the first free port from 8081 (rest.bind-port), from this machine and by its
-    user only; with -D rest.enabled=false it cannot.
+    Options set the initial configuration of the program; settings of the program itself take precedence. Options must
+    precede the program: arguments after it are passed to the program. While the program runs, it can be monitored and
+    controlled with commands such as 'tidemill cancel', on its web page ('tidemill page'), and through REST at the first
+    free port from 8081 (rest.bind-port), but only from this machine and by the same user. -D rest.enabled=false
+    disables this.
 
-    The exit code is 0 if it finished or was cancelled, 1 if it failed and may do better when it is started again, 3 if
-    another driver runs the job, 4 if the program, its configuration or what it finds in storage must be mended.
+    The exit code is 0 if the job finished or was cancelled, 1 if it failed and a restart may help, 3 if another driver
+    runs the job, 4 if the program, its configuration or its storage must be fixed.
     """
     settings = _settings(config, defined, parallelism, savepoint, allow_non_restored, master, python_files)
     if prefer_latest:
@@ -112,12 +113,12 @@ def run(
         except BaseException as error:
             code = ended_with(error)
         if code == 0 and not clients:
-            typer.echo(f"note: {program} has ended without executing a job", err=True)
+            typer.echo(f"note: {program} ended without executing a job", err=True)
         for job, client in clients:
             record.put(_ended(job, client))
         if settings.get(RestOptions.ENABLED) and clients:
             _take_leave()
-        raise SystemExit(code)  # seen by the record too
+        raise SystemExit(code)  # so that the record sees the code too
 
 
 def info(
@@ -130,11 +131,11 @@ def info(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the plan of a program, without running it.
+    """Show the plan of a program without running it.
 
-    The plan has levels, operators, exchanges, and what each sink guarantees.
-    With a savepoint, also what becomes of each state in it; the exit code is 4 if the program cannot start from it.
-    Of a program with several jobs, the first one is shown.
+    The plan contains levels, operators, exchanges, and the guarantee of each sink.
+    With a savepoint, also shows how each state in it is restored; the exit code is 4 if the program cannot start from
+    the savepoint. If the program has several jobs, only the first one is shown.
     """
     settings = _settings(config, defined, parallelism, savepoint, allow_non_restored, None, None)
     named = Program(program, tuple(arguments or ()), tuple(python_files_of(settings)))
@@ -176,7 +177,7 @@ def info(
 
 
 class _Seen(BaseException):
-    """Ends a program at its first job. No Exception: a program that catches those must not go on."""
+    """Ends a program at its first job. Not an Exception, so that a program that catches those does not continue."""
 
     def __init__(self, program: JobProgram) -> None:
         super().__init__()
@@ -184,25 +185,25 @@ class _Seen(BaseException):
 
 
 def _program_of(program: Program, settings: Configuration) -> JobProgram:
-    """The first job that a program would run."""
+    """Return the first job that a program would run."""
 
     def take(taken: JobProgram) -> NoReturn:
         raise _Seen(taken)
 
     try:
-        # The standard output is for the plan.
+        # Standard output is reserved for the plan.
         with configured_from_outside(settings), execution.handing_over(take), redirect_stdout(sys.stderr):
             program.run()
     except _Seen as seen:
         return seen.program
     except BaseException as error:
         raise typer.Exit(ended_with(error)) from error
-    raise JobExecutionError(f"{program.name} has ended without executing a job: does it call env.execute()?")
+    raise JobExecutionError(f"{program.name} ended without executing a job: does it call env.execute()?")
 
 
 def _started(program: JobProgram, record: DriverRecord, clients: list[tuple[DriverJob, JobClient]]) -> JobClient:
-    """Run a job, and note that this driver does."""
-    with unannounced():  # it is said below, with how to open the page
+    """Run a job, and record that this driver runs it."""
+    with unannounced():  # it is announced below, with how to open the page
         client = execution.run(program)
     job_id = str(client.get_job_id())
     directory = program.configuration.get(CheckpointingOptions.DIRECTORY)
@@ -216,14 +217,14 @@ def _started(program: JobProgram, record: DriverRecord, clients: list[tuple[Driv
 
 
 def _ended(job: DriverJob, client: JobClient) -> DriverJob:
-    """What became of a job: who asked for its end may come to know it only from the record."""
+    """Return the final state of a job for the record, from which clients may read it after the driver has ended."""
     savepoint = client.get_checkpoint_history().latest_savepoint
     status = client.get_job_status().result().name
     return replace(job, status=status, savepoint=None if savepoint is None else savepoint.path)
 
 
 def _take_leave() -> None:
-    """Let clients know what became of what they asked for, before the process ends."""
+    """Let clients receive the results of their operations before the process ends."""
     from tidemill.ops.rest.server import servers
 
     for server in servers():
@@ -231,7 +232,7 @@ def _take_leave() -> None:
 
 
 def _rest_address(configuration: Configuration) -> RestAddress | None:
-    """Where this driver's REST server listens, if it has one."""
+    """Return the address of this driver's REST server, if it has one."""
     if not configuration.get(RestOptions.ENABLED):
         return None
     from tidemill.ops.rest.server import servers
@@ -249,7 +250,7 @@ def _rest_address(configuration: Configuration) -> RestAddress | None:
 
 
 def _absolute(path: str) -> str:
-    """A path for processes in other directories; URIs as they are."""
+    """Make a path absolute, for processes in other directories. URIs are unchanged."""
     return path if ":" in path.partition("/")[0] else str(Path(path).absolute())
 
 
@@ -262,7 +263,7 @@ def _settings(
     master: str | None,
     python_files: str | None,
 ) -> Configuration:
-    """The options as the configuration that a program begins with."""
+    """Return the initial configuration of a program, from the options."""
     settings = configured(config, defined)
     if parallelism is not None:
         settings.set(PipelineOptions.PARALLELISM, parallelism)

@@ -1,4 +1,4 @@
-"""``tidemill session``: a process without a job that serves REST and the page, and takes programs to run."""
+"""``tidemill session``: a process without a job that serves REST and the web page and accepts programs to run."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ __all__ = ["session"]
 
 def session(
     port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65535, help="Where to listen; by default at the first free port.")
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="The port to listen on. Default: the first free port."),
     ] = None,
     defined: Defined = None,
     config: ConfigFile = None,
 ) -> None:
-    """Serve REST and the page without a job, and take programs to run.
+    """Serve REST and the web page without a job, and accept programs to run.
 
-    Programs are uploaded at /jars, and each runs in a process of its own, as by 'tidemill run -d', with the settings
-    given here. All of your jobs on this machine are listed. Whoever has the token can run any code as you. Ends when it
-    is interrupted or told to; the jobs go on.
+    Programs are uploaded at /jars. Each runs in a separate process, as with 'tidemill run -d', with the settings given
+    here. All of your jobs on this machine are listed. Anyone who has the token can run any code as you. The session
+    ends when it is interrupted or terminated; the jobs continue to run.
     """
     settings = configured(config, defined)
     if port is not None:
@@ -50,7 +51,7 @@ def session(
 
 
 def _serve(settings: Configuration, ended: threading.Event) -> None:
-    """Serve until the end."""
+    """Serve until ``ended`` is set."""
     from tidemill.ops.rest.other_drivers import OtherDrivers
     from tidemill.ops.rest.program_runs import Programs
     from tidemill.ops.rest.server import RestServer, warn_of
@@ -62,11 +63,11 @@ def _serve(settings: Configuration, ended: threading.Event) -> None:
     try:
         server = RestServer(wanted, programs, OtherDrivers().jobs)
     except OSError as error:
-        raise ConfigurationError(f"the session cannot be served: {error}") from error
+        raise ConfigurationError(f"the session cannot listen: {error}") from error
     try:
         warn_of(server)
         where = settings.get(RestOptions.OPERATE_TOKEN)
-        typer.echo(f"REST is at {server.url}; it asks for the token of {where}")
+        typer.echo(f"REST is at {server.url}; it requires the token in {where}")
         if is_attended(sys.stdout):
             typer.echo(f"The page: {page_address(RestAddress(server.url, where))}")
         ended.wait()

@@ -1,4 +1,4 @@
-"""``tidemill state``: the committed state of a job, running or not, or of a savepoint. Nothing is changed."""
+"""``tidemill state``: read the committed state of a job, running or not, or of a savepoint."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["state_commands"]
 
 state_commands = typer.Typer(
-    cls=Verbs, no_args_is_help=True, help="Look at the committed state of a job, running or not."
+    cls=Verbs, no_args_is_help=True, help="Inspect the committed state of a job, running or not."
 )
 
 Uid = Annotated[str, typer.Argument(metavar="UID", help="The uid of an operator.")]
 State = Annotated[str, typer.Argument(metavar="STATE", help="The name of a state.")]
-Limit = Annotated[int, typer.Option("--limit", "-l", min=1, help="Most entries to show.")]
+Limit = Annotated[int, typer.Option("--limit", "-l", min=1, help="Maximum number of entries to show.")]
 
 
 @state_commands.command("ls")
@@ -49,7 +49,8 @@ def list_states(
 ) -> None:
     """List operators and their states.
 
-    Entries and bytes are those in storage: what changed in several epochs since the last merge counts several times.
+    Entries and bytes are those in storage: an entry that changed in several epochs since the last merge is counted
+    several times.
     """
     reader = open_state(job, epoch, configured(config, defined))
     with finding():
@@ -65,7 +66,7 @@ def list_states(
         if one.timers:
             rows.append((one.uid, one.name, "(timers)", "timer", "", one.timers, ""))
     typer.echo(f"Job {reader.job_id}, epoch {reader.epoch}")
-    print_table(("uid", "operator", "state", "kind", "types", "entries", "bytes"), rows, empty="it has no state")
+    print_table(("uid", "operator", "state", "kind", "types", "entries", "bytes"), rows, empty="no state")
 
 
 @state_commands.command()
@@ -73,7 +74,7 @@ def get(
     job: JobArgument,
     uid: Uid,
     state: State,
-    key: Annotated[str, typer.Argument(metavar="KEY", help='Text as it is, else JSON: 7, or ["a", 1] for a tuple.')],
+    key: Annotated[str, typer.Argument(metavar="KEY", help='A plain string, or JSON: 7, or ["a", 1] for a tuple.')],
     epoch: Epoch = None,
     allow_pickle: AllowPickle = False,
     defined: Defined = None,
@@ -82,7 +83,7 @@ def get(
 ) -> None:
     """Show the entries of one key.
 
-    There is one for a value, one for each key of a map, and one for each window.
+    A value state has one entry, a map state one for each map key. Windowed state has entries for each window.
     """
     reader = open_state(job, epoch, configured(config, defined), allow_pickle=allow_pickle)
     from tidemill.ops.state_rows import rows_of_key
@@ -114,7 +115,9 @@ def scan(
         found = list(islice(rows_of(_batches(reader, uid, state)), limit + 1))
     _print_rows(reader, found[:limit], as_json)
     if len(found) > limit:
-        typer.echo(f"There are more than {limit}: --limit shows more, 'tidemill state export' writes all.", err=True)
+        typer.echo(
+            f"There are more than {limit} entries: --limit shows more, 'tidemill state export' writes all.", err=True
+        )
 
 
 @state_commands.command()
@@ -123,9 +126,9 @@ def diff(
     uid: Uid,
     state: State,
     first: Annotated[int, typer.Option("--from", min=0, help="The earlier epoch.", show_default=False)],
-    last: Annotated[int | None, typer.Option("--to", min=0, help="The later epoch; by default the last one.")] = None,
+    last: Annotated[int | None, typer.Option("--to", min=0, help="The later epoch. Default: the latest.")] = None,
     other: Annotated[
-        str | None, typer.Option("--with", metavar="JOB", help="Take the later epoch from this job or savepoint.")
+        str | None, typer.Option("--with", metavar="JOB", help="Read the later epoch from this job or savepoint.")
     ] = None,
     limit: Limit = 1000,
     allow_pickle: AllowPickle = False,
@@ -135,7 +138,7 @@ def diff(
 ) -> None:
     """Show what changed in a keyed state between two epochs.
 
-    Which epochs can be read, 'tidemill checkpoints' tells.
+    'tidemill checkpoints' lists the epochs that can be read.
     """
     settings = configured(config, defined)
     before = open_state(job, first, settings, allow_pickle=allow_pickle)
@@ -159,15 +162,15 @@ def export(
     job: JobArgument,
     uid: Uid,
     state: State,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What to write: a .parquet, .csv or .arrow file.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write: .parquet, .csv or .arrow.")],
     epoch: Epoch = None,
     allow_pickle: AllowPickle = False,
     defined: Defined = None,
     config: ConfigFile = None,
 ) -> None:
-    """Write a keyed state to a file: Parquet, CSV or Arrow, by its name.
+    """Write a keyed state to a file: Parquet, CSV or Arrow, depending on its extension.
 
-    At the end the whole file is there, or none.
+    The file is written atomically: either the whole file is written, or none.
     """
     form = file.suffix.lower().removeprefix(".")
     if form not in ("parquet", "csv", "arrow"):
@@ -186,7 +189,7 @@ state_commands.command()(hot)
 
 
 def _batches(reader: SavepointReader, uid: str, state: str) -> Any:
-    """A state as Arrow tables, keyed or not."""
+    """Return a state, keyed or not, as Arrow tables."""
     for one in reader.operators():
         if one.uid == uid and state in {info.name for info in one.operator_states} - {s.name for s in one.states}:
             return [reader.operator_state(uid, state)]
@@ -200,9 +203,9 @@ def _print_rows(reader: SavepointReader, rows: list[Row], as_json: bool) -> None
     from tidemill.ops.state_rows import shown
 
     columns = _columns(rows, ("subtask", "key", "namespace", "map_key", "value", "last_access"))
-    print_table(columns, [[shown(row.get(column)) for column in columns] for row in rows], empty="it is empty")
+    print_table(columns, [[shown(row.get(column)) for column in columns] for row in rows], empty="the state is empty")
 
 
 def _columns(rows: list[Row], order: tuple[str, ...]) -> list[str]:
-    """The columns that any of the rows has."""
+    """Return the columns that occur in any of the rows."""
     return [column for column in order if any(column in row for row in rows)]

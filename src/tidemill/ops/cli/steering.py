@@ -1,4 +1,4 @@
-"""``tidemill cancel``, ``stop``, ``savepoint`` and ``rescale``: what a running job is asked to do, by its driver."""
+"""``tidemill cancel``, ``stop``, ``savepoint`` and ``rescale``: requests to the driver of a running job."""
 
 from __future__ import annotations
 
@@ -28,14 +28,12 @@ from tidemill.ops.errors import NotThereError
 
 __all__ = ["cancel", "rescale", "savepoint", "stop"]
 
-#: How long a driver that does not answer any more may take to end.
+#: How long to wait for the end of a driver that no longer responds.
 _END_SECONDS: Final = 30.0
 
 Target = Annotated[
     str | None,
-    typer.Option(
-        "-p", "--savepoint-path", metavar="DIRECTORY", help="By default execution.checkpointing.savepoint-dir."
-    ),
+    typer.Option("-p", "--savepoint-path", metavar="DIRECTORY", help="Default: execution.checkpointing.savepoint-dir."),
 ]
 
 
@@ -48,7 +46,7 @@ def cancel(
 ) -> None:
     """Cancel a job.
 
-    Waits until it is cancelled. What it has committed stays, unless it was configured to go.
+    Waits until the job is cancelled. Its committed state is kept, unless the job is configured to delete it.
     """
     address = address_of(job, rest, token, cacert, cert)
     address.ask("PATCH", "?mode=cancel")
@@ -63,7 +61,8 @@ def stop(
     job: RunningJob,
     target: Target = None,
     drain: Annotated[
-        bool, typer.Option("-d", "--drain", help="Fire all windows and timers first: the job is then over for good.")
+        bool,
+        typer.Option("-d", "--drain", help="Fire all windows and timers first. The job is then finished permanently."),
     ] = False,
     rest: RestUrl = None,
     token: Token = None,
@@ -72,7 +71,7 @@ def stop(
 ) -> None:
     """Stop a job with a savepoint.
 
-    Nothing runs after the savepoint; if it fails, the job goes on.
+    The job processes nothing after the savepoint. If the savepoint fails, the job continues.
     """
     address = address_of(job, rest, token, cacert, cert)
     path = _savepoint(address, "/stop", {"drain": drain, **_target(target)}, "stopping")
@@ -80,13 +79,13 @@ def stop(
 
 
 def savepoint(
-    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="A job's id, or the beginning of it.")] = None,
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="A job id or a prefix of it.")] = None,
     directory: Annotated[
         str | None,
-        typer.Argument(metavar="[DIRECTORY]", help="By default execution.checkpointing.savepoint-dir."),
+        typer.Argument(metavar="[DIRECTORY]", help="Default: execution.checkpointing.savepoint-dir."),
     ] = None,
     disposed: Annotated[
-        str | None, typer.Option("-d", "--dispose", metavar="PATH", help="Delete this savepoint, and do nothing else.")
+        str | None, typer.Option("-d", "--dispose", metavar="PATH", help="Only delete this savepoint.")
     ] = None,
     rest: RestUrl = None,
     token: Token = None,
@@ -97,10 +96,10 @@ def savepoint(
 ) -> None:
     """Take a savepoint, or delete one.
 
-    The job goes on meanwhile. To delete a savepoint needs no job.
+    The job continues while the savepoint is taken. No job is required to delete a savepoint.
     """
     if (job is None) == (disposed is None):
-        raise typer.BadParameter("give either a job, or -d with the path of a savepoint")
+        raise typer.BadParameter("specify either a job, or -d with the path of a savepoint")
     if disposed is not None:
         dispose(disposed, configured(config, defined))
         return
@@ -112,11 +111,11 @@ def savepoint(
 def rescale(
     job: RunningJob,
     parallelism: Annotated[
-        int | None, typer.Option("-p", "--parallelism", min=1, help="For all operators without one of their own.")
+        int | None, typer.Option("-p", "--parallelism", min=1, help="For all operators that do not specify their own.")
     ] = None,
     operators: Annotated[
         list[str] | None,
-        typer.Option("-o", "--operator", metavar="UID=N", help="For one operator; may be given several times."),
+        typer.Option("-o", "--operator", metavar="UID=N", help="For one operator. Can be repeated."),
     ] = None,
     rest: RestUrl = None,
     token: Token = None,
@@ -125,10 +124,10 @@ def rescale(
 ) -> None:
     """Change the parallelism of a running job.
 
-    It changes between two epochs, without a restart; waits for the first epoch with the new one.
+    The parallelism changes between two epochs, without a restart. Waits for the first epoch with the new parallelism.
     """
     if (parallelism is None) == (not operators):
-        raise typer.BadParameter("give either -p, or -o for each operator")
+        raise typer.BadParameter("specify either -p, or -o for each operator")
     wanted = {}
     for pair in operators or ():
         uid, _, number = pair.rpartition("=")
@@ -150,7 +149,10 @@ def _target(directory: str | None) -> dict[str, str]:
 
 
 def _savepoint(address: JobAddress, path: str, body: dict[str, Any], label: str) -> str:
-    """Have a savepoint taken: where it is. A driver whose job is stopped may be gone before it can be asked."""
+    """Take a savepoint and return its location.
+
+    The driver of a stopped job may end before it can report the location; then its record is read.
+    """
     with waiting(label):
         try:
             return str(address.operate("savepoints", "POST", path, body)["location"])
@@ -162,7 +164,7 @@ def _savepoint(address: JobAddress, path: str, body: dict[str, Any], label: str)
 
 
 def _end_of(address: JobAddress) -> str | None:
-    """Wait for the end of a job: its last status, None if nobody can tell any more."""
+    """Wait for the end of a job and return its last status, or None if it is no longer available."""
     while True:
         try:
             status = address.ask("GET")["state"]
@@ -175,7 +177,7 @@ def _end_of(address: JobAddress) -> str | None:
 
 
 def _last_words(address: JobAddress) -> DriverJob | None:
-    """What a driver of this machine has left in its record about a job, once it has ended."""
+    """Return what a driver on this machine recorded about a job, once the driver has ended."""
     deadline = time.monotonic() + _END_SECONDS
     while time.monotonic() < deadline:
         try:

@@ -66,7 +66,7 @@ def test_the_life_of_a_detached_job(tidemill: Tidemill, settings: tuple[str, ...
             lambda: [seen.items() <= one.items() for one in json.loads(tidemill("list", "--json").stdout)] == [True]
         )
         assert "the program begins" in tidemill("logs", "numb", "-l", "100000").stdout
-        assert "'tidemill page numbers' tells the address of its page" in started.stdout, "a pipe gets no token"
+        assert "'tidemill page numbers' prints the address of its page" in started.stdout, "a pipe gets no token"
         address = tidemill("page").stdout.strip()
         assert address == tidemill("page", "numb").stdout.strip()
         assert driver.rest is not None
@@ -146,7 +146,7 @@ def test_a_program_that_fails_at_once_tells_why(tidemill: Tidemill, settings: tu
     result = tidemill("run", "-d", *settings, tmp_path / "numbers.py")
     assert result.exit_code == 1
     assert "RuntimeError: not today" in result.stderr
-    assert "ended at once, with code 1; its log is" in result.stderr
+    assert "ended immediately, with code 1; its log is" in result.stderr
     assert not list(tmp_path.rglob("*.yaml"))  # the settings, which may hold secrets, are not left behind
 
 
@@ -162,5 +162,5 @@ def test_who_interrupts_the_start_leaves_no_process_behind(
     monkeypatch.setattr(starting, "_await_job", interrupted)
     monkeypatch.setattr(starting, "_END_SECONDS", 60.0)
     result = tidemill("run", "-d", *settings, tmp_path / "numbers.py")
-    assert (result.exit_code, "had no job yet, and was ended" in result.stderr) == (CommandExit.INTERRUPTED, True)
+    assert (result.exit_code, "had no job yet and was terminated" in result.stderr) == (CommandExit.INTERRUPTED, True)
     assert begun[0].returncode == -signal.SIGTERM

@@ -38,7 +38,7 @@ def test_a_machine_that_has_everything(tidemill: Tidemill, tmp_path: Path, monke
     assert code == 0
     assert found["Java"] == ("ok", f'version "21.0.2" ({tmp_path}/java/bin/java)')
     assert found["package pyspark"][0] == found["extra ops"][0] == "ok"
-    assert found["execution.checkpointing.dir"] == ("ok", f"{directory} is not there yet, and can be made")
+    assert found["execution.checkpointing.dir"] == ("ok", f"{directory} does not exist yet and can be created")
     assert not directory.exists()
     directory.mkdir()
     found = findings(tidemill, "-D", f"execution.checkpointing.dir={directory}")[1]
@@ -104,7 +104,7 @@ def test_an_absent_extra_is_no_problem_and_an_absent_package_is(
     code, found = findings(tidemill)
     assert (code, found["extra object-store"]) == (
         0,
-        ("absent", "without obstore: pip install 'tidemill[object-store]'"),
+        ("absent", "obstore not installed: pip install 'tidemill[object-store]'"),
     )
     monkeypatch.setattr(needs, "version_of", lambda name: None if name == "pyarrow" else known(name))
     code, found = findings(tidemill)

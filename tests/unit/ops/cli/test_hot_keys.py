@@ -46,7 +46,7 @@ def test_one_operator_is_named_by_its_uid_or_name(tidemill: Tidemill, job: tuple
 
 
 @pytest.mark.parametrize(
-    ("operator", "said"), [("words", "its input is not keyed"), ("nobody", "has no vertex that begins with")]
+    ("operator", "said"), [("words", "its input is not keyed"), ("nobody", "has no vertex that starts with")]
 )
 def test_what_has_no_keys_is_not_there(tidemill: Tidemill, job: tuple[str, ...], operator: str, said: str) -> None:
     result = tidemill("state", "hot", job[0], operator, *job[1:])

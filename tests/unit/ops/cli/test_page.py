@@ -61,7 +61,7 @@ def test_the_address_is_one_that_a_browser_here_can_open(url: str, address: str)
 def test_a_log_gets_no_token(rest: RestAddress) -> None:
     assert how_to_open(rest, "one", told=True) == "Its page: http://127.0.0.1:8081/#token=5ecret"
     piped = how_to_open(rest, "one", told=False)
-    assert piped == "REST is at http://127.0.0.1:8081; 'tidemill page one' tells the address of its page."
+    assert piped == "REST is at http://127.0.0.1:8081; 'tidemill page one' prints the address of its page."
 
 
 def test_a_browser_is_not_told_the_token_where_others_can_see_it(

@@ -106,9 +106,9 @@ def test_a_session_runs_programs_and_lists_their_jobs(tmp_path: Path) -> None:
 
 def test_what_is_not_safe_or_not_free_is_told(tidemill: Tidemill, tmp_path: Path) -> None:
     open_to_all = tidemill("session", "-D", "rest.bind-address=192.0.2.1", "-D", "rest.port=0")
-    assert (open_to_all.exit_code, "cannot be served" in open_to_all.stderr) == (ExitCode.UNFIT, True)
+    assert (open_to_all.exit_code, "the session cannot listen" in open_to_all.stderr) == (ExitCode.UNFIT, True)
     wrong = tidemill("session", "-D", "rest.operate-token=secret")
-    assert (wrong.exit_code, "must say where the token is" in wrong.stderr) == (ExitCode.UNFIT, True)
+    assert (wrong.exit_code, "must specify where the token is stored" in wrong.stderr) == (ExitCode.UNFIT, True)
     assert "secret" not in wrong.stderr
 
 

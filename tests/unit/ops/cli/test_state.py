@@ -114,13 +114,13 @@ def test_jobs_are_found_by_their_files(tidemill: Tidemill, checkpoints: Path, tm
     assert [(one["id"], one["status"]) for one in found] == [("good", "FINISHED"), ("torn", "DAMAGED")]
     assert "FINISHED" in tidemill("list", checkpoints).stdout
     assert tidemill("list", checkpoints / "words").stdout == tidemill("list", checkpoints).stdout
-    assert tidemill("list").stdout == "no jobs are known, and no directory of checkpoints was given\n"
+    assert tidemill("list").stdout == "no jobs found, and no checkpoint directory was specified\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("state", "ls", "/no/such/job"), "/no/such/job is not there"),
+        (("state", "ls", "/no/such/job"), "/no/such/job does not exist"),
         (("state", "ls", "nowhere"), "execution.checkpointing.dir"),
         (
             ("state", "ls", "{words}", "--epoch", "9"),
@@ -129,8 +129,8 @@ def test_jobs_are_found_by_their_files(tidemill: Tidemill, checkpoints: Path, tm
         (("state", "scan", "{words}", "count", "_reduce_state"), "did you mean 'counts'"),
         (("state", "scan", "{words}", "counts", "reduce"), "did you mean '_reduce_state'"),
         (("state", "get", "{words}", *STATE, "nobody"), "has no key 'nobody' in epoch 3"),
-        (("checkpoints", "/no/such/job"), "/no/such/job is not there"),
-        (("list", "/no/such/directory"), "/no/such/directory is not there"),
+        (("checkpoints", "/no/such/job"), "/no/such/job does not exist"),
+        (("list", "/no/such/directory"), "/no/such/directory does not exist"),
         (("savepoint", "--dispose", "{words}"), "is not a savepoint: nothing was deleted"),
         (("logs", "nobody"), "no driver on this machine has started a job 'nobody'"),
         (("cancel", "nobody"), "no driver on this machine has started a job 'nobody'"),
@@ -153,8 +153,8 @@ def test_what_is_not_there_has_a_code_of_its_own(
         (("state", "export", "{words}", *STATE, "counts.xls"), ".parquet, .csv or .arrow"),
         (("state", "get", "{words}"), "UID"),
         (("list", "-D", "no-value"), "KEY=VALUE"),
-        (("savepoint",), "give either a job, or -d"),
-        (("rescale", "job"), "give either -p, or -o"),
+        (("savepoint",), "specify either a job, or -d"),
+        (("rescale", "job"), "specify either -p, or -o"),
         (("rescale", "job", "-o", "counts=many"), "UID=N"),
         (("no-such-verb",), "no-such-verb"),
     ],

@@ -120,7 +120,7 @@ def test_with_only_a_token_to_read_nobody_operates(tmp_path: Path, monkeypatch: 
         ({"rest.bind-address": "0.0.0.0"}, r"can be reached from other machines: set rest\.operate-token"),  # noqa: S104
         ({"rest.bind-address": "::"}, "can be reached from other machines"),
         ({"rest.bind-address": "192.0.2.1"}, "can be reached from other machines"),
-        ({"rest.operate-token": "s3cret"}, "must say where the token is: 'env:NAME' or 'file:PATH'"),
+        ({"rest.operate-token": "s3cret"}, "must specify where the token is stored: 'env:NAME' or 'file:PATH'"),
         ({"rest.operate-token": "env:TIDEMILL_NO_SUCH"}, "there is no environment variable TIDEMILL_NO_SUCH"),
         ({"rest.read-token": "file:/no/such/folder/token"}, r"rest\.read-token cannot be found"),
         ({"rest.bind-port": "9-1"}, "'9-1' for configuration key 'rest.bind-port'"),
@@ -161,7 +161,7 @@ def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "token").chmod(0o644)
     configuration = Configuration()
     configuration.set_string("rest.operate-token", f"file:{tmp_path}/token")
-    with pytest.raises(ConfigurationError, match="can be read by others; 'chmod 600"):
+    with pytest.raises(ConfigurationError, match="can be read by others; restrict access with 'chmod 600"):
         server_for(configuration)
 
 
