@@ -2,6 +2,7 @@
 
 On workers: ``task`` (one subtask of one epoch), its ``operators``, the ``exchange`` between subtasks, records in
 ``batch``, event time in ``time``. On the driver: ``driver`` (the epoch loop, commits, savepoints, restarts) and
-``start`` (what a job starts from). ``observe`` counts and logs on both. ``epoch.py`` is what the driver tells tasks of
-an epoch. ``docs/architecture.md`` walks through all of it. Spark is not known here.
+``start`` (the state a job starts from). ``observe`` provides metrics and logs for both. ``epoch.py`` contains what the
+driver sends to the tasks of an epoch. ``docs/architecture.md`` describes how the parts work together. Nothing in this
+package depends on Spark.
 """

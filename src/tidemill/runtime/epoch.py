@@ -1,4 +1,7 @@
-"""What changes from epoch to epoch, as one small value: the only thing a task needs beside the constant job plan."""
+"""The part of a job that changes from epoch to epoch, and the placement of subtasks.
+
+An epoch context is small. A task needs nothing else besides the constant job plan.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,20 @@ from tidemill.state.keys.key_groups import Subtask, subtasks_of
 
 @dataclass(frozen=True)
 class EpochContext:
-    """Everything a subtask must know about its epoch.
+    """Everything a subtask needs to know about its epoch.
 
-    ``head`` is the slot of the manifest the epoch builds on. ``attempts`` names, per chain, the attempts that manifest
-    was made of. ``clocks`` gives, per chain, the committed watermarks of its subtasks, by the uid of the operator whose
-    clock it is: the head, and operators behind it that make watermarks; ``times`` has, in the same way, what some of
-    them keep beside it. ``clock`` is the processing time, fixed by the driver for the whole epoch. ``last`` marks the
-    final epoch of a bounded job: time goes to its end. In the chains of ``ended`` sources it does so before, and they
-    hold nobody back. ``checkpoint`` tells that the epoch before is a checkpoint, of which listeners hear. ``history``
-    is the same for all lineages that go on from one another: see ``tidemill.checkpoint.model.Manifest``. ``unsteady``
-    are the uids of operators whose records must be looked at one by one (:mod:`tidemill.runtime.batch.emitted`).
+    - ``head`` is the slot of the manifest that the epoch builds on.
+    - ``attempts`` contains, per chain, the attempts whose results are in that manifest.
+    - ``clocks`` contains, per chain, the committed watermarks of its subtasks, by operator uid: for the head of the
+      chain, and for later operators that generate watermarks. ``times`` contains, in the same form, the additional
+      state that some of these operators keep.
+    - ``clock`` is the processing time. The driver fixes it for the whole epoch.
+    - ``last`` marks the final epoch of a bounded job: the watermark advances to the maximum. In the chains of ``ended``
+      sources it does so earlier, so that they do not hold back other chains.
+    - ``checkpoint`` indicates that the previous epoch is a checkpoint, of which listeners are notified.
+    - ``history`` is the same for all lineages that resume from one another: see ``tidemill.checkpoint.model.Manifest``.
+    - ``unsteady`` are the uids of operators whose records must be inspected one by one
+      (:mod:`tidemill.runtime.batch.emitted`).
     """
 
     job_id: str
@@ -61,7 +68,7 @@ class EpochContext:
 
 
 class Layout:
-    """Where each subtask of each chain stands: its partition on its level, for one epoch."""
+    """Maps each subtask of each chain to its partition on its level, for one epoch."""
 
     def __init__(self, plan: JobPlan, parallelism: tuple[int, ...]) -> None:
         self._first: dict[int, int] = {}
@@ -78,7 +85,7 @@ class Layout:
         return self._first[chain] + subtask
 
     def subtask(self, level: int, partition: int) -> tuple[int, Subtask]:
-        """The (chain, subtask) that stands at a partition of a level."""
+        """The (chain, subtask) at a partition of a level."""
         return self._partitions[level][partition]
 
     def width(self, level: int) -> int:

@@ -84,14 +84,14 @@ def test_a_function_cannot_count_in_place_of_the_operator(
     mine.inc(100)
     assert mine.get_count() == 100, "the function may go on using it"
     assert metrics.report("uid").counts == {"numLateRecordsDropped": 1}
-    assert f"metric {name!r} is not reported: the operator itself has a metric of this name" in caplog.text
+    assert f"metric {name!r} is not reported: the operator itself has a metric with this name" in caplog.text
 
 
 def test_one_name_is_of_one_kind(metrics: OperatorMetrics, caplog: pytest.LogCaptureFixture) -> None:
     metrics.group.counter("x").inc()
     metrics.group.meter("x").mark_event(50)
     assert metrics.report("uid").counts == {"x": 1}
-    assert "there is one of another kind of this name" in caplog.text
+    assert "a metric of another kind has the same name" in caplog.text
 
 
 def test_the_number_of_metrics_is_bounded(metrics: OperatorMetrics, caplog: pytest.LogCaptureFixture) -> None:
@@ -101,7 +101,7 @@ def test_the_number_of_metrics_is_bounded(metrics: OperatorMetrics, caplog: pyte
     report = metrics.report("uid")
     assert len(report.counts) == len(report.variables) == MOST_METRICS
     assert len(logged_here(caplog)) == 1
-    assert "must not hold a key, a user or a time" in caplog.text
+    assert "must not contain a key, a user or a time" in caplog.text
 
 
 def test_what_was_counted_can_be_taken_back(metrics: OperatorMetrics) -> None:

@@ -1,4 +1,4 @@
-"""What a job tells about itself while it runs: metrics, logs, hot keys, epochs, failures.
+"""Observability of a running job: metrics, logs, hot keys, epoch statistics, failures.
 
-``metrics.py`` and ``key_sampler.py`` count on workers; what they found travels with the ack. Start in ``metrics.py``.
+``metrics.py`` and ``key_sampler.py`` collect data on workers and send it with the ack. Start in ``metrics.py``.
 """

@@ -1,4 +1,4 @@
-"""What is told of an epoch when it is committed."""
+"""Statistics of a committed epoch."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tidemill.checkpoint.model import Epoch
 
 @dataclass(frozen=True)
 class EpochStats:
-    """What one committed epoch cost and did, for progress displays and metrics.
+    """The cost and the results of one committed epoch, for progress displays and metrics.
 
-    ``metrics`` are what it counted; who remembers many epochs does not keep that of all.
+    ``metrics`` are the counts of the epoch. Components that remember many epochs do not keep them for all epochs.
     """
 
     epoch: Epoch
@@ -25,7 +25,7 @@ class EpochStats:
     state_entries: int
     runs: int
     metrics: Mapping[str, float]
-    #: When it was done, in milliseconds since 1970.
+    #: When the epoch ended, in milliseconds since 1970.
     ended: int = 0
-    #: Where its time went, in milliseconds: see ``tidemill.runtime.driver.job_metrics.phases_of``.
+    #: The time spent in each phase, in milliseconds: see ``tidemill.runtime.driver.job_metrics.phases_of``.
     phases: Mapping[str, float] = field(default_factory=dict)

@@ -1,4 +1,7 @@
-"""A job's failures as they are remembered: the last few, those at one and the same record as one. Pure."""
+"""The exception history of a job: its most recent failures. Repeated failures at the same record form one entry.
+
+This module has no side effects.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from tidemill.errors import FailureSite, TidemillError
 
 
 class ExceptionHistory:
-    """Failures in the order in which they came; the oldest are forgotten."""
+    """Failures in the order in which they occurred. The oldest entries are discarded."""
 
     def __init__(self, size: int) -> None:
         self._entries: deque[ExceptionEntry] = deque(maxlen=size)
@@ -20,7 +23,7 @@ class ExceptionHistory:
         return list(reversed(self._entries))
 
     def failed(self, error: BaseException, now: int) -> ExceptionEntry:
-        """Remember a failure; returns its entry."""
+        """Record a failure and return its entry."""
         site = error.site if isinstance(error, TidemillError) else None
         site = site or FailureSite(exception=type(error).__name__)
         text = str(error)
@@ -33,12 +36,12 @@ class ExceptionHistory:
         return entry
 
     def followed_by(self, what: str) -> None:
-        """Say what the job did after the last failure."""
+        """Record what the job did after the last failure."""
         self._entries.append(replace(self._entries.pop(), followed_by=what))
 
 
 def _same_record(one: FailureSite, other: FailureSite) -> bool:
-    """Whether the same exception came at the same record; the epoch, and who ran it, may be others."""
+    """Whether the same exception occurred at the same record. The epoch and the worker may differ."""
     return one.record is not None and (one.uid, one.exception, one.key, one.record) == (
         other.uid,
         other.exception,
@@ -48,7 +51,7 @@ def _same_record(one: FailureSite, other: FailureSite) -> bool:
 
 
 def _in_one_line(kind: str, text: str) -> str:
-    """What was raised, as the last line of a traceback says it: class and message."""
+    """The exception as the last line of a traceback prints it: class and message."""
     lines = text.splitlines()
     told = next((line for line in lines if line.startswith(kind)), None)
     if told is None:

@@ -1,7 +1,7 @@
-"""The hottest keys of a job's operators, put together by the driver from what subtasks report.
+"""The hottest keys of a job's operators, combined by the driver from the reports of subtasks.
 
-Keys are users' data: they are neither logged nor stored, and no metric. Who asks for them must see to it that the one
-who gets to know them may.
+Keys are user data: they are never logged, stored or exported as metrics. The caller must make sure that the recipient
+is authorized to see them.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from tidemill.runtime.observe.key_sampler import KeySample
 
 __all__ = ["JobHotKeys"]
 
-#: Keys of an operator that are told.
+#: The number of keys that are reported for an operator.
 _TOP: Final = 10
 
 
 class JobHotKeys:
-    """What is known of the keys of some operators. The job's thread reports; any may ask."""
+    """The sampled keys of some operators. The job's thread writes; any thread may read."""
 
     def __init__(self, operators: Collection[str]) -> None:
-        """``operators`` are the uids of those that report."""
+        """``operators`` are the uids of the operators that report keys."""
         self._lock = threading.Lock()
         self._samples: dict[str, dict[int, KeySample]] = {uid: {} for uid in operators}
 
     def take(self, uid: str, subtask: int, sample: KeySample) -> None:
-        """What a subtask says replaces what it said before."""
+        """Store the sample of a subtask. It replaces the subtask's previous sample."""
         with self._lock:
             self._samples.setdefault(uid, {})[subtask] = sample
 
     def forget(self, operators: Collection[str], width: int) -> None:
-        """These operators have only so many subtasks now."""
+        """Discard the samples of subtasks that no longer exist: these operators now have ``width`` subtasks."""
         with self._lock:
             for uid in operators:
                 for subtask in [one for one in self._samples.get(uid, ()) if one >= width]:
                     del self._samples[uid][subtask]
 
     def of(self, uid: str) -> HotKeys | None:
-        """The hottest keys of an operator; None for one that does not report."""
+        """The hottest keys of an operator; None if the operator does not report keys."""
         with self._lock:
             if uid not in self._samples:
                 return None
@@ -51,13 +51,13 @@ class JobHotKeys:
         weights: dict[str, float] = defaultdict(float)
         for sample in samples:
             for text, weight in sample.keys:
-                weights[text] += weight  # of several subtasks only where the parallelism has just changed
+                weights[text] += weight  # a key is in several samples only right after the parallelism has changed
         top = sorted(weights.items(), key=lambda one: -one[1])[:_TOP]
         keys = tuple(_hot_key(text, weight, weight / total) for text, weight in top)
         return HotKeys(keys, round(sum(sample.sampled for sample in samples)))
 
     def hottest_share(self, uid: str) -> float | None:
-        """The share of the hottest key of an operator; None if nothing is known."""
+        """The share of the hottest key of an operator; None if there are no samples."""
         found = self.of(uid)
         return None if found is None or not found.sampled else found.hottest_share
 

@@ -1,11 +1,11 @@
-"""Which keys come most often, found out at a cost that nobody notices: some records of a keyed operator are looked at.
+"""Finds the most frequent keys of a keyed operator at negligible cost, by sampling its records.
 
-In each epoch the first records are all taken, then fewer and fewer: on average every fourth, every sixteenth and so on,
-up to every :data:`_FEWEST`-th. So an epoch of ten records is known as well as one of a million. The distances are drawn
-by chance, since keys may come in turn; a sample stands for the records since the one before it. Batches in which
-nothing is taken cost a subtraction.
+In each epoch the first records are all sampled, then fewer and fewer: on average every fourth, every sixteenth and so
+on, up to every :data:`_FEWEST`-th. An epoch of ten records is therefore covered as well as one of a million. The
+distances between samples are random, because keys may occur in a regular sequence. A sample represents the records
+since the previous sample. A batch without a sample costs one subtraction.
 
-What is known fades: it counts half as much after each :data:`_HALF_LIFE`. It lives in the worker and is never stored.
+Samples decay: their weight is halved after each :data:`_HALF_LIFE`. They live in the worker and are never stored.
 """
 
 from __future__ import annotations
@@ -21,24 +21,26 @@ from tidemill.state.codecs.plain_values import as_plain, json_text
 
 __all__ = ["KeySample", "KeySampler"]
 
-#: One of so many records is taken, on average, in long epochs; before that each step takes a fourth of the last one.
+#: The lowest sampling rate, reached in long epochs: one of this many records, on average. Each step before that samples
+#: a fourth as often as the previous step.
 _FEWEST: Final = 1024
 _FEWER: Final = 4
-#: Samples of a step. With five steps that is 40, about 10 us of an epoch.
+#: Samples per step. Five steps take 40 samples, about 10 us per epoch.
 _STEP: Final = 8
-#: Seconds after which records count half as much.
+#: Seconds after which the weight of records is halved.
 _HALF_LIFE: Final = 30.0
 #: Seconds between two reports: one costs about as much as 200 samples.
 _INTERVAL: Final = 2.0
-#: Keys in a report, and characters of a key's JSON.
+#: The number of keys in a report, and the maximum number of characters of a key's JSON.
 _TOP: Final = 10
 _LONGEST: Final = 256
 
 
 class KeySample(NamedTuple):
-    """The most frequent keys of a subtask of late, as JSON text, with the records that each stands for.
+    """The recently most frequent keys of a subtask, as JSON text, with the number of records that each represents.
 
-    ``records`` is how many all samples stand for, ``sampled`` the number of samples; older ones count less.
+    ``records`` is the number of records that all samples represent, ``sampled`` the number of samples. Older samples
+    have less weight.
     """
 
     records: float
@@ -54,19 +56,19 @@ class KeySampler:
     def __init__(self, clock: Callable[[], float] = monotonic, seed: int | None = None) -> None:
         # configuration
         self._clock = clock
-        self._random = Random(seed).random  # not the program's own generator: that stays as it is
+        self._random = Random(seed).random  # a separate generator: the program's own sequence must not change
         # transient
         self._frequent = FrequentKeys()
         self._faded = clock()
         self._reported: float | None = None
-        #: How many records come before the next sample, and how many that one stands for.
+        #: The number of records before the next sample, and the number of records that it represents.
         self._ahead = 0
         self._gap = 1
         self._stride = 1
         self._left = _STEP
 
     def begin_epoch(self) -> None:
-        """Look more closely again, and let what is known fade."""
+        """Return to the highest sampling rate, and let existing samples decay."""
         self._stride = 1
         self._left = _STEP
         halvings = int((self._clock() - self._faded) / _HALF_LIFE)
@@ -75,7 +77,7 @@ class KeySampler:
             self._frequent.halve(halvings)
 
     def take(self, keys: list[Any]) -> None:
-        """Look at the keys of a batch."""
+        """Sample the keys of a batch."""
         ahead = self._ahead - len(keys)
         if ahead < 0:
             ahead = self._sample(keys)
@@ -97,7 +99,7 @@ class KeySampler:
         return position - until
 
     def report(self, *, last: bool = False) -> KeySample | None:
-        """What is known now, if it is time to tell it; the ``last`` time it always is."""
+        """The current sample if a report is due, otherwise None. The ``last`` report is always due."""
         now = self._clock()
         if not last and self._reported is not None and now - self._reported < _INTERVAL:
             return None
@@ -108,13 +110,13 @@ class KeySampler:
 
 
 def _text(key: Any) -> str:
-    """A key as JSON text; of a long one the beginning, and what tells it from others."""
+    """A key as JSON text. A long key is truncated, and a hash is added that distinguishes it from others."""
     try:
         text = json_text(as_plain(key)) or "null"
-    except Exception:  # whatever a class of the program's does: it must not fail the job
+    except Exception:  # an exception in a class of the program must not fail the job
         text = json_text(type(key).__name__) or ""
     if len(text) <= _LONGEST:
         return text
-    # Keys that begin alike, such as addresses of pages, must stay apart: the driver goes by this text.
+    # Keys with the same prefix, such as URLs, must stay distinct: the driver identifies keys by this text.
     mark = blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
     return json_text({"$truncated": f"{text[:_LONGEST]}... ({mark})"}) or ""

@@ -1,4 +1,4 @@
-"""Where in a job the code that logs something is: the operator, its subtask, the epoch."""
+"""The place in a job from which code logs: the operator, its subtask, the epoch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["PLACE", "LogPlace", "PlaceFilter", "at"]
 
 
 class LogPlace(NamedTuple):
-    """A place in a job. On the driver there is no operator, and before the first epoch no epoch."""
+    """A place in a job. ``operator`` is None on the driver, and ``epoch`` is None before the first epoch."""
 
     job: str
     epoch: int | None = None
@@ -23,13 +23,13 @@ class LogPlace(NamedTuple):
     subtask: Subtask | None = None
 
 
-#: Where the code that runs is. Calls that a function makes asynchronously keep it.
+#: The place of the code that is running. Asynchronous calls of a function inherit it.
 PLACE: Final[ContextVar[LogPlace | None]] = ContextVar("tidemill_place", default=None)
 
 
 @contextmanager
 def at(place: LogPlace | None) -> Iterator[None]:
-    """What the block logs is logged at a place."""
+    """Log everything in the block with the given place."""
     before = PLACE.get()
     PLACE.set(place)
     try:
@@ -39,7 +39,7 @@ def at(place: LogPlace | None) -> Iterator[None]:
 
 
 class PlaceFilter(logging.Filter):
-    """Adds ``job``, ``epoch``, ``operator``, ``uid`` and ``subtask`` to log records: for handlers of the user's own.
+    """Adds ``job``, ``epoch``, ``operator``, ``uid`` and ``subtask`` to log records, for user-defined handlers.
 
     >>> import sys
     >>> handler = logging.StreamHandler(sys.stdout)

@@ -1,8 +1,9 @@
-"""How log records are written, by the driver and in the workers: as text, or one JSON object each.
+"""Log output of the driver and the workers: as text, or as one JSON object per record.
 
 Workers write warnings, with the place in the job that they come from, to the standard error of their executor. The
-driver's program decides itself, as any Python program does, unless ``logging.format`` or ``logging.level`` is set and
-it has set up no handlers. Records of functions have the job, the operator, its subtask and the epoch with them.
+driver's program configures logging itself, as any Python program does. Tidemill configures it only if
+``logging.format`` or ``logging.level`` is set and the program has set up no handlers. Log records of user functions
+include the job, the operator, its subtask and the epoch.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from tidemill.runtime.observe.log_place import PLACE
 
 __all__ = ["JsonFormatter", "LogSettings", "StandardErrorHandler", "TextFormatter"]
 
-#: What every record has; anything else was given by ``extra``.
+#: The attributes of every record; any other attribute was passed as ``extra``.
 _USUAL: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-#: They tell each of their own steps.
+#: Loggers that are very verbose below the level WARNING.
 _TALKATIVE: Final = ("py4j", "asyncio")
 
 
@@ -77,7 +78,7 @@ class TextFormatter(logging.Formatter):
 
 
 class StandardErrorHandler(logging.StreamHandler[Any]):
-    """Writes to whatever the standard error is now; told apart from handlers of others by its class."""
+    """Writes to the current ``sys.stderr``. Its class distinguishes it from handlers of the program."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -89,7 +90,7 @@ class StandardErrorHandler(logging.StreamHandler[Any]):
 
 @dataclass(frozen=True)
 class LogSettings:
-    """What a job's configuration says of logs. ``asked_for``: it says something."""
+    """The log settings of a job's configuration. ``asked_for`` indicates that the configuration sets any of them."""
 
     json: bool = False
     level: str = "WARNING"
@@ -97,7 +98,7 @@ class LogSettings:
 
     @classmethod
     def of(cls, configuration: Configuration) -> LogSettings:
-        """What a configuration says."""
+        """The log settings of a configuration."""
         options = (LoggingOptions.FORMAT, LoggingOptions.LEVEL)
         return cls(
             json=configuration.get(LoggingOptions.FORMAT) == "json",
@@ -106,12 +107,12 @@ class LogSettings:
         )
 
     def set_up_driver(self) -> None:
-        """Write what is logged in this process, if that was asked for and the program does not do so itself."""
+        """Set up log output in this process if it is configured and the program has no handlers of its own."""
         if self.asked_for:
             self.set_up_worker()
 
     def set_up_worker(self) -> None:
-        """Write what is logged in this process, unless somebody else has seen to it."""
+        """Set up log output in this process, unless other handlers exist."""
         root = logging.getLogger()
         if any(not isinstance(handler, StandardErrorHandler) for handler in root.handlers):
             return

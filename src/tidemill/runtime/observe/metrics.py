@@ -1,7 +1,7 @@
-"""Metrics of an operator instance: counted in the worker, sent with the ack, taken in by the driver.
+"""Metrics of an operator instance: counted in the worker, sent with the ack, collected by the driver.
 
-What an instance sends is what it has counted since its last ack. A chain goes on only if the epoch of that ack was
-committed; so what committed epochs have counted, and nothing else, is added up.
+An instance sends what it has counted since its last ack. A chain continues only if the epoch of that ack was
+committed. The totals therefore contain exactly the counts of committed epochs.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tidemill.runtime.observe.key_sampler import KeySample
 
 log = logging.getLogger(__name__)
 
-#: Metrics that the functions of one operator may have. More would be a group for each user or order.
+#: The maximum number of metrics of one operator's functions. More would indicate a group per user or order.
 MOST_METRICS: Final = 1000
 
 M = TypeVar("M")
 
 
 class CountMetric(Counter, Meter):
-    """A number that is counted. A meter is one too: its rate is the driver's to find."""
+    """A counter. It also serves as a meter: the driver computes the rate."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -44,7 +44,7 @@ class CountMetric(Counter, Meter):
 
 
 class ValuesMetric(Distribution, Histogram):
-    """Values that are summed up until the next ack."""
+    """Values that are summarized until the next ack."""
 
     def __init__(self, *, spread: bool) -> None:
         self.summary = Summary(spread=spread)
@@ -58,25 +58,26 @@ class ValuesMetric(Distribution, Histogram):
         return self._sent + self.summary.count
 
     def take(self) -> Packed:
-        """What came since the last call."""
+        """The summary of the values since the last call."""
         packed = self.summary.packed()
         self._sent += self.summary.count
         self.summary.clear()
         return packed
 
     def restore(self, packed: Packed) -> None:
-        """Make it what it was since the last :meth:`take`."""
+        """Replace the values since the last :meth:`take` with an earlier summary."""
         self.summary.clear()
         self.summary.add(packed)
 
 
 class OperatorReport:
-    """What one operator instance measured in an epoch.
+    """The measurements of one operator instance in an epoch.
 
-    Names are those of groups and metric with dots between. ``counts`` are increments; those in ``spans`` are meters.
-    ``variables`` tells, for metrics below a group of two names, their name without the value, and the variables.
-    ``states`` are entries and, where known, bytes by state. ``hot_keys`` are there now and then.
-    ``queryable`` has the names under which states are queried, with those of the states.
+    Metric names consist of the group names and the metric's own name, separated by dots. ``counts`` are increments;
+    those that are also in ``spans`` are meters. ``variables`` contains, for metrics below a group with a name and a
+    value, the metric name without the value, and the variables. ``states`` contains the number of entries of each
+    state and, where known, of bytes. ``hot_keys`` is set only in some reports. ``queryable`` contains the names under
+    which states can be queried, with the names of the states.
     """
 
     __slots__ = ("counts", "gauges", "hot_keys", "queryable", "spans", "states", "summaries", "uid", "variables")
@@ -93,7 +94,7 @@ class OperatorReport:
         self.variables: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {}
 
     def committed(self) -> dict[str, float]:
-        """What a manifest remembers: all that can be added up over subtasks and epochs."""
+        """The values that a manifest stores: everything that can be summed over subtasks and epochs."""
         found = dict(self.counts)
         for name, (count, total, *_) in self.summaries.items():
             found[f"{name}_count"] = count
@@ -122,14 +123,16 @@ class OperatorMetrics:
         return self.counters.setdefault(name, CountMetric())
 
     def admits(self, identifier: str) -> bool:
-        """Whether a function may have one more metric, of this name; why not is told once."""
+        """Whether a function may register another metric with this name. The reason for a refusal is logged once."""
         kinds: tuple[dict[str, Any], ...] = (self.counters, self.gauges, self.meters, self.values)
         if is_system_name(identifier):
-            self._tell(identifier, "the operator itself has a metric of this name")
+            self._tell(identifier, "the operator itself has a metric with this name")
         elif any(identifier in kind for kind in kinds):
-            self._tell(identifier, "there is one of another kind of this name")
+            self._tell(identifier, "a metric of another kind has the same name")
         elif sum(map(len, kinds)) >= MOST_METRICS:
-            reason = f"the operator has {MOST_METRICS} already. A group or name must not hold a key, a user or a time"
+            reason = (
+                f"the operator already has {MOST_METRICS}. A group or name must not contain a key, a user or a time"
+            )
             self._tell(identifier, reason, once_for="")
         else:
             return True
@@ -142,7 +145,7 @@ class OperatorMetrics:
             log.warning("%s: metric %r is not reported: %s", self._where, identifier, reason)
 
     def undo_point(self) -> Callable[[], None]:
-        """A function that makes all counts what they are now."""
+        """Return a function that resets all counts to their current values."""
         counting = [*self.counters.values(), *(meter for meter, _ in self.meters.values())]
         counts = [(metric, metric.count) for metric in counting]
         summaries = [(values, values.summary.packed()) for values in self.values.values()]
@@ -156,7 +159,7 @@ class OperatorMetrics:
         return restore
 
     def report(self, uid: str) -> OperatorReport:
-        """What was counted since the last call, and the present value of gauges."""
+        """The counts since the last call, and the current values of gauges."""
         report = OperatorReport(uid)
         totals = {name: counter.count for name, counter in self.counters.items()}
         for name, (meter, span) in self.meters.items():
@@ -173,7 +176,7 @@ class OperatorMetrics:
         return report
 
     def _asked(self, name: str, gauge: Callable[[], float]) -> float | None:
-        """The value of a user's gauge, which must not fail the job."""
+        """The value of a user-defined gauge; None if its function raises, which must not fail the job."""
         try:
             return float(gauge())
         except Exception as error:
@@ -185,7 +188,7 @@ class _Group(MetricGroup):
     def __init__(
         self, metrics: OperatorMetrics, path: tuple[str, ...], variables: tuple[tuple[str, str, int], ...]
     ) -> None:
-        """``variables`` are (name, value, where in the path the value is)."""
+        """``variables`` are (name, value, position of the value in the path)."""
         self._metrics = metrics
         self._path = path
         self._variables = variables
@@ -216,7 +219,7 @@ class _Group(MetricGroup):
         return self._registered(self._metrics.values, name, lambda: ValuesMetric(spread=True))
 
     def _registered(self, metrics: dict[str, M], name: str, make: Callable[[], M]) -> M:
-        """The metric of a name; one that is not reported is handed out all the same, for the function to use."""
+        """The metric with a name. A metric that is not reported is still returned, so that the function can use it."""
         identifier = self._identifier(name)
         found = metrics.get(identifier)
         if found is not None and not is_system_name(identifier):
@@ -232,14 +235,14 @@ class _Group(MetricGroup):
         return ".".join((*self._path, name))
 
     def _logical(self, name: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """The name of a metric without the values of variables, and these."""
+        """The name of a metric without the values of variables, and the variables with their values."""
         values = {position for _, _, position in self._variables}
         path = [part for position, part in enumerate(self._path) if position not in values]
         return ".".join((*path, name)), tuple((variable, value) for variable, value, _ in self._variables)
 
 
 def is_system_name(name: str) -> bool:
-    """Whether an operator itself has a metric of this name."""
+    """Whether an operator itself has a metric with this name."""
     known = system_metric(MetricScope.OPERATOR, name)
     if known is None and name.endswith(PER_SECOND):
         known = system_metric(MetricScope.OPERATOR, name.removesuffix(PER_SECOND))
