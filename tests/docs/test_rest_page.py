@@ -32,7 +32,7 @@ def path_rows() -> list[list[str]]:
 def setting_rows() -> list[list[str]]:
     """The table of settings."""
     known = [one for one in vars(RestOptions).values() if isinstance(one, ConfigOption) and one.key not in NOT_OURS]
-    return [[f"`{one.key}`", _default(one), one.description.removeprefix("Tidemill's own: ")] for one in known]
+    return [[f"`{one.key}`", _default(one), one.description.removeprefix("Tidemill only. ")] for one in known]
 
 
 def _default(option: ConfigOption[object]) -> str:

@@ -1,4 +1,4 @@
-"""What all programs use: types, rows, time, watermarks, configuration, the handle on a job. PyFlink's names."""
+"""Classes that every program uses: types, rows, time, watermarks, configuration, job clients. Names follow PyFlink."""
 
 from __future__ import annotations
 

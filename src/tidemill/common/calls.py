@@ -1,7 +1,7 @@
-"""User functions called over a whole batch: the one place that may do it.
+"""Calls user functions on whole batches. No other module may do so.
 
-``map``, ``filter`` and their like take a ``StopIteration`` that their function raises for the end of their input: the
-rest of the batch would be lost without an error. A list comprehension does not, and calls Python functions faster.
+``map``, ``filter`` and similar built-ins treat a ``StopIteration`` raised by their function as the end of the input:
+the rest of the batch would be lost without an error. A list comprehension does not, and calls Python functions faster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["NO_RECORD", "call_each", "is_interrupt", "note_record", "noted_recor
 V = TypeVar("V")
 R = TypeVar("R")
 
-#: What :func:`noted_record` gives for an exception without a record.
+#: Returned by :func:`noted_record` for an exception without a record.
 NO_RECORD: Final = object()
 
 _RAISE: Final = opcode.opmap["RAISE_VARARGS"]
@@ -33,9 +33,10 @@ def call_each(
     failed: Callable[[BaseException, int], BaseException],
     beside: Iterable[Any] | None = None,
 ) -> list[R]:
-    """The results of a user function for each value, with the one of ``beside`` at the same place if there is one.
+    """Call a user function on each value and return the results.
 
-    Whatever the function raises ends in the error that ``failed`` makes of it and of the position of the value.
+    If ``beside`` is given, its element at the same position is passed as a second argument. If the function raises,
+    ``failed`` is called with the exception and the position of the value, and the exception it returns is raised.
 
     >>> call_each(lambda value: value + 1, [1, 2], lambda error, position: error)
     [2, 3]
@@ -52,42 +53,42 @@ def call_each(
 
 
 def with_each(function: Callable[[V], R], values: Sequence[V]) -> list[R]:
-    """As ``list(map(function, values))``, for functions written in C that may run code of the values' classes.
+    """Like ``list(map(function, values))``, for functions written in C that may run code of the values' classes.
 
-    Such code (a property, ``__hash__``) may raise ``StopIteration``: a result that is too short reveals it.
+    Such code (a property, ``__hash__``) may raise ``StopIteration``, which shows as a result that is too short.
 
     >>> with_each(len, ["a", "bc"])
     [1, 2]
     """
     results = list(map(function, values))
     if len(results) != len(values):
-        return [function(value) for value in values]  # raises it where it belongs
+        return [function(value) for value in values]  # raises the StopIteration to the caller
     return results
 
 
 def note_record(error: BaseException, values: Sequence[Any], remaining: Iterator[Any]) -> None:
-    """Remember with an exception which of the values was at hand; ``remaining`` is the iterator over them.
+    """Attach to an exception the value that was being processed; ``remaining`` is the iterator over the values.
 
-    For code that is handed a batch and lets exceptions pass: whoever reports them names the record.
+    For code that processes a batch and lets exceptions propagate: the error report then names the record.
     """
     with contextlib.suppress(Exception):  # a class may refuse attributes
         setattr(error, _RECORD, values[len(values) - length_hint(remaining) - 1])
 
 
 def noted_record(error: BaseException) -> Any:
-    """What :func:`note_record` remembered, or ``NO_RECORD``."""
+    """Return the record that :func:`note_record` attached, or ``NO_RECORD``."""
     return getattr(error, _RECORD, NO_RECORD)
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether an exception is no fault of the function: a ``KeyboardInterrupt`` by a signal, a death in a test."""
+    """Whether an exception was not caused by the function: ``KeyboardInterrupt`` by a signal, or a simulated crash."""
     return isinstance(error, ProcessDeath) or (isinstance(error, KeyboardInterrupt) and not was_raised(error))
 
 
 def was_raised(error: BaseException) -> bool:
-    """Whether an exception comes from a ``raise`` statement of the code that ran.
+    """Whether an exception comes from a ``raise`` statement in the executed code.
 
-    Signals and ``close()`` of a generator raise at other instructions, or in the handler of the signal (PySpark's).
+    Signals and ``close()`` of a generator raise at other instructions, or in the signal handler (PySpark's).
     """
     handler = getattr(signal.getsignal(signal.SIGINT), "__code__", None)
     place = error.__traceback__

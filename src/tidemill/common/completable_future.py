@@ -1,4 +1,4 @@
-"""The result of something that goes on in the background."""
+"""The result of an asynchronous computation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ U = TypeVar("U")
 
 
 class CompletableFuture(Generic[T]):
-    """Holds a value once there is one. Of several attempts to complete it, the first one counts.
+    """The result of an asynchronous computation. It can be completed only once: later attempts have no effect.
 
     >>> future = CompletableFuture.completed(3)
     >>> future.done(), future.result()
@@ -25,35 +25,35 @@ class CompletableFuture(Generic[T]):
 
     @staticmethod
     def completed(value: U) -> CompletableFuture[U]:
-        """A future that has its value already."""
+        """A future that is already completed with ``value``."""
         future: CompletableFuture[U] = CompletableFuture()
         future._future.set_result(value)
         return future
 
     @staticmethod
     def failed(error: BaseException) -> CompletableFuture[U]:
-        """A future that has failed already."""
+        """A future that has already failed with ``error``."""
         future: CompletableFuture[U] = CompletableFuture()
         future._future.set_exception(error)
         return future
 
     def cancel(self) -> bool:
-        """Cancels it if it is not done and has not begun; tells whether it is cancelled now."""
+        """Cancels the computation unless it has started or is done. Returns whether it is now cancelled."""
         return self._future.cancel()
 
     def cancelled(self) -> bool:
         return self._future.cancelled()
 
     def done(self) -> bool:
-        """Whether it has a value, has failed or was cancelled."""
+        """Whether the computation has completed, failed or been cancelled."""
         return self._future.done()
 
     def result(self, timeout: float | None = None) -> T:
-        """Waits, at most ``timeout`` seconds, and returns the value or raises the error it failed with."""
+        """Waits at most ``timeout`` seconds for the value. Raises the error if the computation failed."""
         return self._future.result(timeout)
 
     def exception(self) -> BaseException | None:
-        """The error it failed with. None if it has not failed, or not yet: this does not wait."""
+        """The error that the computation failed with, or None if it has not failed so far. Does not wait."""
         if not self._future.done():
             return None
         if self._future.cancelled():
@@ -61,7 +61,7 @@ class CompletableFuture(Generic[T]):
         return self._future.exception()
 
     def add_done_callback(self, callback: Callable[[CompletableFuture[T]], object]) -> None:
-        """Calls ``callback`` with this future when it is done; at once if it is."""
+        """Calls ``callback`` with this future when it is done, or immediately if it already is."""
         self._future.add_done_callback(lambda _: callback(self))
 
     def __str__(self) -> str:

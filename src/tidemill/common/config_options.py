@@ -1,4 +1,4 @@
-"""Builder for configuration options of the user's own."""
+"""Builder for user-defined configuration options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ConfigOptions:
         return ConfigOptions.OptionBuilder(key)
 
     class OptionBuilder:
-        """Has a key, needs a type."""
+        """Has a key; its methods set the type."""
 
         def __init__(self, key: str) -> None:
             self._key = key
@@ -53,7 +53,7 @@ class ConfigOptions:
             return ConfigOptions.TypedConfigOptionBuilder(self._key, Text())
 
     class TypedConfigOptionBuilder(Generic[T]):
-        """Has a key and a type; the default ends the building."""
+        """Has a key and a type; its methods set the default and build the option."""
 
         def __init__(self, key: str, value_type: ValueType[T]) -> None:
             self._key = key

@@ -24,11 +24,11 @@ T = TypeVar("T")
 class Configuration:
     """Key/value pairs, checked when they are set.
 
-    A key must be known (:data:`tidemill.config.REGISTRY`) or begin with ``user.`` or ``spark.``; its value must be
-    readable as the option's type. Otherwise :class:`ConfigurationError` is raised and nothing changes. A deprecated
-    key of an option is the same key as the current one: what is set by one is seen by the other, and :meth:`to_dict`
-    shows the current one. Values are kept as text, as they were given. The text form masks secrets; :meth:`to_dict`
-    does not.
+    A key must be known (:data:`tidemill.config.REGISTRY`) or begin with ``user.`` or ``spark.``, and its value must be
+    valid for the option's type. Otherwise :class:`ConfigurationError` is raised and nothing changes. A deprecated key
+    is an alias of the current key: a value set under one can be read under the other, and :meth:`to_dict` returns the
+    current key. Values are stored as the text they were set with. ``str()`` and ``repr()`` mask secrets;
+    :meth:`to_dict` does not.
 
     >>> conf = Configuration().set_string("execution.checkpointing.interval", "10 s")
     >>> from tidemill.config import CheckpointingOptions
@@ -46,7 +46,7 @@ class Configuration:
     def __init__(self, other: Configuration | None = None) -> None:
         self._values: dict[str, str] = {} if other is None else dict(other._values)
 
-    # --- making one
+    # --- constructors
 
     @classmethod
     def from_dict(
@@ -55,8 +55,11 @@ class Configuration:
         *,
         allow_unknown: bool = False,
     ) -> Configuration:
-        """A configuration of these pairs. ``allow_unknown`` takes unknown keys as they are (for reading back a
-        :meth:`to_dict` that holds options the user declared)."""
+        """Creates a configuration from a dictionary.
+
+        With ``allow_unknown``, unknown keys are accepted unchecked. This restores the result of a :meth:`to_dict` that
+        contains user-defined options.
+        """
         configuration = cls()
         for key, value in map.items():
             if allow_unknown and not REGISTRY.is_known(key):
@@ -67,10 +70,9 @@ class Configuration:
 
     @classmethod
     def load_yaml(cls, path: str | os.PathLike[str]) -> Configuration:
-        """The configuration in a YAML file, with flat keys, nested keys, or both.
+        """Loads a configuration from a YAML file with flat keys, nested keys, or both.
 
-        Raises :class:`ConfigurationError` with file and line for an unknown key, a value that does not fit, or a key
-        given twice.
+        Raises :class:`ConfigurationError` with file and line for an unknown key, an invalid value or a duplicate key.
         """
         configuration = cls()
         for entry in read_entries(Path(path), REGISTRY):
@@ -83,7 +85,7 @@ class Configuration:
     # --- typed access
 
     def get(self, option: ConfigOption[T], default: T | None = None) -> T:
-        """The value of ``option``: as set, else ``default`` if it is not None, else the option's own default."""
+        """The value of ``option`` if it is set, else ``default`` if that is not None, else the option's own default."""
         for key in (option.key, *option.deprecated_keys):
             raw = self._values.get(REGISTRY.canonical(key))
             if raw is not None:
@@ -91,9 +93,11 @@ class Configuration:
         return option.default if default is None else default
 
     def set(self, option: ConfigOption[T], value: T | str | Duration | Time) -> Configuration:
-        """Sets ``option`` to ``value``, given as a value of its type or as text; a length of time also as
-        :class:`Duration` or :class:`Time`. Options that the user declared with
-        :class:`~tidemill.common.ConfigOptions` may have any key."""
+        """Sets ``option`` to ``value``, which is a value of the option's type or its text.
+
+        Durations may also be a :class:`Duration` or :class:`Time`. User-defined options
+        (:class:`~tidemill.common.ConfigOptions`) may have any key.
+        """
         parsed = option.parse(value)
         self._values[REGISTRY.canonical(option.key)] = value if isinstance(value, str) else option.format(parsed)
         return self
@@ -138,7 +142,7 @@ class Configuration:
             raise ConfigurationError(f"The value of configuration key '{key}' is not a byte array.") from None
 
     def set_bytearray(self, key: str, value: bytearray) -> Configuration:
-        """Stores bytes, as base64 text."""
+        """Sets a value of type bytes, stored as base64 text."""
         return self._put(key, base64.b64encode(bytes(value)).decode("ascii"))
 
     def key_set(self) -> builtins.set[str]:
@@ -150,11 +154,11 @@ class Configuration:
         return REGISTRY.canonical(key) in self._values
 
     def remove_config(self, key: str) -> bool:
-        """Removes ``key``; tells whether it was set."""
+        """Removes ``key``. Returns whether it was set."""
         return self._values.pop(REGISTRY.canonical(key), None) is not None
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
-        """Adds all pairs of ``other``, their keys behind ``prefix`` if there is one. All or nothing."""
+        """Adds all pairs of ``other``, with ``prefix`` prepended to the keys. If a key is invalid, adds nothing."""
         if prefix is None:
             self._values.update(other._values)
             return self
@@ -176,7 +180,7 @@ class Configuration:
         """The items of a list given as text, ``[a, b]`` or ``a;b``."""
         return ListValue().parse(value) if value else []
 
-    # --- how values come in and out
+    # --- conversion from and to text
 
     def _put(self, key: str, value: object) -> Configuration:
         known = REGISTRY.find(key)

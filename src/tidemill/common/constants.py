@@ -1,11 +1,11 @@
-"""Bounds of Java's ``long``, which timestamps and watermarks keep to."""
+"""Bounds of Java's ``long``, which is the range of timestamps and watermarks."""
 
 from __future__ import annotations
 
-#: Greatest value of a 64-bit signed integer.
+#: Largest value of a 64-bit signed integer.
 MAX_LONG_VALUE = (1 << 63) - 1
 
-#: Least value of a 64-bit signed integer.
+#: Smallest value of a 64-bit signed integer.
 MIN_LONG_VALUE = -(1 << 63)
 
 #: Tag of the main output.

@@ -1,4 +1,4 @@
-"""The execution settings of a program, as methods over its configuration."""
+"""The execution settings of a program, as methods that read and write its configuration."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _PARAMETER_PREFIX = "pipeline.global-job-parameters."
 
 
 class ExecutionConfig:
-    """Reads and writes the :class:`Configuration` it was made of; it has no state of its own.
+    """The execution settings of a program: a view of the underlying :class:`Configuration`, without state of its own.
 
-    Settings that only make sense on the JVM (Kryo, Avro, closure cleaner) are kept and given back, and change nothing.
+    Settings that only apply to the JVM (Kryo, Avro, closure cleaner) are stored and returned, but have no effect.
 
     >>> config = ExecutionConfig().set_parallelism(4).enable_object_reuse()
     >>> config.get_parallelism(), config.is_object_reuse_enabled()
@@ -46,7 +46,10 @@ class ExecutionConfig:
         return self._configuration.get(PipelineOptions.PARALLELISM)
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
-        """Sets it; :data:`PARALLELISM_DEFAULT` takes the setting back, :data:`PARALLELISM_UNKNOWN` leaves it."""
+        """Sets the default parallelism of operators.
+
+        :data:`PARALLELISM_DEFAULT` removes the setting; :data:`PARALLELISM_UNKNOWN` leaves it unchanged.
+        """
         if parallelism == self.PARALLELISM_DEFAULT:
             self._configuration.remove_config(PipelineOptions.PARALLELISM.key)
         elif parallelism != self.PARALLELISM_UNKNOWN:
@@ -54,7 +57,7 @@ class ExecutionConfig:
         return self
 
     def get_max_parallelism(self) -> int:
-        """The number of key groups; -1 if it is derived."""
+        """The maximum parallelism, which is the number of key groups; -1 if it is derived from the parallelism."""
         return self._configuration.get(PipelineOptions.MAX_PARALLELISM)
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
@@ -71,7 +74,7 @@ class ExecutionConfig:
         return as_millis(self._configuration.get(PipelineOptions.AUTO_WATERMARK_INTERVAL))
 
     def set_latency_tracking_interval(self, interval: int) -> ExecutionConfig:
-        """An interval of 0 or less switches latency marks off."""
+        """Sets the interval of latency markers; 0 or less disables them."""
         self._configuration.set(MetricOptions.LATENCY_INTERVAL, timedelta(milliseconds=max(interval, 0)))
         return self
 
@@ -95,9 +98,9 @@ class ExecutionConfig:
     # --- objects, types and uids
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Objects are handed from operator to operator without copies.
+        """Passes objects from operator to operator without copying them.
 
-        For programs that change no object after they emitted or received it.
+        Safe only for programs that do not modify objects after emitting or receiving them.
         """
         return self._switch(PipelineOptions.OBJECT_REUSE.key, True)
 
@@ -111,7 +114,7 @@ class ExecutionConfig:
         return self._switch(PipelineOptions.GENERIC_TYPES.key, True)
 
     def disable_generic_types(self) -> ExecutionConfig:
-        """Types that would be pickled are refused."""
+        """Rejects types that would be serialized with pickle."""
         return self._switch(PipelineOptions.GENERIC_TYPES.key, False)
 
     def has_generic_types_disabled(self) -> bool:
@@ -121,7 +124,7 @@ class ExecutionConfig:
         return self._switch(PipelineOptions.AUTO_GENERATE_UIDS.key, True)
 
     def disable_auto_generated_uids(self) -> ExecutionConfig:
-        """Every operator needs a uid set by the user."""
+        """Requires an explicit uid for every operator."""
         return self._switch(PipelineOptions.AUTO_GENERATE_UIDS.key, False)
 
     def has_auto_generated_uids_enabled(self) -> bool:
@@ -130,7 +133,7 @@ class ExecutionConfig:
     # --- job parameters, restarts, snapshots
 
     def get_global_job_parameters(self) -> dict[str, str]:
-        """The user's parameters, whether set as one map or key by key."""
+        """The user's job parameters, whether set as one map or as individual keys."""
         single = {
             key.removeprefix(_PARAMETER_PREFIX): value
             for key, value in self._configuration.to_dict().items()
@@ -140,7 +143,7 @@ class ExecutionConfig:
         return {**(together or {}), **single}
 
     def set_global_job_parameters(self, global_job_parameters_dict: Mapping[str, Any]) -> ExecutionConfig:
-        """Replaces the user's parameters; values become text."""
+        """Replaces the user's job parameters. Values are converted to text."""
         for key in self._configuration.key_set():
             if key.startswith(_PARAMETER_PREFIX):
                 self._configuration.remove_config(key)
@@ -161,7 +164,7 @@ class ExecutionConfig:
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
         return self._switch(CheckpointingOptions.SNAPSHOT_COMPRESSION.key, use_snapshot_compression)
 
-    # --- of the JVM: kept, without effect
+    # --- JVM settings: stored, without effect
 
     def enable_closure_cleaner(self) -> ExecutionConfig:
         self._configuration.set_string(_CLEANER, "RECURSIVE")

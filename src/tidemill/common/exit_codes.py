@@ -1,4 +1,4 @@
-"""How a program ends, told to whoever started it: a process manager must know whether to start it again."""
+"""Exit codes of a program. They indicate to a process manager whether to restart it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["ExitCode", "exit_code_of", "run_main"]
 class ExitCode(IntEnum):
     """Exit codes of a program.
 
-    ``FINISHED``: its jobs finished, or were cancelled on purpose. ``FAILED``: started again, it goes on from the last
-    committed epoch, and may do better; any other way to die (a signal, a lost machine) means the same. ``FENCED``:
-    another driver runs the job; this one must not come back, or the two would take the job from each other for ever.
-    ``UNFIT``: the program, its configuration or what it finds in storage must be mended first.
+    ``FINISHED``: its jobs finished or were cancelled deliberately. ``FAILED``: a restart resumes from the last
+    committed epoch and may succeed; the same is true of any other termination (a signal, a lost machine). ``FENCED``:
+    another driver runs the job; this one must not be restarted, or the two drivers would keep taking the job from each
+    other. ``UNFIT``: a restart cannot help until the program, its configuration or its stored state is repaired.
     """
 
     FINISHED = 0
@@ -28,7 +28,7 @@ class ExitCode(IntEnum):
 
 
 def exit_code_of(error: BaseException | None) -> ExitCode:
-    """The exit code of a program that raised this, or ended.
+    """The exit code of a program that raised ``error``, or that ended normally if it is None.
 
     >>> exit_code_of(FencedError("another driver has the job")).name
     'FENCED'
@@ -41,7 +41,7 @@ def exit_code_of(error: BaseException | None) -> ExitCode:
 
 
 def run_main(main: Callable[[], object]) -> ExitCode:
-    """Run a program, print what it raises, and return the code for ``sys.exit``.
+    """Run a program, print the traceback if it raises, and return the code for ``sys.exit``.
 
     >>> def main():
     ...     ...  # build a job, and env.execute() it

@@ -1,4 +1,4 @@
-"""Kept for programs that name it; Spark schedules the tasks."""
+"""Exists for compatibility with PyFlink and has no effect: Spark schedules the tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["InputDependencyConstraint"]
 
 
 class InputDependencyConstraint(Enum):
-    """When a task may be scheduled: when any of its inputs can be read, or all."""
+    """When a task may be scheduled: when any of its inputs is available, or when all are."""
 
     ANY = 0
     ALL = 1

@@ -1,4 +1,4 @@
-"""The handle on a submitted job."""
+"""Client of a submitted job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["JobClient"]
 
 
 class JobClient(ABC):
-    """Watches and steers one job. No method waits; what takes time is in the returned future."""
+    """Monitors and controls one job. No method blocks: operations that take time return a future."""
 
     @abstractmethod
     def get_job_id(self) -> JobID:
@@ -27,87 +27,91 @@ class JobClient(ABC):
 
     @abstractmethod
     def get_job_status(self) -> CompletableFuture[JobStatus]:
-        """What the job is doing now."""
+        """The current status of the job."""
 
     @abstractmethod
     def cancel(self) -> CompletableFuture[None]:
-        """Cancels the job; done when it is cancelled."""
+        """Cancels the job. The future completes when the job is cancelled."""
 
     @abstractmethod
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
-        """Stops the job after a savepoint; done, with the savepoint's path, when the job is finished.
+        """Stops the job with a savepoint. The future completes with the savepoint's path when the job is finished.
 
-        Nothing is read any more, and nothing runs after the savepoint. If it fails the job goes on.
-        ``advance_to_end_of_event_time`` drains the job: it first sends the greatest watermark, so that all windows and
-        timers fire. Such a job is over: one that starts from its savepoint has nothing more to do. If the savepoint of
-        a drained job fails, the job is finished all the same.
+        The sources stop reading, and nothing runs after the savepoint. If the savepoint fails, the job continues.
+
+        ``advance_to_end_of_event_time`` drains the job: it first emits the maximum watermark, so that all windows and
+        timers fire. A drained job is complete: a job that starts from its savepoint has nothing left to do. If the
+        savepoint of a drained job fails, the job still finishes.
         """
 
     @abstractmethod
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Takes a savepoint while the job goes on; the value is its path.
+        """Triggers a savepoint while the job keeps running. The future completes with the savepoint's path.
 
-        It is of the last committed epoch, and begun between two; the copy is made meanwhile. Without a directory it
-        goes to the one of ``execution.checkpointing.savepoint-dir``. Where it cannot be written, the future fails, and
-        the job goes on. The job's own failures do not matter, unless it ends before.
+        The savepoint contains the last committed epoch. It is started between two epochs and copied in the background.
+        Without a directory it is written to ``execution.checkpointing.savepoint-dir``. If it cannot be written, the
+        future fails and the job continues. Failures and restarts of the job do not affect the savepoint, unless the job
+        ends before the savepoint is complete.
         """
 
     @abstractmethod
     def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Takes a savepoint, then cancels the job; done, with the savepoint's path, when it is cancelled.
+        """Cancels the job with a savepoint. The future completes with the savepoint's path when the job is cancelled.
 
-        Nothing runs after the savepoint. If it fails the job goes on.
+        Nothing runs after the savepoint. If the savepoint fails, the job continues.
         """
 
     @abstractmethod
     def rescale(self, parallelism: int | Mapping[str, int]) -> CompletableFuture[None]:
-        """Changes the parallelism while the job runs; done when the first epoch with the new one is committed.
+        """Changes the parallelism of the running job.
 
-        It takes effect between two epochs: nothing is restarted or computed again. Operators whose parallelism changes
-        are closed, and opened again with the committed state of their key groups.
+        The future completes when the first epoch with the new parallelism is committed. The change takes effect between
+        two epochs: nothing is restarted or recomputed. Operators whose parallelism changes are closed and reopened with
+        the committed state of their key groups.
 
-        An int is for all operators to which neither the program nor their source gives a parallelism of their own; a
-        mapping from uid to parallelism names operators, also such. Operators in one chain, or connected by a forward
-        edge, change together. A job without new input runs an epoch for it. The request outlives failures of the job;
-        when the driver itself is started again, the program's configuration holds again.
+        An int applies to all operators whose parallelism is not set by the program or by their source. A mapping from
+        uid to parallelism applies to the named operators, including those. Operators in one chain, or connected by a
+        forward edge, change together. A job without new input runs an epoch to apply the change. The request survives
+        failures of the job; after a restart of the driver, the parallelism of the program's configuration applies
+        again.
 
-        Fails for a parallelism below 1 or above an operator's max parallelism, for an unknown uid, for a source that
-        can be read in one way only, in BATCH mode, and if the job ends before.
+        Fails for a parallelism below 1 or above an operator's max parallelism, for an unknown uid, for a source whose
+        parallelism is fixed, in BATCH mode, and if the job ends first.
         """
 
     @abstractmethod
     def get_checkpoint_history(self) -> CheckpointHistory:
-        """The job's checkpoints: the last ones with size, duration and status, and the counts of all."""
+        """The job's checkpoints: the most recent with size, duration and status, and the counts of all."""
 
     @abstractmethod
     def get_exception_history(self) -> list[ExceptionEntry]:
-        """What the job failed with, and what it did then: newest first, the last ``web.exception-history-size``.
+        """The last ``web.exception-history-size`` failures of the job and how it reacted to them, newest first.
 
-        Failures one after the other at the same record are one entry, which counts them.
+        Consecutive failures at the same record are one entry with a count.
         """
 
     @abstractmethod
     def get_status_timestamps(self) -> dict[JobStatus, int]:
-        """When the job last entered each of the states it was in, in milliseconds since 1970."""
+        """The time at which the job last entered each status it has had, in milliseconds since 1970."""
 
     @abstractmethod
     def get_metrics(self) -> MetricSnapshot:
-        """All metrics of the job now, its own and those of user functions; counts are of committed epochs."""
+        """The current metrics of the job, including those of user functions. Counts cover committed epochs."""
 
     @abstractmethod
     def get_hot_keys(self, operator: str) -> HotKeys | None:
-        """The most frequent keys of a keyed operator, given by its uid, by samples of the last minute or so.
+        """The most frequent keys of a keyed operator, sampled over about the last minute. ``operator`` is its uid.
 
-        They are as of a committed epoch, at most a few seconds old. None if no operator with keyed input has this uid,
-        or ``metrics.hot-keys.enabled`` is false.
+        They are as of a committed epoch and at most a few seconds old. Returns None if no operator with keyed input has
+        this uid, or if ``metrics.hot-keys.enabled`` is false.
         """
 
     @abstractmethod
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
-        """What functions and operators have counted in committed epochs, by uid and name of the metric."""
+        """The counters of functions and operators over committed epochs, by uid and metric name."""
 
     @abstractmethod
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """The result, once the job is finished; fails if the job fails or is cancelled."""
+        """The result of the job. The future completes when the job finishes, and fails if it fails or is cancelled."""

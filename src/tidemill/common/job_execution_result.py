@@ -1,4 +1,4 @@
-"""What a finished job gives back."""
+"""The result of a finished job."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class JobExecutionResult:
         return self.net_runtime
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """The value of an accumulator, None if there is none of this name."""
+        """The value of an accumulator, or None if no accumulator has this name."""
         return self.accumulators.get(accumulator_name)
 
     def get_all_accumulator_results(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The identity of a job."""
+"""The identifier of a job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 @dataclass(frozen=True, order=True, slots=True)
 class JobID:
-    """Names a job. 32 hexadecimal digits if generated; the user may choose another name that is safe in a path.
+    """Identifies a job. A generated id has 32 hexadecimal digits; users may choose any other id that is safe in a path.
 
     >>> str(JobID("word-count"))
     'word-count'
@@ -29,12 +29,12 @@ class JobID:
         if not _SAFE.fullmatch(self.value) or ".." in self.value:
             raise ConfigurationError(
                 f"Invalid job id {self.value!r}: it must be 1 to 128 letters, digits, '.', '_' or '-', begin with a "
-                "letter or digit, and hold no '..'."
+                "letter or digit, and not contain '..'."
             )
 
     @staticmethod
     def generate() -> JobID:
-        """A new id, different from all others."""
+        """Generates a new unique id."""
         return JobID(uuid.uuid4().hex)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The states of a job."""
+"""The status of a job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["JobStatus"]
 
 
 class JobStatus(Enum):
-    """What a job is doing.
+    """The status of a job.
 
     >>> JobStatus.FINISHED.is_globally_terminal_state(), JobStatus.RUNNING.is_terminal_state()
     (True, False)
@@ -26,9 +26,9 @@ class JobStatus(Enum):
     RECONCILING = 9
 
     def is_globally_terminal_state(self) -> bool:
-        """Whether the job is over for good: no driver will go on with it."""
+        """Whether the job has ended permanently: no driver will resume it."""
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_terminal_state(self) -> bool:
-        """Whether this driver is done with the job; another one may still go on with a suspended job."""
+        """Whether this driver is done with the job. Another driver may still resume a suspended job."""
         return self is JobStatus.SUSPENDED or self.is_globally_terminal_state()

@@ -1,8 +1,8 @@
-"""Modules whose classes stored files may name, and that have moved since.
+"""Maps moved modules to the names under which their classes are stored in files.
 
-A state file names the class of a value by the module that the class was in at first, whichever module it is in now: so
-files are equal before and after a move, and so are local stores. Pickles name the module of their time; one that is
-gone is looked up here.
+A state file refers to the class of a value by the original module of the class, wherever the class is now. So state
+files and local stores are the same before and after a move. A pickle refers to the module that the class was in when
+the pickle was written; modules that no longer exist are looked up here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 __all__ = ["current_module", "first_module", "unpickle"]
 
-#: From where classes are to where they were at first.
+#: From the current module of classes to their original module.
 _FIRST: Final = {
     "tidemill.common.reports.checkpoint_statistics": "tidemill.common.checkpoint_statistics",
     "tidemill.common.reports.exception_history": "tidemill.common.exception_history",
@@ -84,7 +84,7 @@ _FIRST: Final = {
     "tidemill.datastream.window.types": "tidemill.datastream.window_types",
 }
 _CURRENT: Final = {first: current for current, first in _FIRST.items()}
-#: Packages that moved as a whole, from where they are to where they were.
+#: Packages that moved as a whole: current prefix, original prefix.
 _PACKAGES: Final = (
     ("tidemill.connectors.formats.", "tidemill.datastream.formats."),
     ("tidemill.connectors.", "tidemill.datastream.connectors."),
@@ -92,7 +92,7 @@ _PACKAGES: Final = (
 
 
 def first_module(module: str) -> str:
-    """The name under which the classes of a module are stored.
+    """The module name under which the classes of ``module`` are stored.
 
     >>> first_module("tidemill.datastream.window.types"), first_module("tidemill.connectors.kafka.records")
     ('tidemill.datastream.window_types', 'tidemill.datastream.connectors.kafka.records')
@@ -111,7 +111,7 @@ def first_module(module: str) -> str:
 
 
 def current_module(module: str) -> str:
-    """Where the classes are now that are stored under the name of a module.
+    """The current module of the classes that are stored under the name ``module``.
 
     >>> current_module("tidemill.datastream.window_types")
     'tidemill.datastream.window.types'
@@ -128,7 +128,7 @@ def current_module(module: str) -> str:
 
 
 def unpickle(data: bytes) -> Any:
-    """What a pickle in a stored file holds, also if classes of ours have moved since it was written.
+    """Load a pickle from a stored file, even if Tidemill's classes have moved since it was written.
 
     >>> unpickle(pickle.dumps([1, 2]))
     [1, 2]
@@ -140,7 +140,7 @@ def unpickle(data: bytes) -> Any:
 
 
 class _Finding(pickle.Unpickler):
-    """Finds classes where they are now."""
+    """Looks up classes in their current modules."""
 
     def find_class(self, module: str, name: str) -> Any:
         return super().find_class(current_module(module), name)

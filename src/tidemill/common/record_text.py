@@ -1,4 +1,4 @@
-"""Records as text, in the form that Flink writes records of a declared type: that of Java's own texts."""
+"""Formats records as text the way Flink formats records of a declared type, which follows Java's ``toString``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECONDS_OF_400_YEARS: Final = 146_097 * 86_400
 
 
 def record_text(value: Any) -> str:
-    """The text of a record.
+    """Format a record as text.
 
     >>> record_text(("to", 2)), record_text(True), record_text(1e20), record_text(None)
     ('(to,2)', 'true', '1.0E20', 'null')
@@ -51,7 +51,7 @@ def _row(value: Row) -> str:
 
 
 def _float(value: float) -> str:
-    """As Java: always with a point, and with an exponent below 0.001 and from ten millions on."""
+    """Format as Java does: always with a decimal point, and with an exponent below 0.001 and from 10,000,000."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -73,7 +73,7 @@ def _timestamp(value: dt.datetime) -> str:
 
 
 def _instant(value: Instant) -> str:
-    # The calendar repeats itself; Python's has the years 1 to 9999 only.
+    # The calendar repeats every 400 years. Python's covers the years 1 to 9999 only.
     cycles, seconds = divmod(value.seconds, _SECONDS_OF_400_YEARS)
     moment = _EPOCH + dt.timedelta(seconds=seconds)
     year = moment.year + 400 * cycles

@@ -1,4 +1,4 @@
-"""What to do when a job fails."""
+"""Restart strategies: how a job reacts to failures."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ class RestartStrategyConfiguration(ABC):
 
     @abstractmethod
     def get_description(self) -> str:
-        """The strategy in words."""
+        """A description of the strategy."""
 
     @abstractmethod
     def apply_to(self, configuration: Configuration) -> None:
-        """Writes the strategy into ``configuration``, so that :meth:`RestartStrategies.from_configuration` reads an
-        equal one."""
+        """Writes the strategy to ``configuration``; :meth:`RestartStrategies.from_configuration` reads it back."""
 
 
 class RestartStrategies:
-    """Makes restart strategies. Lengths of time are milliseconds, ``timedelta`` or :class:`Duration`.
+    """Creates restart strategies. Durations are milliseconds, ``timedelta`` or :class:`Duration`.
 
     >>> RestartStrategies.fixed_delay_restart(3, 1000).get_description()
     'Restart with fixed delay (1000 ms), at most 3 times.'
@@ -37,7 +36,7 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """The job fails with its first failure."""
+        """The job is not restarted: its first failure is final."""
 
         def get_description(self) -> str:
             return "Restart deactivated."
@@ -47,7 +46,7 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """The job uses what its configuration says."""
+        """The job uses the restart strategy of its configuration."""
 
         def get_description(self) -> str:
             return "Cluster level default restart strategy"
@@ -117,9 +116,12 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class ExponentialDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """The delay grows by ``backoff_multiplier`` with each failure, up to ``max_backoff``, and starts over after
-        ``reset_backoff_threshold`` without failure. ``jitter_factor`` is the random part of the delay. After more
-        than ``attempts_before_reset_backoff`` failures without starting over the job fails."""
+        """The job restarts after a delay that grows with each failure.
+
+        The delay is multiplied by ``backoff_multiplier`` with each failure, up to ``max_backoff``, and is reset after
+        ``reset_backoff_threshold`` without a failure. ``jitter_factor`` is the random part of the delay. The job fails
+        after more than ``attempts_before_reset_backoff`` failures without a reset.
+        """
 
         initial_backoff: timedelta
         max_backoff: timedelta
@@ -165,7 +167,7 @@ class RestartStrategies:
 
     @staticmethod
     def fall_back_restart() -> FallbackRestartStrategyConfiguration:
-        """The configuration decides."""
+        """The restart strategy of the configuration applies."""
         return RestartStrategies.FallbackRestartStrategyConfiguration()
 
     @staticmethod
@@ -181,7 +183,7 @@ class RestartStrategies:
     def failure_rate_restart(
         failure_rate: int, failure_interval: Length, delay_interval: Length
     ) -> FailureRateRestartStrategyConfiguration:
-        """Restarts, each after ``delay_interval``, up to ``failure_rate`` failures within ``failure_interval``."""
+        """Restarts after ``delay_interval``, up to ``failure_rate`` failures within ``failure_interval``."""
         return RestartStrategies.FailureRateRestartStrategyConfiguration(
             failure_rate, _delta(failure_interval), _delta(delay_interval)
         )
@@ -212,8 +214,11 @@ class RestartStrategies:
 
     @staticmethod
     def from_configuration(configuration: Configuration) -> RestartStrategyConfiguration:
-        """The strategy that ``configuration`` asks for. If it names none, then, as in Flink 2, exponential delay if
-        the job has checkpoints, and none if it has not."""
+        """The strategy set in ``configuration``.
+
+        If none is set, the default is as in Flink 2: exponential delay for jobs with checkpointing, and no restart for
+        jobs without.
+        """
         get = configuration.get
         kind = get(Options.TYPE)
         if kind is None:
@@ -245,7 +250,7 @@ def _delta(length: Length) -> timedelta:
 
 
 def _as_delta(strategy: object, field: str, positive: bool = False) -> None:
-    """Replaces a length of time in a frozen dataclass by a ``timedelta``, and checks it."""
+    """Replaces a duration in a frozen dataclass by a ``timedelta`` and validates it."""
     length = _delta(getattr(strategy, field))
     if length < timedelta(0) or (positive and not length):
         raise ConfigurationError(f"{field} must {'be positive' if positive else 'not be negative'}, not {length}")

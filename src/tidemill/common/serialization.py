@@ -1,4 +1,4 @@
-"""How records become bytes for the outside world, and bytes records."""
+"""Schemas that convert records to and from bytes for external systems."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ T = TypeVar("T")
 
 
 class SerializationSchema(ABC, Generic[T]):
-    """Turns a record into bytes, for a sink."""
+    """Serializes a record to bytes for a sink."""
 
     @abstractmethod
     def serialize(self, element: T) -> bytes:
-        """The bytes of one record."""
+        """Serializes one record."""
 
 
 class DeserializationSchema(ABC, Generic[T]):
-    """Turns the bytes that a source delivers into a record."""
+    """Deserializes the bytes from a source to a record."""
 
     @abstractmethod
     def deserialize(self, message: bytes) -> T | None:
-        """The record of one message; None: the message is skipped."""
+        """Deserializes one message. Returns None to skip the message."""
 
     def is_end_of_stream(self, next_element: T) -> bool:
         """Whether the stream ends before this record."""
@@ -50,14 +50,14 @@ class DeserializationSchema(ABC, Generic[T]):
 
 
 class SimpleStringSchema(SerializationSchema[str], DeserializationSchema[str]):
-    """Text as bytes in a character set.
+    """Converts text to and from bytes in a character set.
 
     >>> SimpleStringSchema().serialize("é")
     b'\\xc3\\xa9'
     """
 
     def __init__(self, charset: str = "UTF-8") -> None:
-        "".encode(charset)  # an unknown character set is refused here
+        "".encode(charset)  # fails early for an unknown character set
         self._charset = charset
 
     @property
@@ -79,7 +79,7 @@ class SimpleStringSchema(SerializationSchema[str], DeserializationSchema[str]):
 
 
 class ByteArraySchema(SerializationSchema[bytes], DeserializationSchema[bytes]):
-    """Bytes as they are."""
+    """Passes bytes through unchanged."""
 
     def serialize(self, element: bytes) -> bytes:
         return bytes(element)
@@ -92,7 +92,7 @@ class ByteArraySchema(SerializationSchema[bytes], DeserializationSchema[bytes]):
 
 
 class RowFieldExtractorSchema(SerializationSchema[Any]):
-    """The bytes in one field of a row."""
+    """Serializes a row as the bytes in one of its fields."""
 
     def __init__(self, field_index: int) -> None:
         if field_index < 0:
@@ -109,7 +109,7 @@ class RowFieldExtractorSchema(SerializationSchema[Any]):
 
 
 class Encoder(Generic[T]):
-    """Writes records to a file, one after the other.
+    """Writes records to a file one at a time.
 
     >>> import io
     >>> out = io.BytesIO()
@@ -127,8 +127,10 @@ class Encoder(Generic[T]):
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder[Any]:
-        """Writes the text of a record, as Flink does (:func:`tidemill.common.record_text.record_text`), and a line
-        feed."""
+        """Writes each record as text in Flink's format, followed by a line feed.
+
+        See :func:`tidemill.common.record_text.record_text` for the format.
+        """
         return Encoder(_Line(charset_name))
 
 
@@ -141,20 +143,20 @@ class _Line:
 
 
 class BulkWriter(ABC, Generic[T]):
-    """Writes many records to one file in a format that has to be finished, such as Parquet."""
+    """Writes many records to one file in a format that needs a final step, such as Parquet."""
 
     @abstractmethod
     def add_element(self, element: T) -> None:
-        """Takes one record."""
+        """Adds one record."""
 
     @abstractmethod
     def finish(self) -> None:
-        """Writes what is left. The stream stays open."""
+        """Writes the remaining data. Does not close the stream."""
 
 
 class BulkWriterFactory(ABC, Generic[T]):
-    """Makes a :class:`BulkWriter` for each file."""
+    """Creates a :class:`BulkWriter` for each file."""
 
     @abstractmethod
     def create(self, stream: BinaryIO) -> BulkWriter[T]:
-        """A writer to ``stream``."""
+        """Creates a writer to ``stream``."""

@@ -1,4 +1,4 @@
-"""How a type is turned into bytes, if the user wants to say so."""
+"""Base class of user-defined serializers for a type."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ T = TypeVar("T")
 
 
 class TypeSerializer(ABC, Generic[T]):
-    """Writes values to a stream and reads them back. Two are equal if their classes and attributes are."""
+    """Writes values to a stream and reads them back.
+
+    Two serializers are equal if their classes and attributes are equal.
+    """
 
     @abstractmethod
     def serialize(self, element: T, stream: BytesIO) -> None:
-        """Writes ``element``, so that :meth:`deserialize` knows where it ends."""
+        """Writes ``element``. The format must let :meth:`deserialize` detect where the element ends."""
 
     @abstractmethod
     def deserialize(self, stream: BytesIO) -> T:

@@ -1,4 +1,4 @@
-"""Lengths of time and points in time."""
+"""Durations and points in time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NANOS_PER_SECOND = 1_000_000_000
 
 @dataclass(frozen=True, order=True, slots=True)
 class Duration:
-    """A length of time, exact to the nanosecond.
+    """A duration with nanosecond precision.
 
     >>> Duration.of_seconds(20).to_millis()
     20000
@@ -74,7 +74,7 @@ class Duration:
 
 @dataclass(frozen=True, order=True, slots=True)
 class Instant:
-    """A point on the time line: seconds since 1970-01-01T00:00Z, and nanoseconds (0 to 999 999 999) after them.
+    """A point in time: seconds since 1970-01-01T00:00Z plus nanoseconds (0 to 999 999 999).
 
     >>> Instant.of_epoch_milli(-1)
     Instant<-1, 999000000>
@@ -100,7 +100,7 @@ class Instant:
 
     @staticmethod
     def of_datetime(moment: datetime) -> Instant:
-        """The instant of ``moment``; a ``datetime`` without a time zone is taken as UTC."""
+        """Converts a ``datetime``. Without a time zone it is interpreted as UTC."""
         aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
         micros = (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
         seconds, micros = divmod(micros, 1_000_000)
@@ -112,7 +112,7 @@ class Instant:
 
 @dataclass(frozen=True, order=True, slots=True, repr=False)
 class Time:
-    """A length of time in milliseconds, as used by windows.
+    """A duration in milliseconds, as used by windows.
 
     >>> str(Time.seconds(5))
     '5000 ms'
@@ -120,7 +120,7 @@ class Time:
 
     _milliseconds: int
 
-    def __init__(self, milliseconds: int) -> None:  # by hand: a field of this name would hide the method
+    def __init__(self, milliseconds: int) -> None:  # explicit, because a field of this name would hide the method
         object.__setattr__(self, "_milliseconds", milliseconds)
 
     def to_milliseconds(self) -> int:
@@ -153,12 +153,12 @@ class Time:
         return f"Time<{self}>"
 
 
-#: A length of time, in any form that programs give one; a plain number is milliseconds.
+#: A duration in any of the accepted forms; a plain number is in milliseconds.
 Length = Duration | Time | timedelta | int
 
 
 def as_millis(length: Length) -> int:
-    """Milliseconds of a length of time, however it was given; a plain number is milliseconds already.
+    """Convert a duration in any accepted form to milliseconds. A plain number is already in milliseconds.
 
     >>> as_millis(Duration.of_seconds(1)), as_millis(Time.seconds(1)), as_millis(timedelta(seconds=1)), as_millis(1000)
     (1000, 1000, 1000, 1000)

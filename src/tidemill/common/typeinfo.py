@@ -1,4 +1,4 @@
-"""``Types``: all type information that can be declared."""
+"""``Types``: factory for all type information that can be declared."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ __all__ = [
 
 
 class Types:
-    """Makes type information.
+    """Creates type information.
 
     >>> Types.ROW_NAMED(["id", "tags"], [Types.LONG(), Types.LIST(Types.STRING())])
     RowTypeInfo(id: Long, tags: ListTypeInfo<String>)
@@ -157,7 +157,7 @@ class Types:
 
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: TypeInformation) -> PrimitiveArrayTypeInfo:
-        """An array of primitive values; of ``Types.BYTE()``: ``bytes``."""
+        """An array of primitive values. With ``Types.BYTE()`` it is ``bytes``."""
         return PrimitiveArrayTypeInfo(element_type)
 
     @staticmethod
@@ -182,20 +182,20 @@ class Types:
 
     @staticmethod
     def OPTIONAL(type_info: TypeInformation) -> TypeInformation:
-        """None or a value of this type. Tidemill's own."""
+        """None or a value of this type. Not part of PyFlink."""
         return type_info if type_info.nullable else OptionalTypeInfo(type_info)
 
     @staticmethod
     def DATACLASS(python_class: type) -> DataclassTypeInfo:
-        """Instances of a dataclass; its hints say the types of its fields. Tidemill's own."""
+        """Instances of a dataclass. Its type hints determine the types of its fields. Not part of PyFlink."""
         return DataclassTypeInfo(python_class, dataclass_fields(python_class))
 
     @staticmethod
     def NAMED_TUPLE(python_class: type) -> NamedTupleTypeInfo:
-        """Instances of a NamedTuple class; its hints say the types of its fields. Tidemill's own."""
+        """Instances of a NamedTuple class. Its type hints determine the types of its fields. Not part of PyFlink."""
         return NamedTupleTypeInfo(python_class, named_tuple_fields(python_class))
 
     @staticmethod
     def ENUM(python_class: type[Enum]) -> EnumTypeInfo:
-        """Members of an enum. Tidemill's own."""
+        """Members of an enum. Not part of PyFlink."""
         return EnumTypeInfo(python_class)

@@ -25,7 +25,7 @@ Clock = Callable[[], int]
 
 @dataclass(frozen=True, order=True, slots=True)
 class Watermark:
-    """The statement that no more records with a timestamp up to and including ``timestamp`` are to come.
+    """Declares that no more records with a timestamp up to and including ``timestamp`` will arrive.
 
     >>> Watermark(5) < Watermark.MAX_WATERMARK
     True
@@ -45,7 +45,7 @@ Watermark.UNINITIALIZED = Watermark(MIN_LONG_VALUE)
 
 
 class WatermarkOutput(ABC):
-    """Takes what a generator emits. A watermark also ends idleness; one that goes back is ignored."""
+    """The output of a generator. A watermark also ends idleness; one lower than the current watermark is ignored."""
 
     @abstractmethod
     def emit_watermark(self, watermark: Watermark) -> None:
@@ -53,15 +53,15 @@ class WatermarkOutput(ABC):
 
     @abstractmethod
     def mark_idle(self) -> None:
-        """Says that no records come for now: downstream need not wait for this input."""
+        """Marks the output idle: downstream operators do not wait for the watermark of this input."""
 
     @abstractmethod
     def mark_active(self) -> None:
-        """Says that records come again."""
+        """Marks the output active again."""
 
 
 class WatermarkGenerator(ABC):
-    """Makes watermarks from records, from the passing of time, or both.
+    """Generates watermarks from records, periodically, or both.
 
     >>> class Punctuated(WatermarkGenerator):
     ...     def on_event(self, event, event_timestamp, output):
@@ -73,21 +73,24 @@ class WatermarkGenerator(ABC):
 
     @abstractmethod
     def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
-        """Called for every record; may emit."""
+        """Called for every record. May emit watermarks."""
 
     @abstractmethod
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Called at the auto-watermark interval; may emit."""
+        """Called at the auto-watermark interval. May emit watermarks."""
 
     def on_batch(self, events: Sequence[Any], timestamps: Sequence[int], output: WatermarkOutput) -> None:
-        """The same as :meth:`on_event` for each record in turn. Generators that emit nothing in ``on_event`` may
-        override it with something faster; see :attr:`emits_on_event`."""
+        """Equivalent to calling :meth:`on_event` for each record in order.
+
+        Generators that emit nothing in ``on_event`` may override it with a faster implementation; see
+        :attr:`emits_on_event`.
+        """
         on_event = self.on_event
         for event, timestamp in zip(events, timestamps, strict=True):
             on_event(event, timestamp, output)
 
-    #: Whether :meth:`on_event` may emit. If false, a batch may be given to :meth:`on_batch` as a whole; if true, a
-    #: watermark may fall between any two records.
+    #: Whether :meth:`on_event` may emit. If false, a whole batch may be passed to :meth:`on_batch`; if true, there may
+    #: be a watermark between any two records.
     emits_on_event: bool = True
 
 
@@ -107,8 +110,11 @@ class NoWatermarksGenerator(WatermarkGenerator):
 
 
 class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
-    """Periodically emits the greatest timestamp so far, minus the bound, minus 1 ms: a record with timestamp *t* says
-    that none older than *t - bound* follows, but others of exactly *t - bound* still may."""
+    """Periodically emits the maximum timestamp so far minus the bound minus 1 ms.
+
+    After a record with timestamp *t*, no record older than *t - bound* is expected, but records with exactly
+    *t - bound* may still arrive.
+    """
 
     emits_on_event = False
 
@@ -116,7 +122,7 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
         if max_out_of_orderness_millis < 0:
             raise ValueError(f"the bound of out-of-orderness must not be negative: {max_out_of_orderness_millis} ms")
         self._delay = max_out_of_orderness_millis
-        # So that the watermark before the first record is exactly the least one, and does not underflow.
+        # The watermark before the first record is then exactly the minimum, without underflow.
         self._max_timestamp = MIN_LONG_VALUE + max_out_of_orderness_millis + 1
 
     def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
@@ -133,17 +139,17 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
 
 
 class AscendingTimestampsWatermarks(BoundedOutOfOrdernessWatermarks):
-    """For timestamps that never fall within a split: follows the greatest one, minus 1 ms."""
+    """For timestamps that never decrease within a split: emits the maximum timestamp minus 1 ms."""
 
     def __init__(self) -> None:
         super().__init__(0)
 
 
 class WatermarksWithIdleness(WatermarkGenerator):
-    """Marks its output idle when no record came for longer than ``idle_timeout_millis``.
+    """Marks its output idle when no record has arrived for longer than ``idle_timeout_millis``.
 
-    The time without records is measured between calls of :meth:`on_periodic_emit`, from the first one that sees no
-    new record, as in Flink. ``clock`` gives milliseconds of processing time.
+    As in Flink, the time without records is measured between calls of :meth:`on_periodic_emit`, starting with the first
+    call that sees no new record. ``clock`` returns the processing time in milliseconds.
     """
 
     def __init__(self, generator: WatermarkGenerator, idle_timeout_millis: int, clock: Clock | None = None) -> None:
@@ -161,12 +167,12 @@ class WatermarksWithIdleness(WatermarkGenerator):
 
     @property
     def generator(self) -> WatermarkGenerator:
-        """The generator that makes the watermarks."""
+        """The wrapped generator."""
         return self._generator
 
     @property
     def inactive_since(self) -> int | None:
-        """The processing time from which on there were no records; None while there are some."""
+        """The processing time since which no record has arrived, or None if the output is active."""
         return self._inactive_since
 
     @property
@@ -177,7 +183,7 @@ class WatermarksWithIdleness(WatermarkGenerator):
         return self._inactive_since + self._timeout + 1
 
     def resume(self, inactive_since: int | None, *, idle: bool) -> None:
-        """Go on from where another generator of the same split was."""
+        """Take over the state of another generator of the same split."""
         self._inactive_since = inactive_since
         self._idle = idle
 

@@ -1,4 +1,4 @@
-"""How a stream gets its timestamps and watermarks."""
+"""Watermark strategies: how timestamps and watermarks are assigned to a stream."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Supplier = Callable[..., WatermarkGenerator]
 
 
 class TimestampAssigner(ABC):
-    """Reads the event time of a record.
+    """Extracts the event timestamp of a record.
 
     >>> class OfPair(TimestampAssigner):
     ...     def extract_timestamp(self, value, record_timestamp):
@@ -49,8 +49,10 @@ class TimestampAssigner(ABC):
 
     @abstractmethod
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        """The timestamp of ``value`` in milliseconds since the epoch. ``record_timestamp`` is the one it had before,
-        negative if it had none."""
+        """The timestamp of ``value`` in milliseconds since the epoch.
+
+        ``record_timestamp`` is the timestamp that the record already has; it is negative if it has none.
+        """
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class _CallableAssigner(TimestampAssigner):
 
 @dataclass(frozen=True)
 class WatermarkAlignment:
-    """Sources of one ``group`` wait for each other if their watermarks drift apart by more than ``max_drift``."""
+    """Sources in one ``group`` wait for each other if their watermarks differ by more than ``max_drift_millis``."""
 
     group: str
     max_drift_millis: int
@@ -72,8 +74,9 @@ class WatermarkAlignment:
 
 @dataclass(frozen=True)
 class WatermarkStrategy:
-    """Makes the watermark generator and timestamp assigner of each source split. Immutable: ``with_*`` give a new one
-    that keeps everything else.
+    """Creates the watermark generator and timestamp assigner of each source split.
+
+    Immutable: the ``with_*`` methods return a new strategy with one setting changed.
 
     >>> from tidemill.common import Duration
     >>> strategy = (WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))
@@ -88,26 +91,28 @@ class WatermarkStrategy:
     _idle_timeout_millis: int | None = None
     _alignment: WatermarkAlignment | None = None
 
-    # --- what the user calls
+    # --- for users
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
-        """For timestamps that never fall within a split."""
+        """For timestamps that never decrease within a split."""
         return WatermarkStrategy(AscendingTimestampsWatermarks)
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Length) -> WatermarkStrategy:
-        """For records that come at most ``max_out_of_orderness`` late."""
+        """For records that are out of order by at most ``max_out_of_orderness``."""
         return WatermarkStrategy(_Bounded(as_millis(max_out_of_orderness)))
 
     @staticmethod
     def for_generator(generator_supplier: Supplier) -> WatermarkStrategy:
-        """For generators of one's own. ``generator_supplier`` makes a new one on each call: a function without
-        parameters, a subclass of :class:`WatermarkGenerator`, or, as in Java, a function of a context (which is
-        None here)."""
+        """For user-defined generators.
+
+        ``generator_supplier`` returns a new generator on each call. It is a function without parameters, a subclass of
+        :class:`WatermarkGenerator`, or, as in Java, a function of a context, which is always None.
+        """
         if not callable(generator_supplier):
             raise TypeError(
-                f"for_generator needs a function that makes a WatermarkGenerator, not {generator_supplier!r}; "
+                f"for_generator needs a function that returns a WatermarkGenerator, not {generator_supplier!r}; "
                 "write for_generator(lambda: MyGenerator())"
             )
         return WatermarkStrategy(generator_supplier)
@@ -120,7 +125,7 @@ class WatermarkStrategy:
     def with_timestamp_assigner(
         self, timestamp_assigner: TimestampAssigner | Callable[[Any, int], int]
     ) -> WatermarkStrategy:
-        """Takes timestamps from ``timestamp_assigner``: an object or a function of (value, previous timestamp)."""
+        """Sets the timestamp assigner: an object, or a function of (value, previous timestamp)."""
         if isinstance(timestamp_assigner, TimestampAssigner):
             return replace(self, _timestamp_assigner=timestamp_assigner)
         extract = getattr(timestamp_assigner, "extract_timestamp", timestamp_assigner)
@@ -129,7 +134,7 @@ class WatermarkStrategy:
         return replace(self, _timestamp_assigner=_CallableAssigner(extract))
 
     def with_idleness(self, idle_timeout: Length) -> WatermarkStrategy:
-        """A split without records for ``idle_timeout`` no longer holds event time back."""
+        """Marks a split idle after ``idle_timeout`` without records, so that it does not hold back event time."""
         millis = as_millis(idle_timeout)
         if millis <= 0:
             raise ValueError(f"the idle timeout must be positive: {millis} ms")
@@ -138,24 +143,26 @@ class WatermarkStrategy:
     def with_watermark_alignment(
         self, watermark_group: str, max_allowed_watermark_drift: Length, update_interval: Length | None = None
     ) -> WatermarkStrategy:
-        """Sources of the same group that are ahead by more than the allowed drift pause reading."""
+        """Pauses sources of the same group that are ahead of the others by more than the allowed drift."""
         update = 1000 if update_interval is None else as_millis(update_interval)
         drift = as_millis(max_allowed_watermark_drift)
         return replace(self, _alignment=WatermarkAlignment(watermark_group, drift, update))
 
-    # --- what the runtime calls
+    # --- for the runtime
 
     def create_watermark_generator(self, clock: Clock | None = None) -> WatermarkGenerator:
-        """A new generator, with idleness around it if that was asked for. ``clock`` gives processing time in ms."""
+        """Creates a generator, with idleness detection if configured. ``clock`` returns the processing time in ms."""
         generator = self._supplier(None) if _wants_context(self._supplier) else self._supplier()
         if not hasattr(generator, "on_event") or not hasattr(generator, "on_periodic_emit"):
-            raise TypeError(f"the supplier given to for_generator made {generator!r}, which is no WatermarkGenerator")
+            raise TypeError(
+                f"the supplier passed to for_generator returned {generator!r}, which is not a WatermarkGenerator"
+            )
         if self._idle_timeout_millis is None:
             return generator
         return WatermarksWithIdleness(generator, self._idle_timeout_millis, clock)
 
     def get_timestamp_extractor(self) -> Callable[[Any, int], int] | None:
-        """The function of (value, previous timestamp) that gives the timestamp; None: the previous one stays."""
+        """The function of (value, previous timestamp) that returns the timestamp. None keeps the previous timestamp."""
         assigner = self._timestamp_assigner
         if assigner is None:
             return None
@@ -176,12 +183,12 @@ class WatermarkStrategy:
 
 @dataclass(frozen=True)
 class _Bounded:
-    """Supplies bounded generators; a class, not a lambda, so that strategies can be compared and pickled."""
+    """Supplies bounded generators. A class rather than a lambda, so that strategies can be compared and pickled."""
 
     max_out_of_orderness_millis: int
 
     def __post_init__(self) -> None:
-        BoundedOutOfOrdernessWatermarks(self.max_out_of_orderness_millis)  # refuses a negative bound now, not later
+        BoundedOutOfOrdernessWatermarks(self.max_out_of_orderness_millis)  # reject a negative bound early
 
     def __call__(self) -> WatermarkGenerator:
         return BoundedOutOfOrdernessWatermarks(self.max_out_of_orderness_millis)
@@ -193,15 +200,21 @@ class _PeriodicAssigner(Protocol):
 
 
 class AssignerWithPeriodicWatermarksWrapper:
-    """An assigner of Flink's older interface: one object with ``extract_timestamp(value, previous)`` and
-    ``get_current_watermark()``, which is asked periodically."""
+    """Wraps an assigner of Flink's older interface.
+
+    Such an assigner has the methods ``extract_timestamp(value, previous)`` and ``get_current_watermark()``, which is
+    called periodically.
+    """
 
     def __init__(self, assigner: _PeriodicAssigner) -> None:
         self._assigner = assigner
 
     def to_watermark_strategy(self) -> WatermarkStrategy:
-        """The strategy that does the same. Timestamps and watermarks come from the one assigner, so a copy of the
-        strategy serves one subtask."""
+        """Converts the assigner to an equivalent strategy.
+
+        Timestamps and watermarks come from the same assigner object, so each subtask needs its own copy of the
+        strategy.
+        """
         strategy = WatermarkStrategy(_FromAssigner(self._assigner))
         return strategy.with_timestamp_assigner(_CallableAssigner(self._assigner.extract_timestamp))
 
@@ -222,7 +235,7 @@ class _AssignerGenerator(NoWatermarksGenerator):
         return dict(vars(self._assigner))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # In place: the same assigner gives the timestamps.
+        # In place, because the same assigner extracts the timestamps.
         vars(self._assigner).update(state)
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:

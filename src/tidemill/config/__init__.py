@@ -1,6 +1,6 @@
-"""Configuration options: Flink's keys, and Tidemill's own.
+"""Configuration options: Flink's keys and Tidemill's additional keys.
 
-:data:`REGISTRY` knows every key. The typed options are grouped in classes, one per subject::
+:data:`REGISTRY` contains every key. The typed options are grouped in classes, one per subject::
 
     conf.get(CheckpointingOptions.INTERVAL)   # a timedelta, or None
 

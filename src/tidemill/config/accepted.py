@@ -1,4 +1,4 @@
-"""Options of Flink that Tidemill accepts, so that existing programs and files load, but that change nothing here."""
+"""Flink's options that Tidemill accepts but ignores, so that existing programs and configuration files load."""
 
 from __future__ import annotations
 
@@ -129,9 +129,9 @@ ACCEPTED: tuple[ConfigOption[Any], ...] = (
 )
 
 FAMILIES: tuple[KeyFamily, ...] = (
-    KeyFamily("user.", "The user's own keys."),
+    KeyFamily("user.", "User-defined keys."),
     KeyFamily("pipeline.global-job-parameters.", "One global job parameter each."),
-    KeyFamily("spark.", "Handed to Spark as they are."),
+    KeyFamily("spark.", "Passed to Spark unchanged."),
     KeyFamily("s3.", "Object storage."),
     KeyFamily("fs.", "File systems."),
     KeyFamily("metrics.reporter.", "One metric reporter, by name."),

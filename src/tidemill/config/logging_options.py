@@ -1,4 +1,4 @@
-"""Options of what is logged, by the driver and by the workers. They are Tidemill's own: Flink has files for it."""
+"""Options of logging on the driver and the workers. They exist only in Tidemill: Flink uses logging files instead."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ class LoggingOptions:
         "logging.format",
         OneOf("text", "json"),
         "text",
-        "Tidemill's own: how log records are written: lines of text, or one JSON object each.",
+        "Tidemill only. Format of log records: lines of text, or one JSON object per line.",
     )
     LEVEL = option(
-        "logging.level", OneOf(*LEVELS), "WARNING", "Tidemill's own: the least severe log records that are written."
+        "logging.level",
+        OneOf(*LEVELS),
+        "WARNING",
+        "Tidemill only. Minimum severity of the log records that are written.",
     )

@@ -1,4 +1,4 @@
-"""What a configuration option is, and the registry that knows them all."""
+"""Configuration options and the registry of all options."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, eq=False)
 class ConfigOption(Generic[T]):
-    """One configuration parameter: its key, the type of its value, its default and what it does.
+    """One configuration parameter: its key, value type, default and description.
 
-    Two options are equal if their keys are. ``accepted_only`` marks an option of Flink that Tidemill accepts, so that
-    existing configurations load, but that changes nothing.
+    Two options are equal if their keys are equal. ``accepted_only`` marks an option of Flink that Tidemill accepts but
+    ignores, so that existing configurations load.
 
     >>> from tidemill.config.values import Int
     >>> retries = option("user.retries", Int(least=0), 3, description="How often to try again.")
@@ -40,7 +40,7 @@ class ConfigOption(Generic[T]):
     accepted_only: bool = False
 
     def parse(self, raw: object) -> T:
-        """The typed value of ``raw``. Raises :class:`ConfigurationError` that says what a value must look like."""
+        """Parses ``raw``. Raises :class:`ConfigurationError`, which describes valid values, if it is invalid."""
         try:
             value: T = self.value_type.parse(raw)
         except ValueError:
@@ -51,7 +51,7 @@ class ConfigOption(Generic[T]):
         return value
 
     def format(self, value: T) -> str:
-        """``value`` as text, so that :meth:`parse` gives an equal value back."""
+        """Formats ``value`` as text, which :meth:`parse` parses to an equal value."""
         return self.value_type.format(value)
 
     def __eq__(self, other: object) -> bool:
@@ -90,20 +90,20 @@ def option(
     deprecated: Iterable[str] = (),
     accepted_only: bool = False,
 ) -> ConfigOption[Any]:
-    """A :class:`ConfigOption`; without a default, its value may be ``None``."""
+    """Create a :class:`ConfigOption`. Without a default, its value may be ``None``."""
     return ConfigOption(key, value_type, default, description, tuple(deprecated), accepted_only=accepted_only)
 
 
 @dataclass(frozen=True)
 class KeyFamily:
-    """All keys that begin with ``prefix``: any text is accepted as their value."""
+    """All keys that begin with ``prefix``. Their values may be any text."""
 
     prefix: str
     description: str
 
 
 class Registry:
-    """All known options and key families; keys are resolved here and nowhere else."""
+    """All known options and key families. Keys are resolved only here."""
 
     def __init__(self, options: Iterable[ConfigOption[Any]], families: Iterable[KeyFamily]) -> None:
         self.options: tuple[ConfigOption[Any], ...] = tuple(options)
@@ -116,11 +116,11 @@ class Registry:
                 self._by_key[key] = known
 
     def find(self, key: str) -> ConfigOption[Any] | None:
-        """The option with this key or deprecated key, if there is one."""
+        """The option with this key or deprecated key, or None."""
         return self._by_key.get(key)
 
     def canonical(self, key: str) -> str:
-        """The current spelling of ``key``: a deprecated key gives the key that replaced it."""
+        """The current key for ``key``: for a deprecated key, the key that replaced it."""
         known = self._by_key.get(key)
         return key if known is None else known.key
 
@@ -129,7 +129,7 @@ class Registry:
         return key in self._by_key or any(key.startswith(family.prefix) for family in self.families)
 
     def unknown(self, key: str) -> ConfigurationError:
-        """The error for a key that is not known, with the nearest known key."""
+        """The error for an unknown key. It suggests the most similar known key."""
         near = self.nearest(key)
         hint = f" Did you mean '{near}'?" if near else ""
         return ConfigurationError(
@@ -137,7 +137,7 @@ class Registry:
         )
 
     def nearest(self, key: str) -> str | None:
-        """The known key most like ``key``, or None if none is similar."""
+        """The known key that is most similar to ``key``, or None."""
         spelled = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", key).replace("_", "-").lower()
         if spelled in self._by_key:
             return spelled
@@ -153,7 +153,7 @@ class Registry:
         return known.secret if known is not None else looks_secret(key)
 
     def shown(self, key: str, text: str) -> str:
-        """``text`` as it may be shown in a log or an error: secrets are masked, also inside maps and texts."""
+        """``text`` for display in a log or an error, with secrets masked, including secrets inside maps and text."""
         if self.looks_secret(key):
             return REDACTED
         known = self._by_key.get(key)

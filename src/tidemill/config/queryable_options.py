@@ -1,4 +1,4 @@
-"""Options of queryable state: Flink's keys, and those that Tidemill adds."""
+"""Options of queryable state: Flink's keys and Tidemill's additional keys."""
 
 from __future__ import annotations
 
@@ -11,57 +11,59 @@ _MS = timedelta(milliseconds=1)
 
 
 class QueryableStateOptions:
-    """Looking up the committed state of a job by key."""
+    """Queryable state: lookups by key in the committed state of a job."""
 
-    ENABLE = option("queryable-state.enable", Bool(), False, "Start a server for queryable state beside the job.")
+    ENABLE = option(
+        "queryable-state.enable", Bool(), False, "Start a server for queryable state together with the job."
+    )
     PROXY_PORTS = option(
         "queryable-state.proxy.ports",
         Text(),
         "9069",
-        "Port, or range of ports ('9069-9099') of which the proxy, which clients ask, takes the first free one.",
+        "Port of the proxy that clients connect to, or a range ('9069-9099') of which the first free port is used.",
     )
     SERVER_PORTS = option(
-        "queryable-state.server.ports", Text(), "9067", "The same for state servers, if there are several."
+        "queryable-state.server.ports", Text(), "9067", "Port or range of ports of state servers, if there are several."
     )
     SERVER_QUERY_THREADS = option(
         "queryable-state.server.query-threads",
         Int(0),
         0,
-        "Threads of a state server that read what is not in memory; 0: two.",
+        "Threads of a state server that read state that is not in memory; 0 means two.",
     )
     SERVERS = option(
         "queryable-state.servers",
         Int(1, 64),
         1,
-        "Tidemill's own: processes that share the key groups; with one, it is the proxy too.",
+        "Tidemill only. Number of server processes that share the key groups; a single one is also the proxy.",
     )
     BIND_ADDRESS = option(
         "queryable-state.bind-address",
         Text(),
         "127.0.0.1",
-        "Tidemill's own: address to listen on; any but loopback needs a token.",
+        "Tidemill only. Address to listen on; any address other than loopback requires a token.",
     )
     TOKEN = option(
         "queryable-state.token",
         Text(),
         None,
-        "Tidemill's own: where the token is that clients must send: 'env:NAME', or 'file:PATH', which is made.",
+        "Tidemill only. Location of the token that clients must send: 'env:NAME', or 'file:PATH', which is created.",
     )
     CACHE_SIZE = option(
         "queryable-state.cache-size",
         MemorySizeValue(),
         256 << 20,
-        "Tidemill's own: what each state server may hold in memory of the state.",
+        "Tidemill only. Maximum size of the state that each state server keeps in memory.",
     )
     POLL_INTERVAL = option(
         "queryable-state.poll-interval",
         DurationValue(_MS),
         50 * _MS,
-        "Tidemill's own: how often a state server looks for a new epoch.",
+        "Tidemill only. How often a state server checks for a new epoch.",
     )
     KEEP_RUNNING = option(
         "queryable-state.keep-running",
         Bool(),
         False,
-        "Tidemill's own: let the server go on answering when the job's driver has ended, until it is stopped.",
+        "Tidemill only. Keep the server running after the job's driver has ended, until it is stopped.",
     )

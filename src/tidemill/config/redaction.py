@@ -1,4 +1,4 @@
-"""Secrets are not shown in logs, messages and REST: what has the name of one is masked."""
+"""Masks secrets in logs, messages and REST responses. A secret is recognized by its name."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tidemill.config.secret_names import NAMES_OF_SECRETS, is_secret_name
 
 __all__ = ["REDACTED", "redacted", "redacted_value"]
 
-#: Shown in place of a secret.
+#: Replaces a secret.
 REDACTED: Final = "******"
 
-#: A name with its value: ``password=x``, ``"sasl.password": "x"``, ``token => b'x'``, ``--token x``. A name is looked
-#: at once, from its beginning to its end: anything else takes the square of the time for a long one. Quotes may be
-#: escaped (JSON in a string of JSON), and the last one may be missing: records are shown cut off.
+#: A name with its value: ``password=x``, ``"sasl.password": "x"``, ``token => b'x'``, ``--token x``. A name is matched
+#: only once, from its beginning to its end: otherwise matching would take quadratic time for a long name. Quotes may
+#: be escaped (JSON in a JSON string), and the last one may be missing, because records are shown truncated.
 _NAME: Final = rf"""
     (?P<name>
         (?<![\w.-]) (?=[\w.-]*?(?:{NAMES_OF_SECRETS})) (?P<option>--)? [\w.-]++
@@ -29,20 +29,20 @@ _PAIR: Final = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
-#: A name whose value is in brackets, up to the first of them: ``credentials: {``, ``passwords = [``, ``token=Secret(``.
+#: A name whose value is in brackets, up to the first bracket: ``credentials: {``, ``passwords = [``, ``token=Secret(``.
 _NESTED: Final = re.compile(rf"{_NAME} [\w.]*+ [(\[{{]", re.IGNORECASE | re.VERBOSE)
-#: What counts inside brackets: other brackets, and texts, which may have brackets in them and lack their end.
+#: The relevant tokens inside brackets: other brackets, and strings, which may contain brackets and be unterminated.
 _BRACKETS: Final = re.compile(
     r"""(?P<open>[(\[{])|(?P<close>[)\]}])|\\+"[^"]*+(?:"|\Z)|\\+'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.?)*+(?:"|\Z)|'(?:[^'\\]|\\.?)*+(?:'|\Z)""",
     re.DOTALL,
 )
-#: The password of an address: ``scheme://user:password@host``.
+#: The password in an address: ``scheme://user:password@host``.
 _ADDRESS: Final = re.compile(r"(?P<before>\w://[^\s/:@]*:)[^\s/@]+(?=@)")
 _BEARER: Final = re.compile(r"(?P<before>\b(?:bearer|basic)\s+)[\w.~+/=-]{6,}", re.IGNORECASE)
 
 
 def redacted(text: str) -> str:
-    """A text without secrets.
+    """Mask the secrets in a text.
 
     >>> redacted("connecting to postgres://me:hunter2@db with sasl.password='x y', key=17")
     'connecting to postgres://me:******@db with sasl.password=******, key=17'
@@ -54,7 +54,7 @@ def redacted(text: str) -> str:
 
 
 def _without_nested(text: str) -> str:
-    """Mask whole lists, maps and calls that are the value of a secret, with all that is nested in them."""
+    """Mask whole lists, maps and calls that are the value of a secret, including everything nested in them."""
     parts, done = [], 0
     while (found := _NESTED.search(text, done)) is not None:
         parts += [text[done : found.end("name")], REDACTED]
@@ -63,7 +63,7 @@ def _without_nested(text: str) -> str:
 
 
 def _end_of_brackets(text: str, start: int) -> int:
-    """Where the bracket before ``start`` is closed; the end of the text if it is not, as in a record cut off."""
+    """The position where the bracket before ``start`` is closed, or the end of the text if it is truncated."""
     depth = 1
     for found in _BRACKETS.finditer(text, start):
         depth += bool(found["open"]) - bool(found["close"])
@@ -73,7 +73,7 @@ def _end_of_brackets(text: str, start: int) -> int:
 
 
 def redacted_value(name: str, value: Any) -> Any:
-    """The value of a field, masked if its name is that of a secret; also inside of mappings and lists."""
+    """Mask the value of a field if its name is that of a secret, including inside mappings and lists."""
     if is_secret_name(name):
         return REDACTED
     if isinstance(value, dict):

@@ -12,7 +12,7 @@ MAX_INT = (1 << 31) - 1
 
 
 class RestartStrategyOptions:
-    """What to do when the job fails."""
+    """Restarts after failures."""
 
     TYPE = option(
         "restart-strategy.type",
@@ -24,46 +24,46 @@ class RestartStrategyOptions:
             aliases={"off": "none", "disable": "none"},
         ),
         None,
-        "Restart strategy; not set: exponential-delay with checkpoints, none without.",
+        "Restart strategy; if not set, exponential-delay with checkpointing, none without.",
         deprecated=["restart-strategy"],
     )
-    FIXED_DELAY_ATTEMPTS = option("restart-strategy.fixed-delay.attempts", Int(0), 1, "Restarts before giving up.")
+    FIXED_DELAY_ATTEMPTS = option("restart-strategy.fixed-delay.attempts", Int(0), 1, "Maximum number of restarts.")
     FIXED_DELAY_DELAY = option(
-        "restart-strategy.fixed-delay.delay", DurationValue(), timedelta(seconds=1), "Wait before."
+        "restart-strategy.fixed-delay.delay", DurationValue(), timedelta(seconds=1), "Delay before a restart."
     )
     FAILURE_RATE_MAX_FAILURES = option(
-        "restart-strategy.failure-rate.max-failures-per-interval", Int(1), 1, "Failures in the interval that are borne."
+        "restart-strategy.failure-rate.max-failures-per-interval", Int(1), 1, "Failures tolerated in the interval."
     )
     FAILURE_RATE_INTERVAL = option(
         "restart-strategy.failure-rate.failure-rate-interval", DurationValue(_MS), timedelta(minutes=1), "The interval."
     )
     FAILURE_RATE_DELAY = option(
-        "restart-strategy.failure-rate.delay", DurationValue(), timedelta(seconds=1), "Wait before."
+        "restart-strategy.failure-rate.delay", DurationValue(), timedelta(seconds=1), "Delay before a restart."
     )
     EXPONENTIAL_INITIAL_BACKOFF = option(
-        "restart-strategy.exponential-delay.initial-backoff", DurationValue(_MS), timedelta(seconds=1), "First wait."
+        "restart-strategy.exponential-delay.initial-backoff", DurationValue(_MS), timedelta(seconds=1), "First delay."
     )
     EXPONENTIAL_MAX_BACKOFF = option(
-        "restart-strategy.exponential-delay.max-backoff", DurationValue(_MS), timedelta(minutes=1), "Longest wait."
+        "restart-strategy.exponential-delay.max-backoff", DurationValue(_MS), timedelta(minutes=1), "Maximum delay."
     )
     EXPONENTIAL_MULTIPLIER = option(
-        "restart-strategy.exponential-delay.backoff-multiplier", Float(1), 1.5, "Growth of the wait after a failure."
+        "restart-strategy.exponential-delay.backoff-multiplier", Float(1), 1.5, "Factor by which the delay grows."
     )
     EXPONENTIAL_RESET_THRESHOLD = option(
         "restart-strategy.exponential-delay.reset-backoff-threshold",
         DurationValue(_MS),
         timedelta(hours=1),
-        "Time without failure after which the wait starts over.",
+        "Time without a failure after which the delay is reset.",
     )
     EXPONENTIAL_JITTER = option(
-        "restart-strategy.exponential-delay.jitter-factor", Float(0, 1), 0.1, "Random part of the wait."
+        "restart-strategy.exponential-delay.jitter-factor", Float(0, 1), 0.1, "Random part of the delay."
     )
     EXPONENTIAL_ATTEMPTS = option(
         "restart-strategy.exponential-delay.attempts-before-reset-backoff",
         Int(1),
         MAX_INT,
-        "Failures before the wait starts over after which the job fails.",
+        "Number of failures without a reset of the delay after which the job fails.",
     )
     EXCEPTION_HISTORY_SIZE = option(
-        "web.exception-history-size", Int(1), 16, "Failures that a job's exception history remembers."
+        "web.exception-history-size", Int(1), 16, "Number of failures in a job's exception history."
     )

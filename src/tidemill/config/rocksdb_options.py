@@ -1,4 +1,4 @@
-"""The options of the RocksDB state backend, with Flink's keys and defaults unless the description says otherwise."""
+"""The options of the RocksDB state backend. Keys and defaults are Flink's unless the description states otherwise."""
 
 from __future__ import annotations
 
@@ -15,104 +15,116 @@ class RocksDBOptions:
         "state.backend.rocksdb.localdir",
         Text(),
         None,
-        "Local directories, comma-separated; not set: io.tmp.dirs.",
+        "Local directories, comma-separated; if not set, io.tmp.dirs.",
     )
     TEMPORARY_DIRECTORIES = option(
-        "io.tmp.dirs", Text(), None, "Directories for temporary files, comma-separated; not set: the system's."
+        "io.tmp.dirs", Text(), None, "Directories for temporary files, comma-separated; if not set, the system's."
     )
     LOCAL_DIRECTORY_CHOICE = option(
         "state.backend.rocksdb.localdir.choice",
         OneOf("RANDOM", "ROUND_ROBIN", "LEAST_USED"),
         "RANDOM",
-        "Tidemill's own: which of several local directories a new store goes to.",
+        "Tidemill only. How the local directory of a new store is chosen if there are several.",
     )
     CACHED_VALUES = option(
         "state.backend.rocksdb.cached-values",
         Int(0),
         100_000,
-        "Tidemill's own: values that each subtask of an operator keeps as Python objects, in front of RocksDB.",
+        "Tidemill only. Number of values that each subtask of an operator caches as Python objects.",
     )
     MANAGED_MEMORY = option(
         "state.backend.rocksdb.memory.managed",
         Bool(),
         True,
-        "All stores of a worker process share one memory, of 128 MB unless fixed-per-slot is set.",
+        "Share memory among all stores of a worker process: 128 MB unless fixed-per-slot is set.",
     )
     FIXED_MEMORY = option(
         "state.backend.rocksdb.memory.fixed-per-slot",
         MemorySizeValue(),
         None,
-        "The memory that all stores of a worker process share, for caches and what is written.",
+        "Memory that all stores of a worker process share for caches and write buffers.",
     )
     WRITE_BUFFER_RATIO = option(
         "state.backend.rocksdb.memory.write-buffer-ratio",
         Float(0, 1),
         0.5,
-        "How much of the shared memory may hold what is written.",
+        "Share of the shared memory that write buffers may use.",
     )
     PARTITIONED_INDEX_FILTERS = option(
         "state.backend.rocksdb.memory.partitioned-index-filters",
         Bool(),
         True,
-        "Read indexes and filters of files in parts; off in Flink.",
+        "Partition the indexes and filters of files; off in Flink.",
     )
     TIMER_SERVICE_FACTORY = option(
-        "state.backend.rocksdb.timer-service.factory", OneOf("ROCKSDB", "HEAP"), "ROCKSDB", "Where timers are kept."
+        "state.backend.rocksdb.timer-service.factory", OneOf("ROCKSDB", "HEAP"), "ROCKSDB", "Where timers are stored."
     )
     TIMER_CACHE_SIZE = option(
-        "state.backend.rocksdb.timer-service.cache-size", Int(1), 128, "Timers that are read ahead of their time."
+        "state.backend.rocksdb.timer-service.cache-size", Int(1), 128, "Number of timers that are read ahead."
     )
     OPTIONS_FACTORY = option(
         "state.backend.rocksdb.options-factory",
         Text(),
         None,
-        "Dotted name of a class whose create_options(options) changes and returns rocksdict.Options.",
+        "Dotted name of a class whose create_options(options) modifies and returns rocksdict.Options.",
     )
     PREDEFINED_OPTIONS = option(
         "state.backend.rocksdb.predefined-options",
         OneOf("DEFAULT", "SPINNING_DISK_OPTIMIZED", "SPINNING_DISK_OPTIMIZED_HIGH_MEM", "FLASH_SSD_OPTIMIZED"),
         "DEFAULT",
-        "A set of settings for a kind of disk.",
+        "Predefined settings for a kind of disk.",
     )
-    BLOCK_CACHE_SIZE = option("state.backend.rocksdb.block.cache-size", MemorySizeValue(), 8 * MB, "Block cache.")
-    BLOCK_SIZE = option("state.backend.rocksdb.block.blocksize", MemorySizeValue(), 4 * KB, "Data block.")
+    BLOCK_CACHE_SIZE = option(
+        "state.backend.rocksdb.block.cache-size", MemorySizeValue(), 8 * MB, "Size of the block cache."
+    )
+    BLOCK_SIZE = option("state.backend.rocksdb.block.blocksize", MemorySizeValue(), 4 * KB, "Size of a data block.")
     METADATA_BLOCK_SIZE = option(
-        "state.backend.rocksdb.block.metadata-blocksize", MemorySizeValue(), 4 * KB, "Part of an index or filter."
+        "state.backend.rocksdb.block.metadata-blocksize",
+        MemorySizeValue(),
+        4 * KB,
+        "Size of a partition of an index or filter.",
     )
-    WRITE_BUFFER_SIZE = option("state.backend.rocksdb.writebuffer.size", MemorySizeValue(), 64 * MB, "One memtable.")
-    WRITE_BUFFER_COUNT = option("state.backend.rocksdb.writebuffer.count", Int(1), 2, "Most memtables.")
+    WRITE_BUFFER_SIZE = option(
+        "state.backend.rocksdb.writebuffer.size", MemorySizeValue(), 64 * MB, "Size of a memtable."
+    )
+    WRITE_BUFFER_COUNT = option("state.backend.rocksdb.writebuffer.count", Int(1), 2, "Maximum number of memtables.")
     WRITE_BUFFERS_TO_MERGE = option(
         "state.backend.rocksdb.writebuffer.number-to-merge", Int(1), 1, "Memtables merged before they are written."
     )
     WRITE_BATCH_SIZE = option(
-        "state.backend.rocksdb.write-batch-size", MemorySizeValue(), 2 * MB, "State loaded at a time."
+        "state.backend.rocksdb.write-batch-size", MemorySizeValue(), 2 * MB, "Amount of state loaded at a time."
     )
     USE_BLOOM_FILTER = option(
         "state.backend.rocksdb.use-bloom-filter", Bool(), True, "Bloom filters in new files; off in Flink."
     )
     BLOOM_FILTER_BITS = option(
-        "state.backend.rocksdb.bloom-filter.bits-per-key", Float(1), 10.0, "Bits of the bloom filter for each key."
+        "state.backend.rocksdb.bloom-filter.bits-per-key", Float(1), 10.0, "Bits per key of the bloom filter."
     )
     COMPACTION_STYLE = option(
         "state.backend.rocksdb.compaction.style",
         OneOf("LEVEL", "UNIVERSAL", "NONE"),
         "LEVEL",
-        "Compaction. Flink's FIFO is not here: it is made for caches, and drops old files.",
+        "Compaction style. Flink's FIFO is not supported: it is meant for caches and drops old files.",
     )
     DYNAMIC_LEVEL_SIZE = option(
-        "state.backend.rocksdb.compaction.level.use-dynamic-size", Bool(), False, "Size levels by the last one."
+        "state.backend.rocksdb.compaction.level.use-dynamic-size",
+        Bool(),
+        False,
+        "Derive level sizes from the last level.",
     )
     TARGET_FILE_SIZE = option(
         "state.backend.rocksdb.compaction.level.target-file-size-base",
         MemorySizeValue(),
         64 * MB,
-        "One file of level 1.",
+        "Size of a file of level 1.",
     )
     LEVEL_SIZE = option(
         "state.backend.rocksdb.compaction.level.max-size-level-base",
         MemorySizeValue(),
         256 * MB,
-        "All files of level 1.",
+        "Total size of the files of level 1.",
     )
     THREADS = option("state.backend.rocksdb.thread.num", Int(1), 2, "Background threads.")
-    OPEN_FILES = option("state.backend.rocksdb.files.open", Int(1, also=(-1,)), -1, "Most open files; -1: no bound.")
+    OPEN_FILES = option(
+        "state.backend.rocksdb.files.open", Int(1, also=(-1,)), -1, "Maximum number of open files; -1 means no limit."
+    )

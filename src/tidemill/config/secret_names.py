@@ -1,4 +1,4 @@
-"""How secrets are called: the one list for configuration keys, logs, messages and REST."""
+"""Names of secrets: a single list for configuration keys, logs, messages and REST."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 
 __all__ = ["NAMES_OF_SECRETS", "is_secret_name", "looks_secret"]
 
-#: What the name of a secret has in it, as a regular expression to be read without regard to case: all that Flink takes
-#: for sensitive, and some more. Not every "key": in a stream that is what records are grouped by.
+#: Case-insensitive regular expression for parts of secret names: everything that Flink considers sensitive, and more.
+#: It does not include "key" alone, which in a stream is the value that records are grouped by.
 NAMES_OF_SECRETS: Final = (
     r"secret|passw(?:or)?d|passphrase|token|credential|(?:api|access|account|private)[._-]?key"
     r"|auth[._-]params|basic[._-]auth|http[._-]headers|jaas"
@@ -18,7 +18,7 @@ _KEY_OF_A_SETTING: Final = re.compile(rf"{NAMES_OF_SECRETS}|key", re.IGNORECASE)
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether what has this name, in a text or a record, must not be shown.
+    """Whether the value of a field with this name, in a text or a record, must be masked.
 
     >>> [is_secret_name(name) for name in ("db.password", "s3.access-key", "key")]
     [True, True, False]
@@ -27,9 +27,9 @@ def is_secret_name(name: str) -> bool:
 
 
 def looks_secret(key: str) -> bool:
-    """Whether a configuration key that is not registered sounds as if its value must not be shown.
+    """Whether the value of an unregistered configuration key must be masked, judging by the key's name.
 
-    Here a "key" opens something, as it does for Flink.
+    As in Flink, "key" in the name of a setting is considered a secret.
 
     >>> [looks_secret(key) for key in ("user.password", "spark.ssl.key", "user.name")]
     [True, True, False]

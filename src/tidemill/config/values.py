@@ -1,8 +1,8 @@
-"""The kinds of value a configuration option can have: how each is read from text and written back.
+"""The value types of configuration options: how values are parsed from text and formatted as text.
 
 A :class:`ValueType` is stateless. ``parse`` accepts the value as a Python object or as text (from YAML or the command
-line) and raises ``ValueError`` if it stands for no value of the type; ``format`` gives text that ``parse`` reads back
-as an equal value; ``expects`` says in words what a value must look like, for error messages.
+line) and raises ``ValueError`` if it is not valid. ``format`` returns text that ``parse`` reads back as an equal value.
+``expects`` describes valid values in error messages.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ _UNIT_OF_MEMORY = {name: unit for unit, names in _MEMORY_UNITS.items() for name 
 
 
 class UnreadableValueError(ValueError):
-    """The raw value stands for no value of the type. :class:`ConfigOption` turns it into a proper message."""
+    """The raw value is not valid for the type. :class:`ConfigOption` converts this into an error for the user."""
 
 
 class ValueType(ABC, Generic[V_co]):
-    """Reads and writes one kind of configuration value."""
+    """Parses and formats one type of configuration value."""
 
     expects: str
 
     @abstractmethod
     def parse(self, raw: object) -> V_co:
-        """The value that ``raw`` stands for. Raises ``ValueError`` if it stands for none."""
+        """Parses ``raw``. Raises ``ValueError`` if it is not a valid value."""
 
     def format(self, value: Any) -> str:
-        """Text that :meth:`parse` reads back as ``value``."""
+        """Formats ``value`` as text that :meth:`parse` reads back."""
         return str(value)
 
 
 class Bool(ValueType[bool]):
-    """``true`` or ``false``, in any case."""
+    """``true`` or ``false``, case-insensitive."""
 
     expects = "true or false"
 
@@ -80,7 +80,7 @@ class Bool(ValueType[bool]):
 
 
 class Int(ValueType[int]):
-    """A whole number within ``[least, most]``, or one of the ``also`` allowed flag values."""
+    """An integer within ``[least, most]``, or one of the special values in ``also``."""
 
     def __init__(self, least: int | None = None, most: int | None = None, also: tuple[int, ...] = ()) -> None:
         self._least, self._most, self._also = least, most, also
@@ -118,7 +118,7 @@ class Float(ValueType[float]):
 
 
 class Text(ValueType[str]):
-    """Any text. Numbers and booleans are taken as they are written."""
+    """Any text. Numbers and booleans are converted to text."""
 
     expects = "text"
 
@@ -131,10 +131,10 @@ class Text(ValueType[str]):
 
 
 class OneOf(ValueType[str]):
-    """One of a few names; case, ``-`` and ``_`` do not matter. The value is the name as spelled in ``names``.
+    """One of several names, ignoring case, ``-`` and ``_``. The value is the name as spelled in ``names``.
 
-    ``aliases`` maps further spellings to names. With ``or_class``, the dotted name of a class is allowed too, as it
-    is. An ``Enum`` member is taken by its name.
+    ``aliases`` maps additional spellings to names. With ``or_class``, the dotted name of a class is also allowed. An
+    ``Enum`` member stands for its name.
     """
 
     def __init__(self, *names: str, aliases: Mapping[str, str] | None = None, or_class: bool = False) -> None:
@@ -158,10 +158,10 @@ class OneOf(ValueType[str]):
 
 
 class DurationValue(ValueType[timedelta]):
-    """A length of time: ``10 s``, ``500 ms``, ``1 min``; a number without a unit is milliseconds.
+    """A duration: ``10 s``, ``500 ms``, ``1 min``. A number without a unit is in milliseconds.
 
-    Objects with ``to_millis()`` or ``to_milliseconds()`` (:class:`tidemill.common.Duration`, ``Time``) are taken too.
-    The finest unit is a microsecond.
+    Objects with ``to_millis()`` or ``to_milliseconds()`` (:class:`tidemill.common.Duration`, ``Time``) are accepted
+    too. The smallest unit is the microsecond.
     """
 
     def __init__(self, least: timedelta = timedelta(0)) -> None:
@@ -198,7 +198,7 @@ class DurationValue(ValueType[timedelta]):
 
 
 class MemorySizeValue(ValueType[int]):
-    """A number of bytes: ``64 kb``, ``1 gb`` (powers of 1024); a number without a unit is bytes."""
+    """A number of bytes: ``64 kb``, ``1 gb`` (powers of 1024). A number without a unit is in bytes."""
 
     expects = "a memory size such as '64 kb', '32 mb' or '1 gb' (a plain number is bytes)"
 
@@ -217,7 +217,7 @@ class MemorySizeValue(ValueType[int]):
 
 
 class ListValue(ValueType["list[str]"]):
-    """A list of texts: a YAML list, or text with ``;`` between the items."""
+    """A list of strings: a YAML list, or text in which the items are separated by ``;``."""
 
     expects = "a list such as [a, b] or 'a;b'"
 
@@ -233,7 +233,7 @@ class ListValue(ValueType["list[str]"]):
 
 
 class MapValue(ValueType["dict[str, str]"]):
-    """A map from text to text: a YAML map, or text of the form ``key:value,key:value``."""
+    """A map from string to string: a YAML map, or text of the form ``key:value,key:value``."""
 
     expects = "a map such as {a: 1, b: 2} or 'a:1,b:2'"
 
@@ -256,7 +256,7 @@ class MapValue(ValueType["dict[str, str]"]):
 
 
 def _flow(text: str) -> object:
-    """``text`` as a JSON or YAML collection whose scalars stay texts. JSON first: YAML misreads its surrogate pairs."""
+    """Parse a JSON or YAML collection, keeping scalars as text. JSON is tried first: YAML misreads surrogate pairs."""
     try:
         return json.loads(text, parse_int=str, parse_float=str)
     except json.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""Reads a YAML configuration file, flat or nested, into flat entries that remember their line."""
+"""Reads a YAML configuration file, flat or nested, into flat entries with line numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemill.errors import ConfigurationError
 
 @dataclass(frozen=True)
 class YamlEntry:
-    """One configured key with its raw value (text, or list and dict of text) and where it stands in the file."""
+    """One configured key with its raw value (text, or a list or dict of text) and its line in the file."""
 
     key: str
     value: object
@@ -23,12 +23,12 @@ class YamlEntry:
 
 
 def read_entries(path: Path, registry: Registry) -> list[YamlEntry]:
-    """The entries of a YAML file in file order.
+    """Read the entries of a YAML file in file order.
 
-    Nested maps are joined with dots, except below an option whose value is itself a map. Scalars stay text: each
-    option reads its own value, so that ``off`` is not turned into a boolean on the way. Raises
-    :class:`ConfigurationError` with file and line if the file is not YAML, has no map at its top, or has an entry
-    without a value.
+    Nested keys are joined with dots, except below an option whose value is itself a map. Scalars stay text, because
+    each option parses its own value: for example, ``off`` must not become a boolean. Raises
+    :class:`ConfigurationError` with file and line if the file is not YAML, if its top level is not a map, or if an
+    entry has no value.
     """
     try:
         loader = yaml.BaseLoader(path.read_text(encoding="utf-8"))
@@ -39,7 +39,7 @@ def read_entries(path: Path, registry: Registry) -> list[YamlEntry]:
         if root is None:
             return []
         if not isinstance(root, yaml.MappingNode):
-            raise ConfigurationError(f"{path}: the file must hold 'key: value' pairs at its top level.")
+            raise ConfigurationError(f"{path}: the file must contain 'key: value' pairs at its top level.")
         return list(_flatten(loader, root, "", path, registry))
     except yaml.YAMLError as error:
         raise ConfigurationError(f"{path} is not valid YAML: {error}") from error

@@ -1,16 +1,16 @@
 """Flink's DataStream API under PyFlink's names: environment, streams, functions, state, windows.
 
-The modules here are where PyFlink has them; most only name what is defined in the rooms behind them:
+The modules have the same paths as in PyFlink. Most of them only re-export classes from the subpackages:
 
-- ``functions``: user functions, and the state and timers that they see;
+- ``functions``: user functions, and the state and timers that they use;
 - ``window``: assigners, triggers and evictors;
-- ``program``: what a program consists of before it is compiled (transformations, specs, key selectors), and how it is
-  handed to an executor;
-- ``streams``: the classes whose methods build a program. Start reading in ``streams/data_stream.py``;
-- ``environment``: where a program begins.
+- ``program``: the parts of a program before it is compiled (transformations, specs, key selectors), and how it is
+  submitted to an executor;
+- ``streams``: the classes whose methods build a program. The main one is in ``streams/data_stream.py``;
+- ``environment``: the execution environment, which is the entry point of a program.
 
-Nothing here runs a job. Sources and sinks are in :mod:`tidemill.connectors`; ``connectors`` and ``formats`` here have
-PyFlink's paths to them.
+This package does not run jobs. Sources and sinks are in :mod:`tidemill.connectors`; the subpackages ``connectors`` and
+``formats`` provide them under PyFlink's paths.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ __all__ = [
     "WindowedStream",
 ]
 
-#: Where the names are, in the order in which they are looked for.
+#: The modules that define the public names, in search order.
 _MODULES: Final = (
     "checkpoint_config",
     "checkpoint_storage",
@@ -280,7 +280,7 @@ _MODULES: Final = (
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on first use: connectors import the rooms of this package, and the streams import connectors.
+    # Loaded on first use, because connectors import subpackages of this package, and the streams import connectors.
     if name in __all__:
         for module in _MODULES:
             found = importlib.import_module(f"{__name__}.{module}")

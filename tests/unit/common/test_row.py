@@ -48,7 +48,7 @@ def test_named_in_the_order_given() -> None:
 
 
 def test_values_are_positional_or_named() -> None:
-    with pytest.raises(ValueError, match="not of both"):
+    with pytest.raises(ValueError, match="not both"):
         Row(1, a=2)
 
 

@@ -110,7 +110,7 @@ BAD: list[tuple[TypeInformation, Any, str]] = [
     (Types.INT(), None, "value: expected Integer, got None."),
     (Types.INT(), "1", "value: expected Integer, got str '1'."),
     (Types.INT(), 1.0, "value: expected Integer, got float 1.0."),
-    (Types.BYTE(), 128, "it must lie within -128 and 127; declare a wider type"),
+    (Types.BYTE(), 128, "it must be between -128 and 127; declare a wider type"),
     (Types.LONG(), 1 << 63, "declare Types.BIG_INT()"),
     (Types.DOUBLE(), "x", "value: expected Double, got str 'x'."),
     (Types.CHAR(), "ab", "it must be one character"),

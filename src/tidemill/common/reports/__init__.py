@@ -1,4 +1,5 @@
-"""What a job reports about itself: checkpoints, failures, hot keys, metrics, the outcome of a dry run.
+"""The reports of a job: checkpoints, failures, hot keys, metrics, the outcome of a dry run.
 
-Plain data that the runtime fills in and that clients, the REST server and the command line show. No logic of the job.
+They are plain data that the runtime fills in and that clients, the REST server and the command line display. They
+contain no job logic.
 """

@@ -1,4 +1,4 @@
-"""What is known of a job's checkpoints: each one, and the counts of all."""
+"""Statistics of a job's checkpoints: individual checkpoints and total counts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ class CheckpointStatus(Enum):
 
 @dataclass(frozen=True)
 class CheckpointStatistics:
-    """One checkpoint, or savepoint.
+    """One checkpoint or savepoint.
 
-    ``checkpoint_id`` is the epoch at whose end it was made; times are milliseconds, ``trigger_timestamp`` since 1970.
-    ``incremental_size`` is what its epoch wrote, ``state_size`` what all files it refers to hold, both in bytes.
-    ``retained`` tells whether a job can still start from it: it may have been let go since. ``failure`` is the reason
-    of one that failed. A savepoint has a ``path``, and is its owner's: nobody here knows whether it is still there.
+    ``checkpoint_id`` is the epoch at the end of which it was taken. ``trigger_timestamp`` is in milliseconds since
+    1970, ``duration`` in milliseconds. ``incremental_size`` is the number of bytes that its epoch wrote,
+    ``state_size`` the number of bytes in all files it refers to. ``retained`` indicates whether a job can still start
+    from it: it may have been deleted since. ``failure`` is the reason if it failed. A savepoint has a ``path`` and
+    belongs to the user: the job does not track whether it still exists.
     """
 
     checkpoint_id: int
@@ -40,10 +41,10 @@ class CheckpointStatistics:
 
 @dataclass(frozen=True)
 class CheckpointHistory:
-    """The checkpoints and savepoints of a job, as far as they are remembered, newest last, and the counts of all.
+    """The most recent checkpoints and savepoints of a job, newest last, and the counts of all.
 
-    ``restored`` is the checkpoint that this driver started from, None for a new job. ``latest_savepoint`` is remembered
-    whatever came after it.
+    ``restored`` is the checkpoint that this driver started from, or None for a new job. ``latest_savepoint`` is kept
+    even after it has dropped out of ``checkpoints``.
     """
 
     completed: int
@@ -54,7 +55,7 @@ class CheckpointHistory:
 
     @property
     def latest_completed(self) -> CheckpointStatistics | None:
-        """The newest checkpoint, no savepoint, that is complete."""
+        """The newest completed checkpoint, not counting savepoints."""
         completed = CheckpointStatus.COMPLETED
         done = [one for one in self.checkpoints if one.status is completed and not one.is_savepoint]
         return done[-1] if done else None

@@ -1,4 +1,4 @@
-"""What a job failed with: one entry per failure, or per record that it fails at again and again."""
+"""The failures of a job: one entry per failure, or per record that it fails at repeatedly."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["ExceptionEntry"]
 class ExceptionEntry:
     """One entry of a job's exception history. Times are in milliseconds since 1970.
 
-    ``times`` is greater than 1 for failures one after the other at the same record: ``timestamp`` is then that of the
-    first, ``last_timestamp`` and ``message`` are of the last. ``exception`` is what was raised, in one line; ``site``
-    says where, as far as it is known. ``followed_by`` is what the job did then.
+    ``times`` is greater than 1 for consecutive failures at the same record: ``timestamp`` is then that of the first
+    failure, and ``last_timestamp`` and ``message`` are those of the last. ``exception`` is the exception in one line.
+    ``site`` is where it was raised, as far as that is known. ``followed_by`` is how the job reacted.
 
     >>> site = FailureSite(operator="parse", uid="parse", subtask=1, epoch=7, record="'x'")
     >>> entry = ExceptionEntry(0, 2000, 3, "ValueError: no number", "Traceback ...", site, "started again")

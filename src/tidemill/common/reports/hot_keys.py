@@ -1,4 +1,4 @@
-"""The keys that an operator sees most often, as a job tells of them."""
+"""The most frequent keys of an operator, as reported by a job."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["HotKey", "HotKeys"]
 
 @dataclass(frozen=True)
 class HotKey:
-    """One key: ``share`` is its part of all records of the operator, ``records`` how many it had; both are estimates.
+    """One key. ``share`` is its share of the operator's records, ``records`` its number of records; both are estimates.
 
-    ``key`` is what JSON makes of it: tuples are lists, dates are text. ``text`` is that for people to read.
+    ``key`` is the key in its JSON form: tuples are lists, dates are text. ``text`` is the key in readable form.
     """
 
     key: Any
@@ -23,8 +23,9 @@ class HotKey:
 
 @dataclass(frozen=True)
 class HotKeys:
-    """The most frequent keys of an operator of late, the hottest first; ``sampled`` tells how many records were looked
-    at to know it. What came before counts half as much after each half minute.
+    """The most frequent recent keys of an operator, hottest first.
+
+    ``sampled`` is the number of records in the sample. The weight of older records is halved every 30 seconds.
 
     >>> HotKeys((HotKey("tea", "tea", 0.5, 100),), 20).hottest_share
     0.5
@@ -35,5 +36,5 @@ class HotKeys:
 
     @property
     def hottest_share(self) -> float:
-        """The share of the hottest key, 0 if no key came more than once."""
+        """The share of the hottest key, or 0 if no key occurred more than once."""
         return self.keys[0].share if self.keys else 0.0

@@ -1,4 +1,4 @@
-"""Metrics as a moment shows them: what a registry hands to reporters, REST and users."""
+"""Values of metrics at one point in time, as a registry provides them to reporters, the REST server and users."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class MetricKind(Enum):
-    """What a value means."""
+    """The kind of a metric, which determines what its value means."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -25,7 +25,7 @@ class MetricKind(Enum):
 
 
 class MetricScope(Enum):
-    """What a metric is of: the whole job, a task (a chain of operators), or one operator."""
+    """What a metric describes: the whole job, a task (a chain of operators), or one operator."""
 
     JOB = "job"
     TASK = "task"
@@ -34,10 +34,10 @@ class MetricScope(Enum):
 
 @dataclass(frozen=True)
 class HistogramValue:
-    """Values that were seen: how many, their sum, the extremes, and how they are spread.
+    """The recorded values of a histogram: count, sum, minimum, maximum, and buckets.
 
-    ``buckets`` are (upper bound, how many values are at most that), with rising bounds, the last one infinite. It is
-    empty for a distribution, which knows no more than its extremes.
+    ``buckets`` are pairs of an upper bound and the number of values not above it, in ascending order; the last bound is
+    infinite. It is empty for a distribution, which records only its minimum and maximum.
 
     >>> seen = HistogramValue(4, 10.0, 1.0, 4.0, ((1.0, 1), (2.0, 2), (math.inf, 4)))
     >>> seen.mean, seen.quantile(0.5)
@@ -52,11 +52,11 @@ class HistogramValue:
 
     @property
     def mean(self) -> float:
-        """The mean, 0 if nothing was seen."""
+        """The mean, or 0 if no value was recorded."""
         return self.sum / self.count if self.count else 0.0
 
     def quantile(self, share: float) -> float:
-        """About the value that this share of all values does not exceed; NaN where the spread is not known."""
+        """An estimate of the quantile at ``share`` (0 to 1), or NaN if there are no buckets."""
         wanted = share * self.count
         lower, below = self.min, 0
         for bound, upto in self.buckets:
@@ -68,12 +68,12 @@ class HistogramValue:
 
 
 class MetricValue(NamedTuple):
-    """One metric of one job, task or operator, and of one subtask where each has its own.
+    """The value of one metric of a job, task or operator, and of one subtask if the metric is reported per subtask.
 
-    ``name`` is Flink's, or for user metrics the names of their groups and their own, with dots between. ``operator`` is
-    the uid of the operator, for a task that of its first one; ``operator_name`` is what people call it. ``variables``
-    are what groups of two names (``add_group(key, value)``) stand for. The value of a meter is its rate per second;
-    ``events`` is then the number of its events, where that is not a metric of its own.
+    ``name`` is Flink's name; for user metrics it is the names of the groups and the metric, separated by dots.
+    ``operator`` is the uid of the operator, or of the first operator of a task; ``operator_name`` is its display name.
+    ``variables`` are the key-value groups (``add_group(key, value)``). The value of a meter is its rate per second;
+    ``events`` is then the number of its events, unless that is a metric of its own.
     """
 
     scope: MetricScope
@@ -89,7 +89,7 @@ class MetricValue(NamedTuple):
 
 @dataclass(frozen=True)
 class MetricSnapshot:
-    """All metrics of a job at one moment; counts are those of committed epochs.
+    """All metrics of a job at one point in time. Counts cover committed epochs.
 
     >>> read = MetricValue(MetricScope.OPERATOR, "numRecordsIn", MetricKind.COUNTER, 3.0, "count", subtask=0)
     >>> more = read._replace(subtask=1, value=4.0)
@@ -116,7 +116,7 @@ class MetricSnapshot:
         subtask: int | None = None,
         variables: Mapping[str, str] = NO_VARIABLES,
     ) -> list[MetricValue]:
-        """The values of this name, all of them or those of one scope, operator (by uid), subtask and variables."""
+        """The values with this name, optionally only those of one scope, operator (by uid), subtask or variables."""
         return [
             value
             for value in self.values
@@ -135,16 +135,16 @@ class MetricSnapshot:
         subtask: int | None = None,
         variables: Mapping[str, str] = NO_VARIABLES,
     ) -> float | HistogramValue:
-        """The value of one metric. Raises KeyError if there is none, or more than one, of this description."""
+        """The value of one metric. Raises KeyError unless exactly one metric matches."""
         found = self.find(name, operator=operator, subtask=subtask, variables=variables)
-        if len(found) > 1:  # a task and its first operator may have metrics of one name: the operator's is meant
+        if len(found) > 1:  # a task and its first operator may have metrics of the same name: use the operator's
             found = [value for value in found if value.scope is not MetricScope.TASK]
         if len(found) != 1:
             raise KeyError(f"{len(found)} metrics are called {name!r} (operator {operator}, subtask {subtask})")
         return found[0].value
 
     def total(self, name: str, *, operator: str | None = None, variables: Mapping[str, str] = NO_VARIABLES) -> float:
-        """The sum over the subtasks of an operator, or over all operators; 0 if there is no such metric."""
+        """The sum over the subtasks of an operator, or over all operators; 0 if the metric does not exist."""
         found = self.find(name, operator=operator, variables=variables)
         scopes = {value.scope for value in found}
         scope = MetricScope.OPERATOR if MetricScope.OPERATOR in scopes else None

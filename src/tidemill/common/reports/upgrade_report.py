@@ -1,4 +1,4 @@
-"""The report on an upgrade: what becomes of each state when a changed program is started from what an old one left."""
+"""The report on an upgrade: what happens to each state when a changed program starts from the state of an old one."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ __all__ = ["Change", "Outcome", "UpgradeReport"]
 
 
 class Outcome(StrEnum):
-    """What becomes of a state."""
+    """What happens to a state."""
 
-    #: The program goes on with it.
+    #: The program uses it unchanged.
     RESTORED = "restored"
-    #: The program goes on with it, in another form: of another type, or with another time to live.
+    #: The program uses it in another form: with another type or another time to live.
     MIGRATED = "migrated"
-    #: Nothing is stored of it: it starts empty.
+    #: No such state is stored: it starts empty.
     NEW = "new"
-    #: Its operator does not register it when it is opened: it stays as it is, until a program does.
+    #: Its operator does not register it in ``open()``: it is kept unchanged until a program registers it.
     ORPHANED = "orphaned"
-    #: Its operator is gone, and the program may leave it behind.
+    #: Its operator no longer exists, and the program is allowed to drop its state.
     DROPPED = "dropped"
     #: The program cannot be started from it.
     REFUSED = "refused"
-    #: It cannot be told before the job runs.
+    #: The outcome cannot be determined before the job runs.
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of one state (or, with ``state`` empty, of an operator as a whole).
+    """What happens to one state, or to a whole operator if ``state`` is empty.
 
-    ``stored`` and ``declared`` are the types, side by side; empty where there is none. ``detail`` says why.
+    ``stored`` and ``declared`` are the stored and the declared type; empty if there is none. ``detail`` is the reason.
     """
 
     operator: str
@@ -48,7 +48,7 @@ class Change:
 
 @dataclass(frozen=True)
 class UpgradeReport:
-    """What a program would find of a committed epoch; printed, it is a table.
+    """What would happen to each state if a program started from a committed epoch. Its text form is a table.
 
     >>> old, new = "value(Integer)", "value(Long)"
     >>> change = Change("count", "Count", "n", Outcome.MIGRATED, old, new, "values are converted")
@@ -68,7 +68,7 @@ class UpgradeReport:
 
     @property
     def refused(self) -> list[Change]:
-        """What stands in the way of a start."""
+        """The changes that prevent a start."""
         return self.of(Outcome.REFUSED)
 
     def of(self, outcome: Outcome) -> list[Change]:
@@ -76,7 +76,7 @@ class UpgradeReport:
         return [change for change in self.changes if change.outcome is outcome]
 
     def check(self) -> None:
-        """Raise if the program cannot be started from this state; the message has everything that stands in the way."""
+        """Raise if the program cannot be started from this state. The message lists every reason."""
         if self.refused:
             raise self.refused[0].error("\n".join(change.detail for change in self.refused))
 
@@ -92,7 +92,7 @@ class UpgradeReport:
 
 
 def _label(change: Change) -> str:
-    """What a detail is about; a refusal says so itself."""
+    """The operator and state that a detail is about; the detail of a refusal names them itself."""
     if change.outcome is Outcome.REFUSED:
         return ""
     return f"{change.name!r} (uid {change.operator})" + (f", state {change.state!r}: " if change.state else ": ")

@@ -1,5 +1,5 @@
-"""The kinds of type information behind :class:`tidemill.common.typeinfo.Types`.
+"""The classes of type information that :class:`tidemill.common.typeinfo.Types` creates.
 
-Start in ``base.py``: what each type must be able to do. How values of a type are stored is in
+``base.py`` defines the interface of all types. How values of a type are stored is defined in
 ``tidemill.state.codecs``.
 """

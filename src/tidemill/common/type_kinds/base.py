@@ -1,4 +1,4 @@
-"""The base of all type information: validation, equality and the JSON form."""
+"""The base class of all type information: validation, equality and the JSON form."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tidemill.errors import SerializationError, TypeMismatchError
 #: Version of the JSON form written by :meth:`TypeInformation.to_json`.
 JSON_VERSION = 1
 
-#: Tells for a whole sequence that all values match, and are in shape (True), or that one may not be (False).
+#: Returns True if all values of a sequence are valid and already in the type's form; False means unknown.
 FastCheck = Callable[[Sequence[Any]], bool]
 
 
 class TypeInformation(ABC):
     """Describes the type of the records of a stream or of the values of a state.
 
-    Immutable. Two are equal if they describe the same type; equal ones have equal hashes.
+    Instances are immutable. Two are equal, with equal hashes, if they describe the same type.
 
     >>> from tidemill.common.typeinfo import Types
     >>> pair = Types.TUPLE([Types.STRING(), Types.LIST(Types.LONG())])
@@ -34,7 +34,7 @@ class TypeInformation(ABC):
 
     #: Name of this kind of type in the JSON form; never changes.
     kind: ClassVar[str]
-    #: Whether None is a value of the type by itself. Fields of a row may be None whatever their type.
+    #: Whether None is a valid value of the type. Fields of a row may be None regardless of their type.
     nullable: bool = False
 
     _kinds: ClassVar[dict[str, type[TypeInformation]]] = {}
@@ -47,19 +47,24 @@ class TypeInformation(ABC):
     # --- validation
 
     def validate(self, value: Any, path: str = "") -> None:
-        """Returns if ``value`` is of this type. Otherwise raises :class:`TypeMismatchError` with the place inside the
-        value, as ``path`` and what follows it, the expected type and the actual one."""
+        """Checks that ``value`` is of this type.
+
+        Raises :class:`TypeMismatchError` if it is not. The error contains the position inside the value (``path`` plus
+        the path below it), the expected type and the actual type.
+        """
         if value is None and self.nullable:
             return
         self._validate(value, path)
 
     @abstractmethod
     def _validate(self, value: Any, path: str) -> None:
-        """As :meth:`validate`; None has been dealt with if the type is nullable."""
+        """Like :meth:`validate`, but not called with None if the type is nullable."""
 
     def validator(self) -> Callable[[Sequence[Any]], None]:
-        """A function that validates a whole batch: a fast check of all values together first, and only if that is
-        not conclusive one value after the other."""
+        """Returns a function that validates a whole batch.
+
+        It runs a fast check on all values together, and validates them one by one only if that is inconclusive.
+        """
         fast, validate = self.fast_check(), self.validate
 
         def check(values: Sequence[Any]) -> None:
@@ -70,8 +75,11 @@ class TypeInformation(ABC):
         return check
 
     def shaper(self) -> Callable[[list[Any]], list[Any]]:
-        """A function that validates a whole batch, as :meth:`validator`, and hands back its values in the form of this
-        type (:meth:`shape`): the batch itself if all of them have it, which the fast check tells."""
+        """Returns a function that validates a whole batch and returns its values in the form of this type.
+
+        Validation is as in :meth:`validator`, the form as in :meth:`shape`. If the fast check finds that all values
+        already have that form, the function returns the batch itself.
+        """
         fast, validate, shape = self.fast_check(), self.validate, self.shape
 
         def shaped(values: list[Any]) -> list[Any]:
@@ -84,13 +92,18 @@ class TypeInformation(ABC):
         return shaped
 
     def shape(self, value: Any) -> Any:
-        """A valid value, not None, in the form that readers of this type find: a row has the names of the type, a
-        tuple is a tuple however it was given, a number of a floating point type is a ``float``."""
+        """Converts a valid value that is not None to the form that consumers of this type receive.
+
+        A row gets the field names of the type, a list or row becomes a tuple if the type is a tuple, and a number of a
+        floating point type becomes a ``float``.
+        """
         return value
 
     def fast_check(self) -> FastCheck:
-        """A check of many values that is cheap for the usual ones: True if all of them are valid and have the form of
-        :meth:`shape` already; False means that it does not know."""
+        """Returns a check of many values that is cheap in the common case.
+
+        It returns True if all values are valid and already have the form of :meth:`shape`. False means unknown.
+        """
         return lambda values: False
 
     def mismatch(self, value: Any, path: str, hint: str = "") -> NoReturn:
@@ -102,7 +115,7 @@ class TypeInformation(ABC):
 
     @abstractmethod
     def _identity(self) -> tuple[Any, ...]:
-        """What makes two types of the same class equal."""
+        """The attributes that determine whether two types of the same class are equal."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TypeInformation) and (type(self), self._identity()) == (type(other), other._identity())
@@ -118,8 +131,11 @@ class TypeInformation(ABC):
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> TypeInformation:
-        """The type that :meth:`to_json` described. Raises :class:`SerializationError` if the description is of an
-        unknown version or kind, or names a class that cannot be imported."""
+        """Restores a type from the result of :meth:`to_json`.
+
+        Raises :class:`SerializationError` if the description has an unknown version or kind, or refers to a class that
+        cannot be imported.
+        """
         if data.get("version") != JSON_VERSION:
             raise SerializationError(
                 f"a type description of version {data.get('version')!r} cannot be read; this is version {JSON_VERSION}"
@@ -127,7 +143,7 @@ class TypeInformation(ABC):
         return restore(data)
 
     def describe(self) -> dict[str, Any]:
-        """As :meth:`to_json`, without the version: for use inside another description."""
+        """Like :meth:`to_json` without the version, for use inside another description."""
         return {"kind": self.kind, **self._parameters()}
 
     def _parameters(self) -> dict[str, Any]:
@@ -138,7 +154,7 @@ class TypeInformation(ABC):
         return cls()
 
 
-#: Shows the beginning of a value, however large it is, and also if its ``__repr__`` fails.
+#: Formats the beginning of a value of any size, even if its ``__repr__`` fails.
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
 _short = _SHORT.repr
@@ -153,5 +169,5 @@ def restore(data: Mapping[str, Any]) -> TypeInformation:
 
 
 def all_types_in(allowed: frozenset[type], values: Sequence[Any]) -> bool:
-    """Whether the exact type of every value is one of ``allowed``. Runs at C speed: about 15 ns a value."""
+    """Whether the exact type of every value is one of ``allowed``. Runs at C speed: about 15 ns per value."""
     return allowed.issuperset(map(type, values))

@@ -14,7 +14,7 @@ from tidemill.common.type_kinds.base import FastCheck, TypeInformation, all_type
 
 
 class BasicType(Enum):
-    """The basic types; the value is the name that is shown."""
+    """The basic types. The enum value is the display name."""
 
     STRING = "String"
     BYTE = "Byte"
@@ -31,7 +31,7 @@ class BasicType(Enum):
 
 
 class _Rule(NamedTuple):
-    """Which Python values a basic type takes. ``exact`` are the types that need no second look."""
+    """The Python types that a basic type accepts. Values of the types in ``exact`` need no conversion."""
 
     accepted: tuple[type, ...]
     exact: frozenset[type]
@@ -40,7 +40,7 @@ class _Rule(NamedTuple):
 
 
 def _rule(*accepted: type, nullable: bool = False, bits: int | None = None) -> _Rule:
-    """The first of the accepted types is the one that values are shaped to."""
+    """The first accepted type is the one that values are converted to."""
     exact = frozenset((accepted[0], type(None))) if nullable else frozenset(accepted[:1])
     return _Rule(accepted, exact, nullable, bits)
 
@@ -60,17 +60,17 @@ _RULES: dict[BasicType, _Rule] = {
     BasicType.INSTANT: _rule(Instant, nullable=True),
 }
 _NUMBERS = frozenset((int, float))
-#: How a value of a class derived from a type becomes one of the type itself; ``str()`` would ask the class for a text.
+#: Converts an instance of a subclass to the type itself; ``str()`` would call the ``__str__`` of the subclass.
 _PLAIN: dict[type, Callable[[Any], Any]] = {int: int, float: float, str: str.__str__}
 _LARGEST = sys.float_info.max
 
 
 class BasicTypeInfo(TypeInformation):
-    """A number, a text or an instant.
+    """A number, a string or an instant.
 
-    Integers must fit into the bits of their type. An ``int`` is a value of a floating point type, and a ``bool`` of an
-    integer type, as everywhere in Python; readers find a ``float`` and an ``int``, and a ``str`` where a member of an
-    enum of strings was given.
+    Integers must fit into the bits of their type. As in Python generally, an ``int`` is accepted for a floating point
+    type and a ``bool`` for an integer type; they are converted to ``float`` and ``int``. A member of a string enum is
+    converted to ``str``.
     """
 
     kind = "basic"
@@ -95,7 +95,7 @@ class BasicTypeInfo(TypeInformation):
             self.mismatch(value, path)
         if self._range is not None and not self._range[0] <= value <= self._range[1]:
             wider = "Types.BIG_INT()" if self._basic_type is BasicType.LONG else "a wider type"
-            self.mismatch(value, path, f" (it must lie within {self._range[0]} and {self._range[1]}; declare {wider})")
+            self.mismatch(value, path, f" (it must be between {self._range[0]} and {self._range[1]}; declare {wider})")
         if self._is_char and len(value) != 1:
             self.mismatch(value, path, " (it must be one character)")
         if accepted[0] is float and isinstance(value, int) and abs(value) > _LARGEST:
@@ -195,7 +195,7 @@ class BasicTypeInfo(TypeInformation):
 
 
 class _TimeTypeInfo(TypeInformation):
-    """A date, a time of day or both, by the exact Python type: a ``datetime`` is not a date."""
+    """A date, a time of day or both. The Python type must match exactly: a ``datetime`` is not a date."""
 
     nullable = True
     _python_type: type
@@ -254,7 +254,7 @@ class SqlTimeTypeInfo:
 
 
 class PickledBytesTypeInfo(TypeInformation):
-    """Any Python object; it is pickled where it has to be turned into bytes."""
+    """Any Python object. It is serialized with pickle."""
 
     kind = "pickled"
     nullable = True
@@ -273,6 +273,6 @@ class PickledBytesTypeInfo(TypeInformation):
 
 
 def exact_check(allowed: frozenset[type]) -> FastCheck:
-    """The fast check that only looks at the exact types of the values."""
+    """A fast check that only compares the exact types of the values."""
     issuperset = allowed.issuperset
     return lambda values: issuperset(map(type, values))

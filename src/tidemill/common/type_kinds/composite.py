@@ -1,4 +1,4 @@
-"""Types made of other types: rows, tuples, arrays, lists, maps, optional values."""
+"""Types composed of other types: rows, tuples, arrays, lists, maps, optional values."""
 
 from __future__ import annotations
 
@@ -25,9 +25,12 @@ _kind_of = attrgetter("_row_kind")
 
 
 class RowTypeInfo(TypeInformation):
-    """A :class:`Row`. Tuples, lists, dicts and objects with attributes are taken as rows too; a field may be None
-    whatever its type. Readers find a row with the names of the type; without names in the type, with its own or else
-    ``f0``, ``f1``, ..."""
+    """A :class:`Row`.
+
+    Tuples, lists, dicts and objects with attributes are accepted and converted to rows. A field may be None regardless
+    of its type. The converted row has the field names of the type. If the type has no names, the row keeps its own
+    names, or gets ``f0``, ``f1``, ...
+    """
 
     kind = "row"
 
@@ -41,11 +44,11 @@ class RowTypeInfo(TypeInformation):
         self._field_names = tuple(field_names or (f"f{i}" for i in range(len(field_types))))
 
     def get_field_names(self) -> list[str]:
-        """The names of the fields; ``f0``, ``f1``, ... if none were given."""
+        """The names of the fields; ``f0``, ``f1``, ... if the type has no names."""
         return list(self._field_names)
 
     def get_field_index(self, field_name: str) -> int:
-        """The position of the field; -1 if the fields were given no names. Raises ``ValueError`` for another name."""
+        """The position of the field, or -1 if the type has no names. Raises ``ValueError`` for an unknown name."""
         return self._field_names.index(field_name) if self._named else -1
 
     def get_field_types(self) -> list[TypeInformation]:
@@ -81,7 +84,7 @@ class RowTypeInfo(TypeInformation):
         kind = value.get_row_kind() if isinstance(value, Row) else RowKind.INSERT
         fields = zip(self._field_types, self._fields_of(value, ""), strict=True)
         row = Row.of_kind(kind, *(None if field is None else field_type.shape(field) for field_type, field in fields))
-        # A row of a template may have fewer values than names.
+        # A row created from a template may have fewer values than names.
         row.set_field_names(own[: len(row)] if own else self._field_names)
         return row
 
@@ -92,7 +95,7 @@ class RowTypeInfo(TypeInformation):
         def shaped(values: list[Any]) -> list[Any]:
             if fast(values):
                 return values
-            # The usual case of rows that lack names, or have another kind of number: column by column.
+            # The common case of rows without names, or with another numeric type: convert column by column.
             if not shapers or not all_types_in(_ROWS, values) or not _all_named(values, None, names):
                 return one_by_one(values)
             rows = list(map(_values_of, values))
@@ -101,7 +104,7 @@ class RowTypeInfo(TypeInformation):
             try:
                 columns = [_shaped_column(shape, map(itemgetter(i), rows)) for i, shape in enumerate(shapers)]
             except TypeMismatchError:
-                return one_by_one(values)  # which tells the place
+                return one_by_one(values)  # raises the error with the position
             found = Row.of_columns(names, columns)
             kinds = list(map(_kind_of, values))
             if kinds.count(RowKind.INSERT) != len(kinds):
@@ -148,7 +151,7 @@ class RowTypeInfo(TypeInformation):
 
 
 class TupleTypeInfo(TypeInformation):
-    """A tuple of fixed length. Lists and rows are taken as tuples too, as in PyFlink; readers find a tuple."""
+    """A tuple of fixed length. As in PyFlink, lists and rows are accepted too; they are converted to tuples."""
 
     kind = "tuple"
 
@@ -181,7 +184,7 @@ class TupleTypeInfo(TypeInformation):
             try:
                 found = [shape(column) for shape, column in zip(shapers, columns, strict=True)]
             except TypeMismatchError:
-                return one_by_one(values)  # which tells the place
+                return one_by_one(values)  # raises the error with the position
             if all(new is old for new, old in zip(found, columns, strict=True)):
                 return values
             return list(zip(*found, strict=True))
@@ -216,7 +219,7 @@ class TupleTypeInfo(TypeInformation):
 
 
 class _SequenceTypeInfo(TypeInformation):
-    """Any number of elements of one type: a list, or a tuple, of which readers find a list."""
+    """Any number of elements of one type: a list, or a tuple, which is converted to a list."""
 
     _nullable_elements = False
 
@@ -287,8 +290,10 @@ class BasicArrayTypeInfo(_SequenceTypeInfo):
 
 
 class PrimitiveArrayTypeInfo(_SequenceTypeInfo):
-    """An array of primitive values: a list, tuple or ``array.array``; for bytes also ``bytes`` and ``bytearray``,
-    of which readers find ``bytes``."""
+    """An array of primitive values: a list, tuple or ``array.array``.
+
+    An array of bytes may also be ``bytes`` or ``bytearray``, which is converted to ``bytes``.
+    """
 
     kind = "primitive_array"
 
@@ -314,8 +319,11 @@ class PrimitiveArrayTypeInfo(_SequenceTypeInfo):
 
 
 class MapTypeInfo(TypeInformation):
-    """A dict with keys of one type and values of another; a value may be None. Readers find keys as they were given if
-    they cannot be keys in the form of their type: a tuple for a list."""
+    """A dict with keys of one type and values of another; a value may be None.
+
+    A key is converted to the form of its type, unless that form is not hashable: a tuple given for a list type stays a
+    tuple.
+    """
 
     kind = "map"
 
@@ -380,7 +388,7 @@ class MapTypeInfo(TypeInformation):
 
 
 class OptionalTypeInfo(_SequenceTypeInfo):
-    """None, or a value of another type. Tidemill's own, for the hint ``Optional[...]``."""
+    """None or a value of another type, for the type hint ``Optional[...]``. Not part of PyFlink."""
 
     kind = "optional"
     nullable = True
@@ -397,13 +405,13 @@ class OptionalTypeInfo(_SequenceTypeInfo):
 
 
 def _all_named(rows: Sequence[Row], *allowed: tuple[str, ...] | None) -> bool:
-    """Whether all rows have the same names, one of these."""
+    """Whether all rows have the same field names, and these are one of ``allowed``."""
     found = list(map(_names_of, rows))
     return found[0] in allowed and found.count(found[0]) == len(found)
 
 
 def _shaped_column(shape: Callable[[list[Any]], list[Any]], column: Iterable[Any]) -> list[Any]:
-    """A column of rows, in which None has a place whatever the type."""
+    """Converts a column of rows, in which any field may be None."""
     fields = list(column)
     present = [field for field in fields if field is not None]
     if len(present) == len(fields):

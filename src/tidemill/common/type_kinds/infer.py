@@ -1,4 +1,4 @@
-"""From Python type hints to type information."""
+"""Infers type information from Python type hints."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SIMPLE: dict[Any, TypeInformation] = {
 
 
 def infer_type_from_hint(hint: Any) -> TypeInformation:
-    """The type that a type hint describes; pickled objects where it describes none of ours.
+    """The type that a type hint describes, or pickled objects if no type matches.
 
     >>> infer_type_from_hint(tuple[str, list[int]])
     TupleTypeInfo(String, ListTypeInfo<Long>)
@@ -59,18 +59,18 @@ def infer_type_from_hint(hint: Any) -> TypeInformation:
 
 
 def dataclass_fields(cls: Any) -> dict[str, TypeInformation]:
-    """The fields of a dataclass with the types that their hints describe."""
+    """The fields of a dataclass with the types inferred from their hints."""
     return _dataclass_fields(cls, ())
 
 
 def named_tuple_fields(cls: Any) -> dict[str, TypeInformation]:
-    """The fields of a NamedTuple class with the types that their hints describe."""
+    """The fields of a NamedTuple class with the types inferred from their hints."""
     return _named_tuple_fields(cls, ())
 
 
 def _infer(hint: Any, outer: tuple[type, ...]) -> TypeInformation:
-    """``outer`` are the classes whose fields are being inferred: a class inside itself is pickled."""
-    while True:  # peel off what says nothing about the value
+    """``outer`` are the classes whose fields are being inferred: a recursive field is pickled."""
+    while True:  # remove wrappers that do not affect the value's type
         if isinstance(hint, typing.NewType):
             hint = hint.__supertype__
         elif typing.get_origin(hint) in (typing.Annotated, typing.Final, typing.Required, typing.NotRequired):
@@ -130,5 +130,5 @@ def _named_tuple_fields(cls: Any, outer: tuple[type, ...]) -> dict[str, TypeInfo
 def _hints(cls: Any) -> Mapping[str, Any]:
     try:
         return typing.get_type_hints(cls, include_extras=True)
-    except Exception:  # a hint may be any expression; one that cannot be evaluated here tells us nothing
+    except Exception:  # a hint may be any expression; ignore hints that cannot be evaluated
         return {}

@@ -1,4 +1,4 @@
-"""Types of Python classes: dataclasses, NamedTuples and enums. Tidemill's own; PyFlink has no such types."""
+"""Types of Python classes: dataclasses, NamedTuples and enums. PyFlink has no such types."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ class _ClassTypeInfo(TypeInformation):
 
 
 class _FieldsTypeInfo(_ClassTypeInfo):
-    """Instances of a class with typed fields. Readers find the objects that the program made, with the fields that it
-    gave them."""
+    """Instances of a class with typed fields. The objects and their fields are passed on without conversion."""
 
     def __init__(self, cls: type, fields: Mapping[str, TypeInformation]) -> None:
         super().__init__(cls)
@@ -146,7 +145,7 @@ def is_enum_class(cls: object) -> bool:
 
 
 def is_named_tuple(cls: Any) -> bool:
-    """Whether ``cls`` is a class made by ``NamedTuple`` or ``namedtuple``."""
+    """Whether ``cls`` is a class created by ``NamedTuple`` or ``namedtuple``."""
     return isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
 
 
@@ -159,12 +158,12 @@ def default_names(cls: Any) -> list[str]:
 
 
 def class_name(cls: type) -> str:
-    """``module:qualname``, by which the class is found in stored files."""
+    """The name of a class in stored files: ``module:qualname``."""
     return f"{first_module(cls.__module__)}:{cls.__qualname__}"
 
 
 def find_class(name: str) -> type:
-    """The class that :func:`class_name` named. Raises :class:`SerializationError` if it cannot be imported."""
+    """The inverse of :func:`class_name`. Raises :class:`SerializationError` if the class cannot be imported."""
     module, _, path = name.partition(":")
     try:
         found: Any = importlib.import_module(current_module(module))
