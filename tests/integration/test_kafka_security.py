@@ -60,7 +60,7 @@ def test_a_wrong_password_is_told_with_address_and_mechanism_and_never_printed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     way = way_into(kafka, name, tmp_path, WRONG)
-    told = rf"does not let us in \(Kafka at {way.address}, {name.replace(' ', ' with ')}\)"
+    told = rf"the broker denied access \(Kafka at {way.address}, {name.replace(' ', ' with ')}\)"
     started = time.monotonic()
     with pytest.raises(TidemillError, match=told) as caught:
         job_with(lambda: sink(kafka, topic, way, guarantee)).epoch(words=["b"])
@@ -76,7 +76,7 @@ def test_certificates_that_one_side_does_not_trust_are_told_by_which_one(
     with pytest.raises(TidemillError, match=rf"the broker's certificate is not trusted.*Kafka at {way.address}, SSL\)"):
         job_with(lambda: sink(kafka, topic, stranger))
     nobody = WayIn(way.address, {"security.protocol": "SSL", **trusting(kafka.authority)})
-    with pytest.raises(TidemillError, match=rf"the broker does not take our certificate.*Kafka at {way.address}, SSL"):
+    with pytest.raises(TidemillError, match=rf"rejected the client's certificate.*Kafka at {way.address}, SSL"):
         job_with(lambda: sink(kafka, topic, nobody))
 
 
@@ -95,5 +95,5 @@ def test_who_says_nothing_to_a_broker_that_waits_for_it_is_told_what_may_be_miss
     kafka: KafkaBroker, topic: str
 ) -> None:
     quiet = builder(kafka, topic).set_bootstrap_servers(kafka.login_address).set_property("max.block.ms", "6000")
-    with pytest.raises(TidemillError, match=r"no broker has answered for 6 s; if it wants TLS or a login, set"):
+    with pytest.raises(TidemillError, match=r"no broker responded within 6 s; if the broker requires TLS or a login"):
         job_with(quiet.build)

@@ -1,4 +1,4 @@
-"""Kafka: what programs use of it, under PyFlink's path."""
+"""The public classes of the Kafka connector, under PyFlink's import path."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Kafka's client library, as the sink uses it: its settings, what it is told of brokers and topics, and its errors.
+"""Creates the Kafka clients of the sink: their settings, a check that brokers and topics are reachable, and errors.
 
-The library is ``confluent-kafka`` (``pip install 'tidemill[kafka]'``); nothing here imports it before it is needed.
+The client library is ``confluent-kafka`` (``pip install 'tidemill[kafka]'``). It is imported only when it is used.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How long a broker may take to answer, unless the program sets it; Java's name of the setting.
+#: How long a broker may take to respond, unless the program sets it; the setting's name in the Java client.
 MAX_BLOCK: Final = "max.block.ms"
 _MAX_BLOCK_MS: Final = "30000"
 TRANSACTION_TIMEOUT: Final = "transaction.timeout.ms"
-#: A transaction lasts as long as an epoch's results take to be sent, not as long as an epoch.
+#: A transaction takes as long as sending the results of an epoch, not as long as an epoch.
 _TRANSACTION_TIMEOUT_MS: Final = "300000"
-#: How long to wait for another broker when one of several does not let us in, or is not known.
+#: How long to wait for another broker when one of several denies access, or its host is unknown.
 _OTHERS_SECONDS: Final = 5.0
-#: A topic that was created a moment ago is not known to every broker yet.
+#: How long to wait for a topic: one that was just created is not known to every broker yet.
 _NEW_TOPIC_SECONDS: Final = 2.0
 
-#: Java's names of what the library calls differently.
+#: Settings whose names differ between the Java client and the library.
 _RENAMED: Final = {"max.request.size": "message.max.bytes"}
-#: What only Java's client has, and does not matter here: records come serialised.
+#: Settings of the Java client that are not passed to the library: records are already serialized.
 _WITHOUT_MEANING: Final = frozenset({MAX_BLOCK, "key.serializer", "value.serializer"})
-#: Of a producer's settings, those that say how to reach a broker: other clients want them too.
+#: Prefixes of the producer settings that define the connection to a broker: other clients need them too.
 _CONNECTION: Final = (
     *("bootstrap.", "broker.", "client.", "reconnect.", "socket."),
     *("security.", "sasl.", "ssl.", "enable.sasl.", "enable.ssl.", "https."),
 )
 
-#: What the library says when a broker ends a TLS connection on purpose, and when we do.
+#: Texts in the library's errors when the broker or the client rejects a TLS connection.
 _ALERT: Final = "SSL alert number"
 _UNVERIFIED: Final = "certificate verify failed"
 
 _PRODUCER: Final = {
-    "enable.idempotence": "true",  # no record twice, and none before its predecessor, when a request is repeated
-    "partitioner": "murmur2_random",  # a key goes to the partition that Java's producers, and so Flink, choose for it
-    "linger.ms": "20",  # an epoch waits for all of it anyway: fewer, larger requests
+    "enable.idempotence": "true",  # repeated requests cause neither duplicates nor changes of order
+    "partitioner": "murmur2_random",  # the same partition for a key as Java producers, and so Flink, choose
+    "linger.ms": "20",  # an epoch waits for all of its records anyway: fewer, larger requests
     "compression.type": "lz4",
-    "delivery.timeout.ms": "120000",  # Java's
+    "delivery.timeout.ms": "120000",  # the default of the Java client
     "queue.buffering.max.messages": "1000000",
     "queue.buffering.max.kbytes": "65536",
 }
@@ -59,7 +59,7 @@ _PRODUCER: Final = {
 
 @dataclass(frozen=True)
 class KafkaClients:
-    """How to reach a cluster and how to write to it: ``properties`` have Java's names, or the library's."""
+    """Creates clients of a cluster; ``properties`` have the names of the Java client or of the library."""
 
     servers: str
     properties: Mapping[str, str] = field(repr=False)
@@ -69,17 +69,17 @@ class KafkaClients:
 
     @property
     def patience(self) -> float:
-        """How many seconds a broker may take to answer."""
+        """The number of seconds that a broker may take to respond."""
         return _milliseconds(MAX_BLOCK, self.properties.get(MAX_BLOCK, _MAX_BLOCK_MS)) / 1000
 
     @property
     def transaction_timeout(self) -> int:
-        """After how many ms the broker gives up on a transaction."""
+        """The number of ms after which the broker aborts a transaction."""
         given = self.properties.get(TRANSACTION_TIMEOUT, _TRANSACTION_TIMEOUT_MS)
         return _milliseconds(TRANSACTION_TIMEOUT, given)
 
     def producer(self, **callbacks: Callable[..., None]) -> Producer:
-        """A producer outside of transactions."""
+        """Create a producer without transactions."""
         from confluent_kafka import Producer
 
         given = self._translated()
@@ -88,35 +88,35 @@ class KafkaClients:
         return producer
 
     def transactional_producer(self, transactional_id: str, **callbacks: Callable[..., None]) -> Producer:
-        """A producer of transactions; not initialised yet."""
+        """Create a transactional producer; its transactions are not initialized yet."""
         from confluent_kafka import Producer
 
         settings = _merged(self._translated()) | {
             "transactional.id": transactional_id,
             TRANSACTION_TIMEOUT: str(self.transaction_timeout),
         }
-        # The first request of a transaction is repeated for as long as the broker completes the one before.
+        # The first request of a transaction is retried until the broker has completed the previous transaction.
         settings.setdefault("retry.backoff.ms", "20")
         if not _has(self.properties, "delivery.timeout.ms", "message.timeout.ms"):
-            del settings["delivery.timeout.ms"]  # it must not exceed the transaction's: the library sees to it
+            del settings["delivery.timeout.ms"]  # the library limits it to the transaction timeout
         producer: Producer = self._created(Producer, settings, **callbacks)
         return producer
 
     def group(self, group_id: str) -> Any:
-        """A consumer of a group, to look at its committed offsets: waits for transactions that write them."""
+        """Create a consumer to read the committed offsets of a group; it waits for transactions that write them."""
         from confluent_kafka import Consumer
 
         reading = {"group.id": group_id, "isolation.level": "read_committed", "enable.auto.commit": "false"}
         return self._created(Consumer, self._connection() | reading)
 
     def admin(self) -> Any:
-        """A client that asks for settings of the cluster."""
+        """Create a client that reads settings of the cluster."""
         from confluent_kafka.admin import AdminClient
 
         return self._created(AdminClient, self._connection())
 
     def check(self) -> None:
-        """Raise :class:`ConfigurationError` if the library is missing, or does not take the properties."""
+        """Raise :class:`ConfigurationError` if the library is missing, or rejects the properties."""
         try:
             import confluent_kafka  # noqa: F401
         except ImportError as error:
@@ -126,16 +126,16 @@ class KafkaClients:
         if not self.servers:
             raise ConfigurationError("a Kafka sink needs servers: set_bootstrap_servers('host:port')")
         _ = self.patience
-        nowhere = KafkaClients("", {**self.properties, "log_level": "0"})  # so that it connects to nothing
+        nowhere = KafkaClients("", {**self.properties, "log_level": "0"})  # without servers it does not connect
         nowhere.producer()
         nowhere.transactional_producer("check")
 
     def hide(self, text: object) -> str:
-        """A text without the secrets among the properties."""
+        """Return a text with the secrets among the properties masked."""
         return hide_secrets(str(text), self.properties)
 
     def refused(self, what: str, error: object) -> ConnectorError:
-        """The error that says what did not work, where, and what the library told."""
+        """Create an error that contains what failed, the cluster, and the library's error."""
         secured = way_in(self.properties)
         where = f"{self.servers}, {secured}" if secured else self.servers
         return ConnectorError(self.hide(f"{what} (Kafka at {where}): {_told(error)}"))
@@ -148,7 +148,7 @@ class KafkaClients:
         try:
             return kind({**settings, **callbacks, **extra}, logger=log)
         except (KafkaException, ValueError) as error:
-            raise ConfigurationError(self.hide(f"Kafka's client does not take a setting: {_told(error)}")) from None
+            raise ConfigurationError(self.hide(f"the Kafka client rejected a setting: {_told(error)}")) from None
 
     def _connection(self) -> dict[str, str]:
         return {key: value for key, value in self._translated().items() if key.startswith((*_CONNECTION, "log_level"))}
@@ -164,7 +164,7 @@ class KafkaClients:
 
 
 class Complaints:
-    """What a client reports by itself, as its ``error_cb``: the last one, and any that no waiting will mend."""
+    """Collects the errors that a client reports to its ``error_cb``: the last one, and any that is not transient."""
 
     def __init__(self) -> None:
         self.last: KafkaError | None = None
@@ -172,17 +172,17 @@ class Complaints:
 
     def __call__(self, error: KafkaError) -> None:
         if error.code() != error._ALL_BROKERS_DOWN or self.last is None:
-            self.last = error  # the reason, rather than what follows from it
+            self.last = error  # keep the cause, not the error that follows from it
         refusing = (error._AUTHENTICATION, error._SSL, error._RESOLVE, error.SASL_AUTHENTICATION_FAILED)
         if error.code() in refusing or _ALERT in error.str():
             self.lasting = error
 
 
 def check_reachable(clients: KafkaClients, client: Any, complaints: Complaints, topics: Iterable[str] = ()) -> None:
-    """Raise :class:`ConnectorError` if no broker answers in time, or a topic does not exist.
+    """Raise :class:`ConnectorError` if no broker responds in time, or a topic does not exist.
 
-    Bad credentials and unknown hosts are told at once, or when other brokers had time to answer; everything else may be
-    a broker that is being restarted.
+    Bad credentials and unknown hosts are reported immediately or, with several brokers, after the others had time to
+    respond. Any other error may be caused by a broker that is being restarted.
     """
     from confluent_kafka import KafkaException
 
@@ -193,39 +193,39 @@ def check_reachable(clients: KafkaClients, client: Any, complaints: Complaints, 
             client.poll(0)
             metadata = client.list_topics(timeout=max(0.1, min(1.0, clients.patience - spent)))
         except KafkaException as error:
-            client.poll(0)  # which serves what the client has to say by itself
+            client.poll(0)  # calls error_cb for errors that the client has reported
             spent = time.monotonic() - started
             others = min(clients.patience, _OTHERS_SECONDS) if "," in clients.servers else 0.0
             if complaints.lasting is not None and spent >= others:
                 raise clients.refused(_outside(complaints.lasting), complaints.lasting) from None
             if spent >= clients.patience:
                 reason = complaints.last or error.args[0]
-                # Whoever hangs up on us without a word may have waited for a TLS greeting, or for a name.
+                # A broker that closes the connection without an error may expect TLS or a login.
                 silent = reason.code() == reason._ALL_BROKERS_DOWN and not way_in(clients.properties)
                 advice = f"; {SET_PROTOCOL}" if silent else ""
-                raise clients.refused(f"no broker has answered for {clients.patience:g} s{advice}", reason) from None
+                raise clients.refused(f"no broker responded within {clients.patience:g} s{advice}", reason) from None
             continue
         missing = [topic for topic in topics if topic not in metadata.topics]
         if not missing:
             return
         if time.monotonic() - started >= min(clients.patience, _NEW_TOPIC_SECONDS):
             near = difflib.get_close_matches(missing[0], list(metadata.topics), n=3)
-            hint = f"; there is {', '.join(map(repr, near))}" if near else ""
+            hint = f"; similar topics: {', '.join(map(repr, near))}" if near else ""
             raise clients.refused(f"topic {missing[0]!r} cannot be written to", f"it does not exist{hint}")
         time.sleep(0.1)
 
 
 def _outside(error: KafkaError) -> str:
-    """What keeps us outside of a cluster."""
+    """Return the reason why a connection is rejected, for messages."""
     if _UNVERIFIED in error.str():
         return UNTRUSTED
     if _ALERT in error.str():
         return NOT_TAKEN
-    return "the broker does not let us in"
+    return "the broker denied access"
 
 
 def _merged(given: Mapping[str, str]) -> dict[str, str]:
-    """Our settings of a producer under those that are given, which may have another name for the same."""
+    """Merge the given settings over the defaults of a producer; some settings have two names."""
     ours = dict(_PRODUCER)
     if _has(given, "message.timeout.ms"):
         del ours["delivery.timeout.ms"]
@@ -251,7 +251,7 @@ def _milliseconds(key: str, value: str) -> int:
 
 
 def _told(error: object) -> str:
-    """What the library says: its exceptions hold an object with a text and a name."""
+    """Return the text of the library's error: its exceptions contain an object with a text and a name."""
     inner = error.args[0] if isinstance(error, Exception) and error.args else error
     text = getattr(inner, "str", None)
     return f"{text()} [{inner.name()}]" if callable(text) and hasattr(inner, "name") else str(inner)

@@ -1,4 +1,4 @@
-"""What ``sasl.jaas.config`` says: Java's way to write down who logs in, and how."""
+"""Parses ``sasl.jaas.config``, the login configuration of Kafka's Java client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.errors import ConfigurationError
 
 __all__ = ["JAAS", "Login", "read_login"]
 
-#: The property.
+#: The name of the property.
 JAAS: Final = "sasl.jaas.config"
 
 _SKIPPED: Final = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
@@ -35,10 +35,10 @@ class Login:
 
 
 def read_login(text: str) -> Login:
-    """Read the value of the property as Java's clients do.
+    """Parse the value of the property as Kafka's Java client does.
 
-    Raises :class:`ConfigurationError` for what they would refuse. As anything in such a text may be a part of a
-    password, the error tells only where it cannot be read.
+    Raises :class:`ConfigurationError` for a value that the Java client would reject. Any part of the value may belong
+    to a password, so the error only contains the position at which it is invalid.
 
     >>> login = read_login('org.example.PlainLoginModule required username="ada" password="open \\\\"sesame\\\\"";')
     >>> login.module, login.options["username"], login.options["password"]
@@ -68,14 +68,14 @@ def _unescaped(escaped: re.Match[str]) -> str:
 
 
 class _Reader:
-    """Reads a text one piece after the other, and knows how far it came."""
+    """Reads a text token by token, and keeps track of the position."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._place = 0
 
     def take(self, kind: re.Pattern[str]) -> re.Match[str] | None:
-        """The next piece, if it is of that kind."""
+        """Return the next token if it is of this kind, otherwise None."""
         self._skip()
         found = kind.match(self._text, self._place)
         if found is not None:
@@ -83,14 +83,14 @@ class _Reader:
         return found
 
     def next(self, kind: re.Pattern[str]) -> re.Match[str]:
-        """The next piece, which must be of that kind."""
+        """Return the next token, which must be of this kind."""
         found = self.take(kind)
         if found is None:
             raise self._unreadable()
         return found
 
     def finish(self) -> None:
-        """There must be nothing left."""
+        """Raise an error if there are more tokens."""
         self._skip()
         if self._place < len(self._text):
             raise self._unreadable()
@@ -101,7 +101,7 @@ class _Reader:
 
     def _unreadable(self) -> ConfigurationError:
         return ConfigurationError(
-            f"{JAAS} cannot be read from character {self._place + 1} of {len(self._text)} on. It is written as "
+            f"{JAAS} cannot be read from character {self._place + 1} of {len(self._text)} on. Its format is "
             'org.apache.kafka.common.security.plain.PlainLoginModule required username="..." password="..."; with a '
-            "semicolon at its end, and a \\ before quotes inside of quotes"
+            "semicolon at the end, and a \\ before quotes within quotes"
         )

@@ -1,4 +1,4 @@
-"""Where in a topic a Kafka source begins and ends."""
+"""The starting and stopping offsets of a Kafka source."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class KafkaTopicPartition(NamedTuple):
 
 
 class KafkaOffsetResetStrategy(enum.Enum):
-    """What to do where there is no offset to begin at, or nothing at that offset."""
+    """What to do if there is no starting offset, or if it is out of range."""
 
     LATEST = 0
     EARLIEST = 1
@@ -33,7 +33,7 @@ class KafkaOffsetResetStrategy(enum.Enum):
 
 
 class OffsetPlace(enum.Enum):
-    """The kinds of places that an initializer can name."""
+    """The kinds of offsets that an initializer can specify."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -44,9 +44,9 @@ class OffsetPlace(enum.Enum):
 
 @dataclass(frozen=True)
 class KafkaOffsetsInitializer:
-    """Names an offset in each partition: the one to begin at, or the one to stop before.
+    """Specifies an offset in each partition: the starting offset (inclusive), or the stopping offset (exclusive).
 
-    What it names is looked up once, when the job first starts.
+    Offsets are looked up once, when the job first starts.
 
     >>> KafkaOffsetsInitializer.offsets({KafkaTopicPartition("clicks", 0): 17})
     KafkaOffsetsInitializer.offsets(clicks-0: 17)
@@ -59,29 +59,29 @@ class KafkaOffsetsInitializer:
 
     @staticmethod
     def earliest() -> KafkaOffsetsInitializer:
-        """The first offset that there is."""
+        """The first available offset."""
         return KafkaOffsetsInitializer(OffsetPlace.EARLIEST, KafkaOffsetResetStrategy.EARLIEST)
 
     @staticmethod
     def latest() -> KafkaOffsetsInitializer:
-        """Behind the last record that there is."""
+        """The offset after the last record."""
         return KafkaOffsetsInitializer(OffsetPlace.LATEST, KafkaOffsetResetStrategy.LATEST)
 
     @staticmethod
     def committed_offsets(
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
     ) -> KafkaOffsetsInitializer:
-        """What the source's consumer group has committed; where it has not, the strategy says what to do.
+        """The committed offsets of the source's consumer group; the strategy applies to partitions without one.
 
-        With :attr:`KafkaOffsetResetStrategy.NONE` a partition without a committed offset is refused.
+        With :attr:`KafkaOffsetResetStrategy.NONE`, a partition without a committed offset is an error.
         """
         return KafkaOffsetsInitializer(OffsetPlace.COMMITTED, offset_reset_strategy)
 
     @staticmethod
     def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
-        """The first record that is not older than this (ms since 1970); behind the last one if all are."""
+        """The first record whose timestamp is not before this (ms since 1970); the end of the partition if none is."""
         if timestamp < 0:
-            raise ValueError(f"a timestamp is in milliseconds since 1970, and not negative: {timestamp}")
+            raise ValueError(f"the timestamp, in milliseconds since 1970, must not be negative: {timestamp}")
         return KafkaOffsetsInitializer(OffsetPlace.TIMESTAMP, KafkaOffsetResetStrategy.LATEST, timestamp)
 
     @staticmethod
@@ -89,7 +89,7 @@ class KafkaOffsetsInitializer:
         offsets: Mapping[KafkaTopicPartition, int],
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
     ) -> KafkaOffsetsInitializer:
-        """These; the strategy says what to do in partitions that are not named, or where the offset does not exist."""
+        """The given offsets; the strategy applies to partitions without one, and to offsets that do not exist."""
         negative = next((item for item in offsets.items() if item[1] < 0), None)
         if negative is not None:
             raise ValueError(f"the offset of {KafkaTopicPartition(*negative[0])} must not be negative: {negative[1]}")

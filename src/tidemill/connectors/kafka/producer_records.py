@@ -1,4 +1,4 @@
-"""How records of a stream become records of a topic, a batch at a time."""
+"""Converts records of a stream to records of a topic, a batch at a time."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _TOPIC: Final = b"topic"
 class KafkaProducerRecord(NamedTuple):
     """A record to be written to a topic.
 
-    Without a partition the key decides, and without a key chance; without a timestamp (ms) it is the time of writing.
-    A record without a value says that its key is deleted.
+    Without a partition, it is chosen by the key or, without a key, at random. Without a timestamp (ms), the time of
+    writing is used. A record without a value marks the deletion of its key.
     """
 
     topic: str
@@ -46,32 +46,32 @@ class KafkaProducerRecord(NamedTuple):
 
 
 class KafkaSinkContext(Protocol):
-    """What a schema may want to know."""
+    """The context of a serialization schema."""
 
     subtask: int
     parallelism: int
 
     def partitions_of(self, topic: str) -> list[int]:
-        """The partitions that a topic has by now."""
+        """Return the current partitions of a topic."""
         ...
 
 
 class KafkaTopicSelector(ABC):
-    """Says which topic a record goes to."""
+    """Selects the topic of a record."""
 
     @abstractmethod
     def apply(self, data: Any) -> str:
-        """The topic of one record."""
+        """Return the topic of one record."""
 
 
-#: Chooses a partition: from the record, its key and value as bytes, the topic, and the partitions that it has.
+#: Chooses a partition from the record, its key and value as bytes, the topic, and the partitions of the topic.
 Partitioner = Callable[[Any, bytes | None, bytes | None, str, list[int]], int]
 
 
 class KafkaRecordSerializationSchema(ABC, Generic[T]):
-    """Turns a record of the stream into one of a topic. Usually made by :meth:`builder`.
+    """Converts a record of the stream to a record of a topic. Usually created with :meth:`builder`.
 
-    One's own class has a say in everything, headers too:
+    A subclass controls all fields of the record, including headers:
 
     >>> class Traced(KafkaRecordSerializationSchema[tuple[str, str]]):
     ...     def serialize(self, element, timestamp):
@@ -83,7 +83,7 @@ class KafkaRecordSerializationSchema(ABC, Generic[T]):
 
     @staticmethod
     def builder() -> KafkaRecordSerializationSchemaBuilder:
-        """Start building a schema of a topic, a value and, perhaps, a key."""
+        """Start building a schema from a topic, a value serializer and, optionally, a key serializer."""
         return KafkaRecordSerializationSchemaBuilder()
 
     def open(self, context: KafkaSinkContext) -> None:
@@ -91,21 +91,21 @@ class KafkaRecordSerializationSchema(ABC, Generic[T]):
 
     @abstractmethod
     def serialize(self, element: T, timestamp: int | None) -> KafkaProducerRecord | None:
-        """The record for Kafka; None: it is left out. ``timestamp`` is the event time in ms, if the record has one."""
+        """Return the record for Kafka, or None to skip it. ``timestamp`` is the event time in ms, if there is one."""
 
     def fixed_topic(self) -> str | None:
-        """The topic, where all records go to one."""
+        """Return the topic if all records are written to the same one, otherwise None."""
         return None
 
     def columns(self, values: list[T], timestamps: list[int] | None) -> ProducerColumns:
-        """A whole batch, in order."""
+        """Serialize a whole batch, in order."""
         times = repeat(-1, len(values)) if timestamps is None else timestamps
         found = _mapped(self.serialize, values, [time if time >= 0 else None for time in times])
         return ProducerColumns.of([record for record in found if record is not None])
 
 
 class KafkaRecordSerializationSchemaBuilder:
-    """Collects what a schema is made of: a topic and a way to serialise values are needed.
+    """Builds a schema; a topic and a value serializer are required.
 
     >>> from tidemill.common.serialization import SimpleStringSchema
     >>> schema = (
@@ -126,16 +126,16 @@ class KafkaRecordSerializationSchemaBuilder:
         self._partitioner: Partitioner | None = None
 
     def set_topic(self, topic: str) -> KafkaRecordSerializationSchemaBuilder:
-        """All records go to this topic."""
+        """Write all records to this topic."""
         if not topic:
-            raise ValueError("a topic has a name")
+            raise ValueError("the topic must not be empty")
         self._topic, self._selector = topic, None
         return self
 
     def set_topic_selector(
         self, topic_selector: KafkaTopicSelector | Callable[[Any], str]
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """Each record goes to the topic that this says."""
+        """Write each record to the topic that the selector returns."""
         if not isinstance(topic_selector, KafkaTopicSelector) and not callable(topic_selector):
             raise TypeError("topic_selector must be a KafkaTopicSelector or a function")
         self._topic, self._selector = None, topic_selector
@@ -144,30 +144,30 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_key_serialization_schema(
         self, key_serialization_schema: SerializationSchema[Any]
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """How the key is made of a record; without it there are no keys."""
+        """Set the serializer of the key; without it records have no keys."""
         self._key = _schema(key_serialization_schema)
         return self
 
     def set_value_serialization_schema(
         self, value_serialization_schema: SerializationSchema[Any]
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """How the value is made of a record."""
+        """Set the serializer of the value."""
         self._value = _schema(value_serialization_schema)
         return self
 
     def set_partitioner(self, partitioner: Partitioner) -> KafkaRecordSerializationSchemaBuilder:
-        """How a partition is chosen: ``partitioner(record, key, value, topic, partitions)`` returns one of the last."""
+        """Set the partitioner: ``partitioner(record, key, value, topic, partitions)`` returns one of ``partitions``."""
         if not callable(partitioner):
             raise TypeError("the partitioner must be a function")
         self._partitioner = partitioner
         return self
 
     def build(self) -> KafkaRecordSerializationSchema[Any]:
-        """The schema."""
+        """Build the schema."""
         if self._value is None:
-            raise ValueError("a schema for Kafka's records needs set_value_serialization_schema()")
+            raise ValueError("a schema for Kafka records needs set_value_serialization_schema()")
         if self._topic is None and self._selector is None:
-            raise ValueError("a schema for Kafka's records needs set_topic() or set_topic_selector()")
+            raise ValueError("a schema for Kafka records needs set_topic() or set_topic_selector()")
         return _BuiltSchema(self._topic, self._selector, self._key, self._value, self._partitioner)
 
 
@@ -216,7 +216,7 @@ class _BuiltSchema(KafkaRecordSerializationSchema[Any]):
     def _partitions(self, values: list[Any], keys: list[Any] | None, data: list[Any], topic: str | list[str]) -> Any:
         context, partitioner = self._context, self._partitioner
         if context is None or partitioner is None:
-            raise RuntimeError("open() comes before the first record")
+            raise RuntimeError("open() must be called before the first record")
         topics = [topic] * len(values) if isinstance(topic, str) else topic
         known = {name: context.partitions_of(name) for name in set(topics)}
         found = [
@@ -231,9 +231,9 @@ class _BuiltSchema(KafkaRecordSerializationSchema[Any]):
 
 @dataclass
 class ProducerColumns:
-    """A batch of records for Kafka: one list per field, all in the same order; None: no record has that field.
+    """A batch of records for Kafka: one list per field, all in the same order; None if no record has that field.
 
-    Timestamps below 0 stand for none.
+    Negative timestamps mean that a record has none.
     """
 
     topic: str | list[str]
@@ -245,7 +245,7 @@ class ProducerColumns:
 
     @classmethod
     def of(cls, records: list[KafkaProducerRecord]) -> ProducerColumns:
-        """The columns of records."""
+        """Create the columns of a list of records."""
         topics, values, keys, partitions, timestamps, headers = (
             map(list, zip(*records, strict=True)) if records else ([] for _ in range(6))
         )
@@ -268,7 +268,7 @@ class ProducerColumns:
         return self.topic if isinstance(self.topic, str) else self.topic[0]
 
     def records(self) -> Iterator[KafkaProducerRecord]:
-        """The records one by one; for tests and small things."""
+        """Iterate over single records; for tests and small batches."""
         for topic, value, key, partition, time, headers in zip(*self._endless(), strict=False):
             yield KafkaProducerRecord(topic, value, key, partition, time if time and time >= 0 else None, headers or ())
 
@@ -278,10 +278,10 @@ class ProducerColumns:
         return (topics, self.values, *(repeat(None) if column is None else column for column in optional))
 
     def produce(self, produce: Callable[..., None], make_room: Callable[[], object]) -> None:
-        """Hand all records to a producer's ``produce``; where its queue is full, wait with ``make_room``.
+        """Pass all records to a producer's ``produce``; while its queue is full, call ``make_room`` to wait.
 
-        Arguments go by position, which takes half the time: topic, value, key, partition, two callbacks, timestamp,
-        headers. Partition -1 is any, timestamp 0 is now.
+        Arguments are positional, which takes half the time: topic, value, key, partition, two callbacks, timestamp,
+        headers. Partition -1 means any, timestamp 0 means now.
         """
         count = len(self.values)
         columns: list[Any] = [
@@ -308,7 +308,7 @@ class ProducerColumns:
                     break
 
     def to_bytes(self) -> bytes:
-        """The batch as an Arrow stream; what all records share is in its metadata."""
+        """Return the batch as an Arrow stream; a topic that all records share is stored in its metadata."""
         arrays = {"value": pa.array(self.values, pa.binary())}
         if not isinstance(self.topic, str):
             arrays["topic"] = pa.array(self.topic, pa.string())
@@ -332,7 +332,7 @@ class ProducerColumns:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ProducerColumns:
-        """The batch that :meth:`to_bytes` made."""
+        """Read a batch that :meth:`to_bytes` has written."""
         batch = pa.ipc.open_stream(data).read_next_batch()
         found = {name: batch.column(name).to_pylist() for name in batch.schema.names}
         headers = found.get("headers")
@@ -354,12 +354,12 @@ def _schema(schema: SerializationSchema[Any]) -> SerializationSchema[Any]:
 
 
 def _mapped(function: Any, values: list[Any], beside: Iterable[Any] | None = None) -> list[Any]:
-    """The function over all values; an error shows the record."""
+    """Apply the function to all values; an error message contains the record."""
 
     def failed(error: BaseException, position: int) -> SerializationError:
         record = repr(values[position])[:_SHOWN]
         return SerializationError(
-            f"a record cannot be made one for Kafka: {type(error).__name__}: {error}\n  the record: {record}"
+            f"a record cannot be serialized for Kafka: {type(error).__name__}: {error}\n  the record: {record}"
         )
 
     return call_each(function, values, failed, beside)

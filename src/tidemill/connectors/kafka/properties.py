@@ -1,4 +1,4 @@
-"""Properties of Kafka clients: which of them are secret, and how text is cleared of what they hold."""
+"""Properties of Kafka clients: which of them are secret, and how to mask their values in text."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ __all__ = ["HIDDEN", "SECRET_NAMES", "hide_secrets", "is_secret", "shown"]
 
 HIDDEN: Final = "******"
 
-#: What the name of a secret property has in it, as :data:`NAMES_OF_SECRETS`: what is so everywhere, and keys.
+#: A pattern in the names of secret properties: :data:`NAMES_OF_SECRETS`, and names of keys.
 SECRET_NAMES: Final = rf"{NAMES_OF_SECRETS}|private|\.key$|\.key\.pem$"
 _SECRET: Final = re.compile(SECRET_NAMES, re.IGNORECASE)
-#: What is secret under any name: the text of a key, in the place of its file.
+#: A value with this text is secret under any name: it is a key, given instead of the name of its file.
 _PRIVATE_KEY: Final = "PRIVATE KEY"
-#: Options of a login that may be shown.
+#: Login options that are not secret.
 _NO_SECRETS: Final = frozenset({"username", "principal", "keytab", "servicename", "clientid", "scope"})
 _FLAGS: Final = ("true", "false")
-#: Longer values, which are certificates, are of no use to readers.
+#: Longer values are certificates, and are not displayed.
 _LONGEST: Final = 200
-#: Shorter values would blot out half of a text, and protect nothing.
+#: Shorter values are not masked: that would make messages unreadable, and protect nothing.
 _SHORTEST: Final = 3
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of a property must not be shown.
+    """Whether the value of a property must not be displayed.
 
     >>> is_secret("sasl.jaas.config"), is_secret("ssl.key.password"), is_secret("group.id")
     (True, True, False)
@@ -38,7 +38,7 @@ def is_secret(name: str) -> bool:
 
 
 def shown(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties for people to read.
+    """Return the properties for display, with secrets masked.
 
     >>> shown({"group.id": "shop", "sasl.password": "sesame"})
     {'group.id': 'shop', 'sasl.password': '******'}
@@ -55,7 +55,7 @@ def _short(value: str) -> str:
 
 
 def hide_secrets(text: str, properties: Mapping[str, str]) -> str:
-    """A text of somebody else's, such as an error of a client, without the secrets among these properties.
+    """Mask the secrets among these properties in a text of another component, such as an error of a client.
 
     >>> hide_secrets("invalid value sesame", {"sasl.password": "sesame"})
     'invalid value ******'
@@ -72,12 +72,12 @@ def _secrets(properties: Mapping[str, str]) -> Iterator[str]:
 
 
 def _inside(name: str, value: str) -> Iterator[str]:
-    """The secrets that a secret is made of."""
+    """Yield the secrets that are contained in a secret value."""
     if name == JAAS:
         try:
             options = read_login(value).options
         except ConfigurationError:
-            return  # no client gets to see it
+            return  # an invalid value is never passed to a client
         yield from (
             text for option, text in options.items() if option.lower() not in _NO_SECRETS and text not in _FLAGS
         )

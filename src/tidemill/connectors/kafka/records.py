@@ -1,4 +1,4 @@
-"""How the records of a topic become records of a stream, a whole Arrow batch at a time."""
+"""Converts the records of a topic to records of a stream, a whole Arrow batch at a time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["KafkaRecord", "KafkaRecordDeserializationSchema"]
 
 T = TypeVar("T")
 
-#: How much of a record an error shows.
+#: The number of bytes of a record that an error message shows.
 _SHOWN_BYTES: Final = 200
 
 
 class KafkaRecord(NamedTuple):
-    """A record as it is in a topic. ``timestamp`` is in ms; headers are pairs of name and value, in their order."""
+    """A record of a topic. ``timestamp`` is in ms; headers are pairs of name and value, in the record's order."""
 
     key: bytes | None
     value: bytes | None
@@ -36,7 +36,7 @@ class KafkaRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
     def header(self, name: str) -> bytes | None:
-        """The value of the last header of that name; None if there is none.
+        """Return the value of the last header with this name, or None if there is none.
 
         >>> KafkaRecord(None, b"1", "clicks", 0, 17, 1000, (("trace", b"a"), ("trace", b"b"))).header("trace")
         b'b'
@@ -45,7 +45,7 @@ class KafkaRecord(NamedTuple):
 
 
 class KafkaRecordDeserializationSchema(ABC, Generic[T]):
-    """Turns a record of a topic, with its key, headers, timestamp and place, into one of the stream.
+    """Converts a record of a topic, with its key, headers, timestamp, partition and offset, to a record of the stream.
 
     >>> class WithKey(KafkaRecordDeserializationSchema[tuple[str, str]]):
     ...     def deserialize(self, record: KafkaRecord) -> tuple[str, str]:
@@ -56,20 +56,20 @@ class KafkaRecordDeserializationSchema(ABC, Generic[T]):
 
     @abstractmethod
     def deserialize(self, record: KafkaRecord) -> T | None:
-        """The record of the stream; None: it is skipped."""
+        """Return the record of the stream, or None to skip it."""
 
     def get_produced_type(self) -> TypeInformation:
-        """The type of the stream's records."""
+        """Return the type of the stream's records."""
         return Types.PICKLED_BYTE_ARRAY()
 
     @staticmethod
     def value_only(value_deserialization_schema: DeserializationSchema[Any]) -> KafkaRecordDeserializationSchema[Any]:
-        """Takes the value alone. Records without a value, which say that a key is deleted, are skipped."""
+        """Deserialize only the value. Records without a value, which mark the deletion of a key, are skipped."""
         return ValueOnly(value_deserialization_schema)
 
 
 class ValueOnly(KafkaRecordDeserializationSchema[Any]):
-    """A schema for values where one for records is wanted."""
+    """Adapts a schema for values to a schema for records."""
 
     def __init__(self, schema: DeserializationSchema[Any]) -> None:
         if not isinstance(schema, DeserializationSchema):
@@ -84,19 +84,22 @@ class ValueOnly(KafkaRecordDeserializationSchema[Any]):
 
 
 class KafkaDecoder(RowDecoder):
-    """Makes records of Arrow batches with the columns of a topic; the record's timestamp is its event timestamp."""
+    """Decodes Arrow batches with the columns of a topic; the timestamp of a record is its event timestamp."""
 
     def __init__(self, schema: KafkaRecordDeserializationSchema[Any]) -> None:
         self._schema = schema
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What is read of the topic: nothing that the schema cannot see."""
+        """The columns to read from the topic: only those that the schema can access."""
         place = ("topic", "partition", "offset", "timestamp")
         return ("value", *place) if isinstance(self._schema, ValueOnly) else ("key", "value", *place, "headers")
 
     def decode(self, rows: pa.RecordBatch) -> RecordBatch:
-        """The records of a batch, without those that are skipped. Raises :class:`SerializationError` with the place."""
+        """Return the records of a batch, without skipped ones.
+
+        Raises :class:`SerializationError` with the topic, partition and offset of a record that cannot be read.
+        """
         if isinstance(self._schema, ValueOnly):
             values = self._values(rows, self._schema.schema)
         else:
@@ -115,7 +118,7 @@ class KafkaDecoder(RowDecoder):
             try:
                 return list(column.cast(pa.string()).to_pylist())
             except (pa.ArrowInvalid, UnicodeDecodeError):
-                pass  # which of them it is, the way through Python tells
+                pass  # the slower path below reports which record is invalid
         deserialize = schema.deserialize
         if column.null_count:
             return _mapped(lambda value: None if value is None else deserialize(value), column.to_pylist(), rows)

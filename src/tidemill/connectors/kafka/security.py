@@ -1,10 +1,10 @@
-"""How one gets into a secured cluster, for both clients of Kafka.
+"""Security properties for both Kafka clients: the Java client and librdkafka.
 
-A program says it once, by the names that Java's client has (``security.protocol``, ``sasl.mechanism``,
-``sasl.jaas.config``, ``ssl.truststore...``, ``ssl.keystore...``). Sources are read by Java's client, which takes it as
-it is. Sinks write by librdkafka, which has other names for the same, and cannot read Java's stores: here the one
-becomes the other, or is refused with what to write instead. librdkafka's own names, given to a sink besides, have
-precedence.
+A program sets them once, with the names of the Java client (``security.protocol``, ``sasl.mechanism``,
+``sasl.jaas.config``, ``ssl.truststore...``, ``ssl.keystore...``). Sources are read by the Java client, which uses them
+unchanged. Sinks use librdkafka, which has different names for them and cannot read Java key stores. This module
+translates the properties, or raises an error that explains what to set instead. librdkafka's own properties take
+precedence if they are also set on a sink.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tidemill.errors import ConfigurationError
 
 __all__ = ["NOT_TAKEN", "SET_PROTOCOL", "UNTRUSTED", "check_for_java", "for_library", "way_in"]
 
-#: For messages: what may be wrong, and what to do about it.
+#: Parts of error messages: a possible cause, and what to do about it.
 UNTRUSTED: Final = (
-    "the broker's certificate is not trusted, or not made out to its address: name the certificate of who has signed "
-    "it with ssl.truststore.type=PEM and ssl.truststore.location"
+    "the broker's certificate is not trusted, or was not issued for its address: set the certificate of its issuer "
+    "with ssl.truststore.type=PEM and ssl.truststore.location"
 )
 NOT_TAKEN: Final = (
-    "the broker does not take our certificate: it may want one that it trusts, with ssl.keystore.type=PEM and "
-    "ssl.keystore.location"
+    "the broker rejected the client's certificate: it may require one that it trusts, set with ssl.keystore.type=PEM "
+    "and ssl.keystore.location"
 )
-SET_PROTOCOL: Final = "if it wants TLS or a login, set security.protocol and what goes with it"
+SET_PROTOCOL: Final = "if the broker requires TLS or a login, set security.protocol and related properties"
 
 _PROTOCOL: Final = "security.protocol"
 _MECHANISM: Final = "sasl.mechanism"
@@ -38,26 +38,26 @@ _MECHANISMS_OF_LIBRARY: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAU
 _KERBEROS: Final = "Krb5LoginModule"
 _LOGINS_BY_PASSWORD: Final = ("PlainLoginModule", "ScramLoginModule")
 
-#: librdkafka's own names: of who logs in, of whom is trusted, and of who we are.
+#: librdkafka's own names of properties: for logins, for trusted certificates, and for the client's certificate.
 _OWN_LOGIN: Final = ("sasl.username", "sasl.password", "sasl.kerberos.keytab", "sasl.kerberos.principal")
 _OWN_OAUTH: Final = ("sasl.oauthbearer.method", "sasl.oauthbearer.config", "sasl.oauthbearer.client.id")
 _OWN_TRUST: Final = ("ssl.ca.location", "ssl.ca.pem", "ssl.ca.certificate.stores")
 _OWN_IDENTITY: Final = ("ssl.key.location", "ssl.key.pem", "ssl.certificate.location", "ssl.certificate.pem")
-#: What a login by Java's ways has besides: code of Java's.
+#: Prefixes of further login properties of the Java client, which name Java classes.
 _LOGIN_OF_JAVA: Final = ("sasl.login.", "sasl.client.callback.")
-#: What Java's client knows nothing of, and what it calls it.
+#: Properties that the Java client does not have, and their equivalents in it, for messages.
 _FOR_JAVA: Final = {
     **dict.fromkeys((*_OWN_LOGIN, *_OWN_OAUTH, _OWN_MECHANISM), f"{_MECHANISM} and {JAAS}"),
     **dict.fromkeys(_OWN_TRUST, "ssl.truststore.type=PEM with ssl.truststore.location or ssl.truststore.certificates"),
     **dict.fromkeys(_OWN_IDENTITY, "ssl.keystore.type=PEM with ssl.keystore.location or ssl.keystore.key"),
-    "enable.ssl.certificate.verification": "nothing: it always looks at certificates",
+    "enable.ssl.certificate.verification": "no equivalent: it always verifies certificates",
 }
 
-#: Java's stores: their properties, all of which are translated or left out.
+#: Prefixes of the properties of Java key stores, all of which are translated or left out.
 _STORES: Final = ("ssl.truststore.", "ssl.keystore.")
 _PEM: Final = "PEM"
 _PKCS12: Final = "PKCS12"
-#: Of the versions of TLS, those that both clients speak by themselves.
+#: The properties for TLS versions, and the versions that both clients support by default.
 _VERSIONS: Final = ("ssl.protocol", "ssl.enabled.protocols")
 _SPOKEN: Final = frozenset({"TLS", "TLSv1.2", "TLSv1.3"})
 _VERIFY: Final = "ssl.endpoint.identification.algorithm"
@@ -67,7 +67,7 @@ _PEM_WIDTH: Final = 64
 
 
 def way_in(properties: Mapping[str, str]) -> str:
-    """How a client gets in, for messages; empty where nothing is secured.
+    """Return the protocol and mechanism of a client, for messages; empty for plaintext connections.
 
     >>> way_in({"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"})
     'SASL_SSL with SCRAM-SHA-512'
@@ -79,20 +79,21 @@ def way_in(properties: Mapping[str, str]) -> str:
 
 
 def check_for_java(properties: Mapping[str, str]) -> None:
-    """Raise :class:`ConfigurationError` for what Java's client would pass over, or tell only when the job runs."""
+    """Raise :class:`ConfigurationError` for properties that the Java client would ignore or only reject at run time."""
     for name in properties:
         if name in _FOR_JAVA:
             raise ConfigurationError(
-                f"{name} is a property of librdkafka, by which sinks write. Sources are read by Java's client, which "
-                f"has {_FOR_JAVA[name]}; a sink takes those too"
+                f"{name} is a property of librdkafka, which sinks use. Sources use Kafka's Java client, which has "
+                f"{_FOR_JAVA[name]}; a sink accepts the Java client's properties too"
             )
     _check_login(properties)
 
 
 def for_library(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties with everything that concerns security by librdkafka's names; others as they are.
+    """Translate the security properties to librdkafka's names; other properties are returned unchanged.
 
-    Raises :class:`ConfigurationError` for what it cannot do, and for files that are not on this machine.
+    Raises :class:`ConfigurationError` for properties that it does not support, and for files that do not exist on this
+    machine.
 
     >>> for_library({"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "...", "acks": "all"})
     {'acks': 'all', 'ssl.ca.pem': '...'}
@@ -102,7 +103,7 @@ def for_library(properties: Mapping[str, str]) -> dict[str, str]:
     _check_mechanism(properties)
     _check_versions(properties)
     if _VERIFY in properties:
-        settings[_VERIFY] = properties[_VERIFY].lower() or "none"  # Java's way to say none
+        settings[_VERIFY] = properties[_VERIFY].lower() or "none"  # the Java client uses an empty value for none
     if _OWN_MECHANISM in properties:
         settings.pop(_MECHANISM, None)
     if properties.keys() & {*_OWN_LOGIN, *_OWN_OAUTH}:
@@ -134,16 +135,17 @@ def _check_login(properties: Mapping[str, str]) -> None:
     secured = properties.get(_PROTOCOL, "").upper().startswith("SASL")
     if secured and _mechanism(properties) == "GSSAPI" and login.module != _KERBEROS:
         raise ConfigurationError(
-            f"{JAAS} names a {login.module}, but the mechanism is GSSAPI (Kerberos), as it is if {_MECHANISM} is not "
-            f"set: set {_MECHANISM} to PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or whatever the brokers want"
+            f"{JAAS} contains a {login.module}, but the mechanism is GSSAPI (Kerberos), the default if {_MECHANISM} is "
+            f"not set: set {_MECHANISM} to PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or another mechanism of the brokers"
         )
 
 
 def _check_mechanism(properties: Mapping[str, str]) -> None:
     if _mechanism(properties).upper() not in _MECHANISMS_OF_LIBRARY:
         raise ConfigurationError(
-            f"{_MECHANISM} {_mechanism(properties)} is known to Java's client only. Sinks write by librdkafka, which "
-            f"has {', '.join(_MECHANISMS_OF_LIBRARY)}: let the sink log in by one of them, at a listener that has it"
+            f"{_MECHANISM} {_mechanism(properties)} is supported by Kafka's Java client only. Sinks use librdkafka, "
+            f"which supports {', '.join(_MECHANISMS_OF_LIBRARY)}: use one of them for the sink, with a listener that "
+            "supports it"
         )
 
 
@@ -153,10 +155,10 @@ def _login(properties: Mapping[str, str]) -> dict[str, str]:
     login = read_login(properties[JAAS])
     if login.module not in _LOGINS_BY_PASSWORD or login.options.get("tokenauth", "false").lower() == "true":
         raise ConfigurationError(
-            f"{JAAS} names a {login.module}, and sinks, which write by librdkafka, understand only user names with "
-            f"passwords ({' and '.join(_LOGINS_BY_PASSWORD)}, without tokenauth). For other ways to log in, set "
-            f"librdkafka's own properties on the sink besides: {', '.join(_OWN_LOGIN[2:])} for Kerberos, "
-            f"{', '.join(_OWN_OAUTH)} and those that go with them for OAuth"
+            f"{JAAS} contains a {login.module}, but sinks, which use librdkafka, only support user names with "
+            f"passwords ({' and '.join(_LOGINS_BY_PASSWORD)}, without tokenauth). For other kinds of login, also set "
+            f"librdkafka's own properties on the sink: {', '.join(_OWN_LOGIN[2:])} for Kerberos, "
+            f"{', '.join(_OWN_OAUTH)} and related properties for OAuth"
         )
     missing = [name for name in ("username", "password") if name not in login.options]
     if missing:
@@ -174,12 +176,12 @@ def _trust(properties: Mapping[str, str]) -> dict[str, str]:
     kind = _type_of("truststore", properties)
     if kind != _PEM:
         raise ConfigurationError(
-            f"ssl.truststore.type is {kind}{_not_set('truststore', properties)}, and sinks, which write by "
-            "librdkafka, read PEM only. Write the certificates as PEM (keytool -list -rfc -keystore <store> > ca.pem) "
-            "and set ssl.truststore.type to PEM, which sources read as well; or set ssl.ca.location on the sink besides"
+            f"ssl.truststore.type is {kind}{_not_set('truststore', properties)}, but sinks, which use librdkafka, "
+            "read PEM only. Convert the certificates to PEM (keytool -list -rfc -keystore <store> > ca.pem) and set "
+            "ssl.truststore.type to PEM, which sources read as well; or also set ssl.ca.location on the sink"
         )
     if location and certificates:
-        raise ConfigurationError("of ssl.truststore.location and ssl.truststore.certificates, only one can be set")
+        raise ConfigurationError("only one can be set of ssl.truststore.location and ssl.truststore.certificates")
     if location:
         return {"ssl.ca.location": _file("ssl.truststore.location", location)}
     return {"ssl.ca.pem": _in_lines(certificates or "")}
@@ -197,45 +199,45 @@ def _identity(properties: Mapping[str, str]) -> dict[str, str]:
         return store if password is None else store | {"ssl.keystore.password": password}
     if kind != _PEM:
         raise ConfigurationError(
-            f"ssl.keystore.type is {kind}{_not_set('keystore', properties)}, and sinks, which write by librdkafka, "
-            "read PEM and PKCS12 only. Convert the store (keytool -importkeystore -srckeystore <store> -destkeystore "
+            f"ssl.keystore.type is {kind}{_not_set('keystore', properties)}, but sinks, which use librdkafka, read "
+            "PEM and PKCS12 only. Convert the store (keytool -importkeystore -srckeystore <store> -destkeystore "
             "client.p12 -deststoretype PKCS12) and set ssl.keystore.type to PKCS12, which sources read as well; or "
-            f"set {_OWN_IDENTITY[0]} and {_OWN_IDENTITY[2]} on the sink besides"
+            f"also set {_OWN_IDENTITY[0]} and {_OWN_IDENTITY[2]} on the sink"
         )
     if location and (key or chain):
-        raise ConfigurationError("of ssl.keystore.location and ssl.keystore.key, only one can be set")
+        raise ConfigurationError("only one can be set of ssl.keystore.location and ssl.keystore.key")
     if location:
         file = _file("ssl.keystore.location", location)
         return {"ssl.key.location": file, "ssl.certificate.location": file}
     if not key or not chain:
-        raise ConfigurationError("ssl.keystore.key and ssl.keystore.certificate.chain go together: one is missing")
+        raise ConfigurationError("ssl.keystore.key and ssl.keystore.certificate.chain must both be set: one is missing")
     return {"ssl.key.pem": _in_lines(key), "ssl.certificate.pem": _in_lines(chain)}
 
 
 def _type_of(store: str, properties: Mapping[str, str]) -> str:
-    return properties.get(f"ssl.{store}.type", "JKS").upper()  # Java's default
+    return properties.get(f"ssl.{store}.type", "JKS").upper()  # the default of the Java client
 
 
 def _not_set(store: str, properties: Mapping[str, str]) -> str:
-    return "" if f"ssl.{store}.type" in properties else ", as it is if it is not set"
+    return "" if f"ssl.{store}.type" in properties else " (the default)"
 
 
 def _file(name: str, location: str) -> str:
-    if "-BEGIN " in location:  # and may not be shown
+    if "-BEGIN " in location:  # the message must not contain it
         raise ConfigurationError(
-            f"{name} is the text itself, and not the name of its file. Texts are given as ssl.truststore.certificates, "
-            "or as ssl.keystore.key and ssl.keystore.certificate.chain"
+            f"{name} contains a certificate or key instead of the name of a file. Set the text of certificates and "
+            "keys as ssl.truststore.certificates, or as ssl.keystore.key and ssl.keystore.certificate.chain"
         )
     if not Path(location).is_file():
         raise ConfigurationError(
-            f"{name} names {location}, which is no file here: it must be on the machine of the driver, and on those "
-            "of all workers"
+            f"{name} is {location}, but this file does not exist here: it must exist on the machine of the driver, "
+            "and on those of all workers"
         )
     return location
 
 
 def _in_lines(pem: str) -> str:
-    """PEM as OpenSSL wants it. Java takes any white space for the end of a line, so that one can write it in one."""
+    """Format PEM for OpenSSL. The Java client accepts any white space as a line end, so PEM can be a single line."""
     blocks = [
         "\n".join(
             [f"-----BEGIN {label}-----", *textwrap.wrap("".join(data.split()), _PEM_WIDTH), f"-----END {label}-----"]
@@ -250,7 +252,7 @@ def _check_versions(properties: Mapping[str, str]) -> None:
         asked = {version.strip() for version in properties.get(name, "TLSv1.2,TLSv1.3").split(",")}
         if not asked <= _SPOKEN or (name == _VERSIONS[1] and "TLSv1.2" not in asked):
             raise ConfigurationError(
-                f"{name} is {properties[name]!r}, and sinks, which write by librdkafka, cannot be told: they speak "
-                "TLSv1.3, or TLSv1.2 with brokers that know no newer one. Let the brokers decide "
-                "(their ssl.enabled.protocols), and set it for the source only"
+                f"{name} is {properties[name]!r}, but sinks, which use librdkafka, do not support this setting: they "
+                "use TLSv1.3, or TLSv1.2 with brokers that do not support a newer version. Restrict the versions in "
+                "the brokers (their ssl.enabled.protocols), and set it for the source only"
             )

@@ -1,4 +1,4 @@
-"""A sink that writes to topics of Kafka, with PyFlink's builder."""
+"""A sink that writes to Kafka topics, with PyFlink's builder."""
 
 from __future__ import annotations
 
@@ -31,23 +31,24 @@ _GUARANTEES: Final = {
     DeliveryGuarantee.AT_LEAST_ONCE: "at-least-once",
     DeliveryGuarantee.NONE: "none",
 }
-#: How long to wait for room in a producer's queue before looking again, in seconds.
+#: How long to wait for space in a producer's queue before trying again, in seconds.
 _ROOM: Final = 0.002
 _LONGEST_PREFIX: Final = 6400
-#: For how many seconds the partitions of a topic are taken to be those that it had.
+#: For how many seconds the partitions of a topic are cached.
 _FRESH: Final = 60.0
 
 
 class KafkaSink(Sink):
-    """Writes records to topics of Kafka; made by :meth:`builder`.
+    """Writes records to Kafka topics; created with :meth:`builder`.
 
     - ``EXACTLY_ONCE``: results are delivered after their epoch is committed, in one transaction per subtask. Readers
-      with ``isolation.level=read_committed`` see each of them once, and none of an epoch that failed.
-    - ``AT_LEAST_ONCE``: results are written while the epoch runs, and it is not committed before Kafka has them all.
-      When an epoch is run again, its results are there again.
-    - ``NONE``: as before, but results that Kafka refuses are logged, and lost.
+      with ``isolation.level=read_committed`` see each result once, and no results of an epoch that failed.
+    - ``AT_LEAST_ONCE``: results are written while the epoch runs, and the epoch is committed only after Kafka has
+      acknowledged all of them. When an epoch is repeated, its results are duplicated.
+    - ``NONE``: like ``AT_LEAST_ONCE``, but results that Kafka rejects are logged and lost.
 
-    A key's records keep their order. The event time of a record, if it has one, is its timestamp in Kafka.
+    The order of records with the same key is preserved. The event time of a record, if it has one, is its timestamp in
+    Kafka.
 
     >>> from tidemill.common.serialization import SimpleStringSchema
     >>> sink = (
@@ -86,7 +87,7 @@ class KafkaSink(Sink):
         return KafkaSinkBuilder()
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        """A writer that has a producer."""
+        """Create a writer with its own producer."""
         context = _SchemaContext(self._clients, subtask, parallelism)
         return _ProducingWriter(self._clients, self._serializer, context, lossy=self.guarantee == "none")
 
@@ -96,7 +97,7 @@ class KafkaSink(Sink):
 
 
 class _ExactlyOnceSink(WriteAheadLogSink, KafkaSink):
-    """A :class:`KafkaSink` whose results go to the log, and from there to Kafka."""
+    """A :class:`KafkaSink` whose results are written to the write-ahead log first, and then delivered to Kafka."""
 
     def __init__(
         self,
@@ -110,16 +111,16 @@ class _ExactlyOnceSink(WriteAheadLogSink, KafkaSink):
         self._expired = expired
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        """A writer to the log."""
+        """Create a writer that writes to the log."""
         return _LoggingWriter(self._serializer, _SchemaContext(self._clients, subtask, parallelism))
 
     def create_destination(self) -> Destination:
-        """Transactions."""
+        """Create the destination that delivers results in transactions."""
         return KafkaTransactions(self._clients, self._prefix, self._serializer.fixed_topic(), self._expired)
 
 
 class KafkaSinkBuilder:
-    """Collects the settings of a :class:`KafkaSink`; servers and a serializer are needed."""
+    """Builds a :class:`KafkaSink`; bootstrap servers and a serializer are required."""
 
     def __init__(self) -> None:
         self._servers: str | None = None
@@ -130,60 +131,62 @@ class KafkaSinkBuilder:
         self._expired = ExpiredMarker.FAIL
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
-        """The brokers to ask first: ``"host:port,host:port"``."""
+        """Set the bootstrap servers: ``"host:port,host:port"``."""
         self._servers = bootstrap_servers
         return self
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
-        """What is promised after a failure; ``NONE`` if not set, as in Flink."""
+        """Set the delivery guarantee after a failure; by default ``NONE``, as in Flink."""
         if not isinstance(delivery_guarantee, DeliveryGuarantee):
             raise TypeError(f"a DeliveryGuarantee is needed, not {delivery_guarantee!r}")
         self._delivery = delivery_guarantee
         return self
 
     def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:
-        """For exactly once: how the names of the sink's producers begin. Of all jobs on a cluster, only this one's.
+        """Set the prefix of the transactional ids of the sink's producers, for exactly-once.
 
-        Keep it from one start of the job to the next: by the name the broker knows whose unfinished transaction it may
-        abort.
+        It must be unique among all jobs on the Kafka cluster. Do not change it when the job is restarted: the broker
+        uses the transactional id to identify unfinished transactions that it may abort.
         """
         if not transactional_id_prefix or len(transactional_id_prefix.encode()) > _LONGEST_PREFIX:
-            raise ValueError(f"a transactional id prefix has 1 to {_LONGEST_PREFIX} bytes: {transactional_id_prefix!r}")
+            raise ValueError(
+                f"a transactional id prefix must have 1 to {_LONGEST_PREFIX} bytes: {transactional_id_prefix!r}"
+            )
         self._prefix = transactional_id_prefix
         return self
 
     def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema[Any]) -> KafkaSinkBuilder:
-        """How records of the stream become records of a topic."""
+        """Set the serializer that converts records of the stream to records of a topic."""
         if not isinstance(record_serializer, KafkaRecordSerializationSchema):
             raise TypeError(f"a KafkaRecordSerializationSchema is needed, not {type(record_serializer).__name__}")
         self._serializer = record_serializer
         return self
 
     def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
-        """Any property of a producer: Java's names, or those of librdkafka."""
+        """Set a producer property, with its name in Kafka's Java client or in librdkafka."""
         if not all(isinstance(each, str) for each in (key, value)):
-            raise TypeError(f"a property and its value are texts: {key!r}")
+            raise TypeError(f"a property and its value must be strings: {key!r}")
         self._properties[key] = value
         return self
 
     def set_properties(self, props: Mapping[str, str]) -> KafkaSinkBuilder:
-        """Several of them, such as those by which a source gets into the same cluster."""
+        """Set several properties, such as the security properties of a source for the same cluster."""
         for key, value in props.items():
             self.set_property(key, value)
         return self
 
     def set_expired_marker(self, policy: ExpiredMarker) -> KafkaSinkBuilder:
-        """Tidemill's own, for exactly once: what to do when a job is started after a week and more.
+        """Set what to do, with exactly-once, if a job is restarted after a week or more. Specific to Tidemill.
 
-        It delivers the results of its last epoch, unless Kafka has a marker that they are there. Kafka forgets markers
-        (``offsets.retention.minutes``, a week if the brokers are not told otherwise). Where one may have been
-        forgotten, the job refuses to start, unless it is told to deliver the results, or to skip them.
+        When a job is restarted, it delivers the results of its last epoch, unless a marker in Kafka shows that they
+        were delivered. Kafka deletes markers after ``offsets.retention.minutes``, by default a week. If a marker may
+        have been deleted, the job does not start, unless this policy is to deliver the results or to skip them.
         """
         self._expired = ExpiredMarker(policy)
         return self
 
     def build(self) -> KafkaSink:
-        """The sink. Raises for what is missing, or what Kafka's client does not take."""
+        """Build the sink. Raises an error if a setting is missing, or if the Kafka client rejects a property."""
         properties = dict(self._properties)
         servers = self._servers or properties.pop("bootstrap.servers", "")
         if self._serializer is None:
@@ -194,14 +197,14 @@ class KafkaSinkBuilder:
             return KafkaSink(clients, self._serializer, self._delivery)
         if self._prefix is None:
             raise ValueError(
-                "exactly once needs set_transactional_id_prefix(): a name that no other job on the Kafka cluster has"
+                "exactly-once needs set_transactional_id_prefix(): a name that no other job on the Kafka cluster uses"
             )
         return _ExactlyOnceSink(clients, self._serializer, self._prefix, self._expired)
 
 
 @dataclass
 class _SchemaContext:
-    """Tells a schema who asks and which partitions there are; topics may grow, so it asks again now and then."""
+    """Provides a schema with its subtask and the partitions of topics, which are refreshed because they may change."""
 
     clients: KafkaClients
     subtask: int
@@ -226,7 +229,7 @@ class _SchemaContext:
 
 
 class _LoggingWriter(LogWriter):
-    """Writes to the log what will be written to Kafka."""
+    """Writes serialized records to the log, from which they are delivered to Kafka."""
 
     def __init__(self, serializer: KafkaRecordSerializationSchema[Any], context: _SchemaContext) -> None:
         super().__init__(lambda values, timestamps: serializer.columns(values, timestamps).to_bytes())
@@ -238,7 +241,7 @@ class _LoggingWriter(LogWriter):
 
 
 class _ProducingWriter(SinkWriter):
-    """Writes to Kafka while the epoch runs, and waits at its end until Kafka has everything."""
+    """Writes to Kafka while the epoch runs, and waits at its end until Kafka has acknowledged all records."""
 
     def __init__(
         self,
@@ -273,12 +276,12 @@ class _ProducingWriter(SinkWriter):
         try:
             columns.produce(producer.produce, lambda: producer.poll(_ROOM))
         except KafkaException as error:
-            raise self._clients.refused("a record was refused", error) from None
+            raise self._clients.refused("a record was rejected", error) from None
         producer.poll(0)
         self._check()
 
     def prepare_commit(self) -> Sequence[bytes]:
-        """Wait: each record is with Kafka, or has been refused or given up after the client's delivery timeout."""
+        """Wait until each record is acknowledged, rejected, or has exceeded the client's delivery timeout."""
         producer = self._opened()
         while producer.flush(1.0):
             self._check()
@@ -288,16 +291,16 @@ class _ProducingWriter(SinkWriter):
     def close(self) -> None:
         if self._producer is not None:
             with contextlib.suppress(Exception):
-                self._producer.purge(blocking=False)  # what is left belongs to an epoch that failed
+                self._producer.purge(blocking=False)  # remaining records belong to an epoch that failed
             self._producer = None
 
     def _opened(self) -> Producer:
         if self._producer is None:
-            raise RuntimeError("open() comes before the first record")
+            raise RuntimeError("open() must be called before the first record")
         return self._producer
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        """Called by the library from within poll and flush, for records that Kafka did not take."""
+        """Called by the library within poll and flush, for records that Kafka did not accept."""
         if error is not None:
             self._failures += 1
             if not self._first:
@@ -308,8 +311,8 @@ class _ProducingWriter(SinkWriter):
             return
         count, first = self._failures, self._first
         self._failures, self._first = 0, ""
-        trouble = f"; the last trouble of the client: {self._complaints.last.str()}" if self._complaints.last else ""
+        trouble = f"; the client's last error: {self._complaints.last.str()}" if self._complaints.last else ""
         error: ConnectorError = self._clients.refused(f"{count} records were not written", f"{first}{trouble}")
         if not self._lossy:
             raise error
-        log.error("%s; they are lost, as the sink's delivery guarantee is NONE", error)
+        log.error("%s; they are lost, because the sink's delivery guarantee is NONE", error)

@@ -1,4 +1,4 @@
-"""A source that reads topics of Kafka, with PyFlink's builder. Spark's own Kafka source does the reading."""
+"""A source that reads Kafka topics through Spark's own Kafka source, with PyFlink's builder."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from tidemill.connectors.sources import SparkSource
 
 __all__ = ["KafkaSource", "KafkaSourceBuilder"]
 
-#: Properties that say how the source works, and are none of the Kafka client's.
+#: Properties of the source, which are not passed to the Kafka client.
 COMMIT_ON_CHECKPOINT: Final = "commit.offsets.on.checkpoint"
 RESET: Final = "auto.offset.reset"
 CLIENT_ID_PREFIX: Final = "client.id.prefix"
 _OF_THE_SOURCE: Final = frozenset(
     {COMMIT_ON_CHECKPOINT, RESET, CLIENT_ID_PREFIX, "partition.discovery.interval.ms", "register.consumer.metrics"}
 )
-#: Always what they must be, whatever the program says, as in Flink.
+#: Properties with fixed values; values set by the program are ignored, as in Flink.
 _OVERRIDDEN: Final = frozenset({"key.deserializer", "value.deserializer", "enable.auto.commit", "client.id"})
-#: How long a broker may take to answer before the source gives up, unless the program sets it (ms).
+#: How long a broker may take to respond before the source fails, unless the program sets it (ms).
 _API_TIMEOUT: Final = ("default.api.timeout.ms", "30000")
-#: How long it may take for one request: Kafka's own default (ms).
+#: How long a single request may take: Kafka's own default (ms).
 _REQUEST_TIMEOUT: Final = ("request.timeout.ms", "30000")
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """What a source reads: whole topics, those whose names match a pattern, or certain partitions."""
+    """What a source reads: topics, all topics whose names match a pattern, or specific partitions."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -53,11 +53,11 @@ class Subscription:
 
 @dataclass(frozen=True)
 class KafkaSource(SparkSource):
-    """Reads topics of Kafka; made by :meth:`builder`.
+    """Reads Kafka topics; created with :meth:`builder`.
 
-    Positions are part of the job's checkpoints, so that each record counts once. Each partition has event time of its
-    own, and the slowest counts; a record's timestamp in Kafka is its event timestamp, unless an assigner gives it
-    another. New partitions of a topic are read from their beginning.
+    Positions are part of the job's checkpoints, so that each record counts once. Each partition has its own event time,
+    and the slowest one determines the watermark. A record's timestamp in Kafka is its event timestamp, unless a
+    timestamp assigner replaces it. New partitions of a topic are read from the beginning.
 
     >>> from tidemill.common.serialization import SimpleStringSchema
     >>> source = (
@@ -99,21 +99,21 @@ class KafkaSource(SparkSource):
 
     @property
     def commits_offsets(self) -> bool:
-        """Whether the group is told of positions after checkpoints, for those who watch it."""
+        """Whether positions are committed to the consumer group after checkpoints, for monitoring."""
         wanted = self.properties.get(COMMIT_ON_CHECKPOINT, "true").strip().lower() == "true"
         return self.group_id is not None and wanted and not self.ends
 
     @property
     def reset(self) -> KafkaOffsetResetStrategy:
-        """What becomes of a partition whose next record has been deleted before it was read."""
+        """The strategy for a partition whose next record was deleted before it was read."""
         return KafkaOffsetResetStrategy[self.properties.get(RESET, "none").upper()]
 
     def client_properties(self) -> dict[str, str]:
-        """The properties of a Kafka client for this source, secrets included."""
+        """Return the properties of a Kafka client for this source, including secrets."""
         given = {name: value for name, value in self.properties.items() if name not in _OF_THE_SOURCE | _OVERRIDDEN}
         properties = {_API_TIMEOUT[0]: _API_TIMEOUT[1], **given, "bootstrap.servers": self.servers}
         whole, request = int(properties[_API_TIMEOUT[0]]), int(properties.get(*_REQUEST_TIMEOUT))
-        if request > whole:  # the client refuses a single request that may take longer than the whole
+        if request > whole:  # the client rejects a request timeout that exceeds the API timeout
             properties[_REQUEST_TIMEOUT[0]] = str(whole)
         return properties
 
@@ -122,14 +122,14 @@ class KafkaSource(SparkSource):
         return f"KafkaSource({self.subscription} at {self.servers}, {places}, {shown(self.properties)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Workers need to know only how to make records: no address goes to them, and no secret.
+        # Workers only decode records: they receive neither addresses nor secrets.
         nowhere: dict[str, str] = {}
         known = (self.decoder, self.type_info, self.bounded, self.max_records_per_epoch, self.partition_by)
         return (KafkaSource, ("", self.subscription, self.starting, self.stopping, nowhere, *known))
 
 
 class KafkaSourceBuilder:
-    """Collects the settings of a :class:`KafkaSource`; servers, what to read, and a deserializer are needed."""
+    """Builds a :class:`KafkaSource`; bootstrap servers, a subscription and a deserializer are required."""
 
     def __init__(self) -> None:
         self._servers: str | None = None
@@ -142,12 +142,12 @@ class KafkaSourceBuilder:
         self._max_records: int | None = None
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
-        """The brokers to ask first: ``"host:port,host:port"``."""
+        """Set the bootstrap servers: ``"host:port,host:port"``."""
         self._servers = _text("bootstrap_servers", bootstrap_servers)
         return self
 
     def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
-        """The consumer group: whose committed offsets can be begun at, and which is told of positions."""
+        """Set the consumer group, for committed starting offsets and for committing offsets after checkpoints."""
         return self.set_property("group.id", group_id)
 
     def set_topics(self, *topics: str) -> KafkaSourceBuilder:
@@ -157,7 +157,7 @@ class KafkaSourceBuilder:
         return self._subscribe(Subscription(topics=tuple(dict.fromkeys(_text("topic", topic) for topic in topics))))
 
     def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
-        """Read all topics whose whole name matches a regular expression (Java's), also those that come later."""
+        """Read all topics whose full name matches a Java regular expression, including topics created later."""
         return self._subscribe(Subscription(pattern=_text("topic_pattern", topic_pattern)))
 
     def set_partitions(self, partitions: Iterable[KafkaTopicPartition]) -> KafkaSourceBuilder:
@@ -168,12 +168,12 @@ class KafkaSourceBuilder:
         return self._subscribe(Subscription(partitions=wanted))
 
     def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
-        """Where to begin when the job first starts; the earliest offsets if not set."""
+        """Set the starting offsets for the first start of the job; by default the earliest offsets."""
         self._starting = _initializer(starting_offsets_initializer)
         return self
 
     def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
-        """Stop before these offsets as with :meth:`set_bounded`, but run as a streaming job: BATCH mode is refused."""
+        """Stop before these offsets as with :meth:`set_bounded`, but as a streaming job: BATCH mode is rejected."""
         self._stopping, self._bounded = _stopping(stopping_offsets_initializer), False
         return self
 
@@ -183,11 +183,11 @@ class KafkaSourceBuilder:
         return self
 
     def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema[Any]) -> KafkaSourceBuilder:
-        """Make records of the values alone. Records without a value are skipped."""
+        """Deserialize only the values. Records without a value are skipped."""
         return self.set_deserializer(KafkaRecordDeserializationSchema.value_only(deserialization_schema))
 
     def set_deserializer(self, record_deserializer: KafkaRecordDeserializationSchema[Any]) -> KafkaSourceBuilder:
-        """Make records of all that Kafka knows: key, value, headers, timestamp and place."""
+        """Deserialize whole Kafka records: key, value, headers, timestamp, topic, partition and offset."""
         if not isinstance(record_deserializer, KafkaRecordDeserializationSchema):
             raise TypeError(
                 f"set_deserializer() needs a KafkaRecordDeserializationSchema, not {type(record_deserializer).__name__}"
@@ -196,24 +196,24 @@ class KafkaSourceBuilder:
         return self
 
     def set_max_records_per_epoch(self, max_records: int) -> KafkaSourceBuilder:
-        """Tidemill's own: read at most about so many records in one epoch.
+        """Set the approximate maximum number of records per epoch. Specific to Tidemill.
 
-        Not set, it is ``execution.epoch.max-records``.
+        The default is ``execution.epoch.max-records``.
         """
         if max_records < 1:
-            raise ValueError(f"an epoch must have room for a record: {max_records}")
+            raise ValueError(f"max_records must be at least 1, not {max_records}")
         self._max_records = max_records
         return self
 
     def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
-        """How the names begin that the source's clients have for the broker."""
+        """Set the prefix of the client ids of the source's Kafka clients."""
         return self.set_property(CLIENT_ID_PREFIX, prefix)
 
     def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
-        """Any property of Kafka's consumer (Java's names), or of the source.
+        """Set a property of Kafka's Java consumer, or of the source.
 
-        Of the source are ``commit.offsets.on.checkpoint``, and ``auto.offset.reset``: what to do when records have been
-        deleted that the job had not read yet. ``none``, the default, refuses to go on without them.
+        Properties of the source are ``commit.offsets.on.checkpoint`` and ``auto.offset.reset``, which determines what
+        to do if records were deleted before the job has read them. With ``none``, the default, the job fails.
         """
         if not isinstance(value, str):
             raise TypeError(f"the value of {key} must be text, not {type(value).__name__}")
@@ -221,14 +221,17 @@ class KafkaSourceBuilder:
         return self
 
     def set_properties(self, props: Mapping[str, str]) -> KafkaSourceBuilder:
-        """Several of them."""
+        """Set several properties."""
         for key, value in props.items():
             self.set_property(key, value)
         return self
 
     def build(self) -> KafkaSource:
-        """The source. Raises ``ValueError`` for what is missing or does not fit together, and
-        :class:`ConfigurationError` for properties of security by which Kafka's client would not get in."""
+        """Build the source.
+
+        Raises ``ValueError`` for missing or contradictory settings, and :class:`ConfigurationError` for security
+        properties with which the Kafka client could not connect.
+        """
         properties = dict(self._properties)
         servers = self._servers or properties.pop("bootstrap.servers", None)
         if not servers:
@@ -239,7 +242,7 @@ class KafkaSourceBuilder:
             raise ValueError("a Kafka source needs set_value_only_deserializer() or set_deserializer()")
         places = [place for place in (self._starting, self._stopping) if place is not None]
         if "group.id" not in properties and any(place.place is OffsetPlace.COMMITTED for place in places):
-            raise ValueError("committed_offsets() needs to know whose: set_group_id()")
+            raise ValueError("committed_offsets() needs a consumer group: set_group_id()")
         reset = properties.get(RESET, "none").lower()
         if reset not in ("none", "earliest", "latest"):
             raise ValueError(f"{RESET} must be none, earliest or latest, not {reset!r}")
@@ -261,7 +264,7 @@ class KafkaSourceBuilder:
 
     def _subscribe(self, subscription: Subscription) -> KafkaSourceBuilder:
         if self._subscription is not None:
-            raise ValueError(f"a Kafka source reads one kind of thing: it reads {self._subscription} already")
+            raise ValueError(f"a Kafka source has a single subscription: it already reads {self._subscription}")
         self._subscription = subscription
         return self
 

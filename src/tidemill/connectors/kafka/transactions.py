@@ -1,37 +1,39 @@
-"""Results to Kafka exactly once: one transaction per subtask and epoch, which also carries a marker of the epoch.
+"""Delivers results to Kafka exactly once: one transaction per subtask and epoch, which also contains a marker.
 
-Kafka has no way to commit a transaction that another process has begun, and a crash ends it. So the results of an epoch
-are in the write-ahead log first (:mod:`tidemill.connectors.write_ahead_log`), and after the manifest is durable they
-are delivered by a producer whose transactional id belongs to the sink's subtask:
+Kafka cannot commit a transaction that another process has begun, and a crash ends it. The results of an epoch are
+therefore written to the write-ahead log first (:mod:`tidemill.connectors.write_ahead_log`). After the manifest is
+durable, they are delivered by a producer whose transactional id belongs to the sink's subtask:
 
-1. **initialise** the producer. The broker ends what an earlier producer of that id left: a transaction that was being
-   committed is completed, an open one aborted. From here on no earlier producer of the id can commit anything;
-2. **read the marker**: the offset that a consumer group of the subtask has committed. It is there if, and only if, the
-   transaction that wrote it was committed. A marker that covers the epoch means that there is nothing to do;
-3. **write** the marker, and all records in their order, in one transaction;
-4. **commit** it.
+1. **Initialize** the producer. The broker finishes the transactions of earlier producers with the same id: a
+   transaction that was being committed is completed, an open one is aborted. From then on, no earlier producer with the
+   id can commit.
+2. **Read the marker**: the offset that a consumer group of the subtask has committed. It exists if, and only if, the
+   transaction that wrote it was committed. If the marker covers the epoch, there is nothing to do.
+3. **Write** the marker, and all records in order, in one transaction.
+4. **Commit** the transaction.
 
-Why this is exactly once. Between our step 1 and our step 4 no one else can have written the marker: who would, has
-initialised a producer of the same id after us, and our commit fails; or before us, and was fenced off in step 1. So the
-marker that we read is the marker at the moment of our commit, and of all processes that try to deliver one epoch, one
-succeeds. Point by point:
+This is exactly-once for the following reason. Between steps 1 and 4 of a process, no other process can write the
+marker. Another process must have initialized a producer with the same id. If it did so later, the commit in step 4
+fails; if it did so earlier, it was fenced off in step 1. The marker read in step 2 is therefore still current at the
+time of the commit, and of all processes that try to deliver an epoch, only one succeeds. In detail:
 
-- killed before 4: the transaction is aborted by the next step 1, or when it times out; its records were never visible.
-  A broker that is restarted meanwhile is waited for, and where that does not help, all begins again with step 1;
-- killed in 4, or no answer to it: the next step 1 waits for the outcome, and step 2 shows it;
-- killed after 4, before the driver knows: the next one finds the marker;
-- two drivers at once: whoever initialises last delivers, the other is fenced off, and after that finds the marker. A
-  driver that was taken over and comes late finds a marker of a later lineage or epoch, which covers its own;
-- driver and worker, or two workers, in turn: a producer that stays open between epochs is fenced off by the other; it
-  is made anew, which is step 1 again;
-- an epoch number that comes again: markers are kept by the job's history, so another one's count for nothing; within a
-  history, a job that was taken back to an earlier checkpoint has a later lineage, which no earlier marker covers;
-- another parallelism: the results of an epoch are the business of the subtask numbers that it ran with. A transaction
-  that is open belongs to the last epoch, which is delivered again, with its own subtask numbers, before anything else.
+- Killed before step 4: the transaction is aborted by the next step 1, or when it times out. Its records were never
+  visible. If a broker is restarted in the meantime, the process waits for it; if that does not help, it starts again
+  with step 1.
+- Killed in step 4, or no response to it: the next step 1 waits for the outcome, and step 2 reads it.
+- Killed after step 4, before the driver is notified: the next process finds the marker.
+- Two drivers at the same time: the one that initializes last delivers. The other one is fenced off, and then finds the
+  marker. A superseded driver that is late finds a marker of a later lineage or epoch, which covers its own.
+- Driver and worker, or two workers, in turn: a producer that stays open between epochs is fenced off by the other one.
+  It is created again, which is step 1.
+- A repeated epoch number: markers are stored per history of the job, so those of other histories have no effect. Within
+  a history, a job that was reset to an earlier checkpoint has a later lineage, which no earlier marker covers.
+- A different parallelism: the results of an epoch are delivered by the subtask numbers that it ran with. An open
+  transaction belongs to the last epoch, which is delivered again, with its own subtask numbers, before any other.
 
-While a producer stays open and is not fenced off, it knows the marker without asking.
+As long as a producer stays open and is not fenced off, it knows the current marker without reading it.
 
-Readers with ``isolation.level=read_committed`` see each epoch of a subtask whole, once it is delivered.
+Readers with ``isolation.level=read_committed`` see each epoch of a subtask as a whole, once it is delivered.
 """
 
 from __future__ import annotations
@@ -62,17 +64,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Kafka's own default of ``offsets.retention.minutes``, where the broker does not tell.
+#: Kafka's default of ``offsets.retention.minutes``, used if the broker's setting cannot be read.
 _RETENTION_MINUTES: Final = 7 * 24 * 60
-#: Nobody's clock is off by more, nor does a broker look for expired markers less often.
+#: The maximum assumed clock difference, and the maximum interval at which a broker removes expired markers.
 _MARGIN_MINUTES: Final = 60
 _PARTITION_OF_MARKERS: Final = 0
-#: How long to wait for room in a producer's queue before looking again, in seconds.
+#: How long to wait for space in a producer's queue before trying again, in seconds.
 _ROOM: Final = 0.002
 _SECONDS_TO_ABORT: Final = 5.0
-#: How often a delivery is tried: with the producer that is open, with a new one, and with another new one.
+#: The number of attempts of a delivery: with the open producer, and with two new ones.
 _TRIES: Final = 3
-#: How long to wait before asking a coordinator again that is not ready, in seconds.
+#: How long to wait before retrying a request to a coordinator that is not ready, in seconds.
 _AGAIN: Final = 0.1
 
 
@@ -86,7 +88,7 @@ class ExpiredMarker(enum.Enum):
 
 @dataclass
 class _Seat:
-    """A producer that is the only one of its transactional id, and what was delivered last with it."""
+    """The current producer of a transactional id, and the mark of its last delivery."""
 
     producer: Producer
     group: Any
@@ -95,14 +97,14 @@ class _Seat:
 
 
 class _TryAgainError(Exception):
-    """The transaction did not come about for a reason that may be gone with another producer; ``told`` says it all."""
+    """A transaction failed for a reason that a new producer may not have; ``told`` is the error to report."""
 
     def __init__(self, told: ConnectorError) -> None:
         self.told = told
 
 
 class KafkaTransactions(Destination):
-    """Delivers results by transactions, as the module says. Producers stay open, one per subtask."""
+    """Delivers results in transactions, as the module docstring describes. Producers stay open, one per subtask."""
 
     def __init__(
         self, clients: KafkaClients, transactional_id_prefix: str, topic: str | None, expired: ExpiredMarker
@@ -116,20 +118,20 @@ class KafkaTransactions(Destination):
         self._seats: dict[int, _Seat] = {}
 
     def open(self, context: DestinationContext) -> None:
-        """Look at the cluster before anything runs: is it there, is the topic, and does it allow our transactions?"""
+        """Check before the job runs that the cluster is reachable, the topic exists, and transactions are allowed."""
         complaints = Complaints()
         producer = self._clients.producer(error_cb=complaints)
         check_reachable(self._clients, producer, complaints, () if self._topic is None else (self._topic,))
         longest = self._broker_setting("transaction.max.timeout.ms")
         if longest is not None and self._clients.transaction_timeout > longest:
             raise ConfigurationError(
-                f"{TRANSACTION_TIMEOUT} is {self._clients.transaction_timeout}, and the brokers at "
-                f"{self._clients.servers} allow {longest} (their transaction.max.timeout.ms): set the property "
+                f"{TRANSACTION_TIMEOUT} is {self._clients.transaction_timeout}, but the brokers at "
+                f"{self._clients.servers} allow at most {longest} (their transaction.max.timeout.ms): set the property "
                 f"{TRANSACTION_TIMEOUT} of the sink to that or less"
             )
 
     def deliver(self, delivery: Delivery) -> None:
-        """Write the records of a delivery in one transaction, unless the marker says that they are there."""
+        """Write the records of a delivery in one transaction, unless the marker shows that they were delivered."""
         batches = _nonempty(delivery)
         first = next(batches, None)
         if first is None:
@@ -142,7 +144,7 @@ class KafkaTransactions(Destination):
                 self._leave(delivery.subtask)
                 if tries == _TRIES:
                     raise error.told from None
-                log.info("try %d to deliver epoch %d failed: %s", tries, delivery.epoch, error.told)
+                log.info("attempt %d to deliver epoch %d failed: %s", tries, delivery.epoch, error.told)
                 batches = _nonempty(delivery)
             except BaseException:
                 self._give_up(delivery.subtask)
@@ -158,7 +160,7 @@ class KafkaTransactions(Destination):
     # -------------------------------------------------------------------------------------------------------- steps
 
     def _seat(self, delivery: Delivery, topic: str) -> _Seat:
-        """The producer that is open, or a new one, with what it knows to be delivered."""
+        """Return the open producer of a subtask, or a new one, with the mark of the last delivery."""
         seat = self._seats.get(delivery.subtask)
         if seat is not None:
             seat.producer.poll(0)
@@ -177,7 +179,9 @@ class KafkaTransactions(Destination):
         try:
             producer.init_transactions(self._clients.patience)  # 1
         except KafkaException as error:
-            raise self._clients.refused(f"no transactions can be begun as {self._id(delivery)!r}", error) from None
+            raise self._clients.refused(
+                f"cannot begin transactions with the transactional id {self._id(delivery)!r}", error
+            ) from None
         consumer = self._clients.group(self._group(delivery))
         try:
             mark = self._read_mark(consumer, delivery, topic)  # 2
@@ -187,7 +191,7 @@ class KafkaTransactions(Destination):
         if mark is None and delivery.again and self._may_have_expired(delivery):
             seat.mark = self._decided(delivery)
         producer.poll(0)
-        complaints.last = None  # what there was has not kept us from getting here
+        complaints.last = None  # earlier errors have not prevented the initialization
         return seat
 
     def _deliver(self, seat: _Seat, delivery: Delivery, topic: str, batches: Iterator[ProducerColumns]) -> None:
@@ -215,9 +219,10 @@ class KafkaTransactions(Destination):
     def _send_marker(self, seat: _Seat, delivery: Delivery, topic: str) -> None:
         """Write the marker. Raises :class:`_TryAgainError` if it takes too long.
 
-        The library (librdkafka 2.16) never returns from this call, whatever its timeout, if the broker that coordinates
-        the group was restarted since the producer has asked for it. So a producer that has had any trouble is replaced
-        before a transaction, the marker comes first in it, and the call is given up where it hangs nevertheless.
+        The library (librdkafka 2.16) never returns from this call, regardless of its timeout, if the broker that
+        coordinates the group was restarted after the producer looked it up. Therefore a producer that has reported any
+        error is replaced before a transaction, the marker is written first, and the call is abandoned if it still
+        hangs.
         """
         from confluent_kafka import TopicPartition
 
@@ -240,7 +245,7 @@ class KafkaTransactions(Destination):
             raise error
 
     def _give_up(self, subtask: int) -> None:
-        """Abort, so that readers need not wait for the timeout; if that fails the next one who comes does it."""
+        """Abort, so that readers need not wait for the timeout; if that fails, the next producer aborts it."""
         seat = self._seats.get(subtask)
         if seat is not None:
             with contextlib.suppress(Exception):
@@ -259,7 +264,7 @@ class KafkaTransactions(Destination):
         return f"{self._prefix}-{delivery.operator_uid}-{delivery.subtask}"
 
     def _group(self, delivery: Delivery) -> str:
-        """The group whose offset is the marker: not by the prefix, so that one may change it between two runs."""
+        """Return the group whose offset is the marker. The prefix is not part of it, because it may change."""
         return f"tidemill-{delivery.job_id}-{delivery.operator_uid}-{delivery.subtask}-{delivery.mark.history}"
 
     def _read_mark(self, consumer: Any, delivery: Delivery, topic: str) -> Mark | None:
@@ -289,20 +294,20 @@ class KafkaTransactions(Destination):
         written = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(delivery.written_at / 1000))
         story = (
             f"the results of epoch {delivery.epoch} of job {delivery.job_id!r}, subtask {delivery.subtask} of the sink "
-            f"with uid {delivery.operator_uid!r}, were written at {written}. The marker that would tell whether they "
-            "are in Kafka may have expired since (the brokers' offsets.retention.minutes)"
+            f"with uid {delivery.operator_uid!r}, were written at {written}. The marker that shows whether they were "
+            "delivered to Kafka may have expired since (the brokers' offsets.retention.minutes)"
         )
         if self._expired is ExpiredMarker.FAIL:
             raise ConnectorError(
-                f"{story}. Look at the end of the topic at {self._clients.servers}, and start the job with "
-                "set_expired_marker(ExpiredMarker.SKIP) on the sink's builder if they are there, or "
+                f"{story}. Check the end of the topic at {self._clients.servers}, and start the job with "
+                "set_expired_marker(ExpiredMarker.SKIP) on the sink's builder if they were delivered, or "
                 "ExpiredMarker.DELIVER if not"
             )
-        log.warning("%s: as the sink is told, %s", story, self._expired.value)
+        log.warning("%s. The sink's policy for expired markers is: %s", story, self._expired.value)
         return delivery.mark if self._expired is ExpiredMarker.SKIP else None
 
     def _broker_setting(self, name: str) -> int | None:
-        """A number among the settings of a broker; None where we may not see it."""
+        """Return a numeric setting of a broker, or None if it cannot be read."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]  # it is public
 
@@ -314,21 +319,21 @@ class KafkaTransactions(Destination):
             found = answers[wanted].result(self._clients.patience).get(name)
             return None if found is None or found.value is None else int(found.value)
         except (KafkaException, ValueError, TimeoutError) as error:
-            log.info("the brokers do not tell their %s: %s", name, self._clients.hide(error))
+            log.info("cannot read the brokers' setting %s: %s", name, self._clients.hide(error))
             return None
 
     def _failed(self, delivery: Delivery, error: Any, complaint: KafkaError | None) -> ConnectorError:
-        what = f"epoch {delivery.epoch} of {self._id(delivery)!r} was not delivered, or it is not known whether it was"
+        what = f"epoch {delivery.epoch} of {self._id(delivery)!r} was not delivered, or the outcome is unknown"
         if _is_fencing(error):
             return self._clients.refused(
-                f"{what}: another process has begun to use that transactional id, or the transaction took longer than "
+                f"{what}: another process has begun to use this transactional id, or the transaction took longer than "
                 f"{TRANSACTION_TIMEOUT}={self._clients.transaction_timeout}. If no other driver has taken over job "
-                f"{delivery.job_id!r}, give each job a transactional id prefix of its own, and an epoch of "
-                f"{delivery.size:,} bytes the time that it needs",
+                f"{delivery.job_id!r}, give each job its own transactional id prefix, or increase the timeout for an "
+                f"epoch of {delivery.size:,} bytes",
                 error,
             )
-        trouble = "" if complaint is None else f". The last trouble of the client: {complaint.str()}"
-        return self._clients.refused(f"{what}; after a restart the marker tells{trouble}", error)
+        trouble = "" if complaint is None else f". The client's last error: {complaint.str()}"
+        return self._clients.refused(f"{what}; after a restart the marker determines the outcome{trouble}", error)
 
 
 def _nonempty(delivery: Delivery) -> Iterator[ProducerColumns]:
@@ -336,7 +341,7 @@ def _nonempty(delivery: Delivery) -> Iterator[ProducerColumns]:
 
 
 def _reason(producer: Producer, error: KafkaError) -> KafkaError:
-    """What a producer has died of: a call that comes later is only told that it has, the next poll raises why."""
+    """Return the cause of a fatal error of a producer: later calls only report that there was one, poll raises it."""
     from confluent_kafka import KafkaException
 
     if error.code() == error._FATAL:
@@ -359,7 +364,7 @@ def _is_fencing(error: Any) -> bool:
 
 
 def _is_passing(error: KafkaError) -> bool:
-    """Whether another try, with another producer, may succeed."""
+    """Whether another attempt, with a new producer, may succeed."""
     passing = (
         error._TRANSPORT,
         error._ALL_BROKERS_DOWN,

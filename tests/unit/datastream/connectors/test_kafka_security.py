@@ -133,12 +133,12 @@ def test_what_only_java_has_is_passed_over_by_a_sink_that_logs_in_by_the_library
 @pytest.mark.parametrize(
     ("properties", "told"),
     [
-        ({"sasl.mechanism": "AWS_MSK_IAM"}, "AWS_MSK_IAM is known to Java's client only.*SCRAM-SHA-512"),
+        ({"sasl.mechanism": "AWS_MSK_IAM"}, "AWS_MSK_IAM is supported by Kafka's Java client only.*SCRAM-SHA-512"),
         ({"sasl.jaas.config": f'{SCRAM} tokenauth="true" username="t" password="p";'}, "without tokenauth"),
         ({"sasl.jaas.config": f'{SCRAM} username="tide";'}, "has no password"),
         (
             {"sasl.mechanism": "GSSAPI", "sasl.jaas.config": 'a.b.Krb5LoginModule required keyTab="k";'},
-            r"names a Krb5LoginModule.*sasl\.kerberos\.keytab",
+            r"contains a Krb5LoginModule.*sasl\.kerberos\.keytab",
         ),
         ({"sasl.login.callback.handler.class": "x.Y"}, r"No such configuration property.*sasl\.login"),
     ],
@@ -222,18 +222,18 @@ def test_a_pkcs12_key_store_is_read_by_both(authority: Authority, tmp_path: Path
 @pytest.mark.parametrize(
     ("properties", "told"),
     [
-        ({"ssl.truststore.location": "/t.jks"}, "type is JKS, as it is if it is not set.*read PEM only.*keytool -list"),
-        ({"ssl.truststore.location": "/t", "ssl.truststore.type": "PKCS12"}, r"PKCS12, and sinks.*ssl\.ca\.location"),
+        ({"ssl.truststore.location": "/t.jks"}, r"type is JKS \(the default\), but.*read PEM only.*keytool -list"),
+        ({"ssl.truststore.location": "/t", "ssl.truststore.type": "PKCS12"}, r"PKCS12, but sinks.*ssl\.ca\.location"),
         ({"ssl.keystore.location": "/k.jks"}, "type is JKS.*PEM and PKCS12 only.*keytool -importkeystore"),
-        ({"ssl.truststore.location": "/no.pem", "ssl.truststore.type": "PEM"}, r"names /no\.pem, which is no file"),
-        ({"ssl.keystore.location": "/no.p12", "ssl.keystore.type": "PKCS12"}, r"names /no\.p12, which is no file"),
-        ({"ssl.keystore.type": "PEM", "ssl.keystore.key": "k"}, "go together: one is missing"),
+        ({"ssl.truststore.location": "/no.pem", "ssl.truststore.type": "PEM"}, r"is /no\.pem, .* does not exist here"),
+        ({"ssl.keystore.location": "/no.p12", "ssl.keystore.type": "PKCS12"}, r"is /no\.p12, .* does not exist here"),
+        ({"ssl.keystore.type": "PEM", "ssl.keystore.key": "k"}, "must both be set: one is missing"),
         (
             {"ssl.truststore.type": "PEM", "ssl.truststore.location": "a", "ssl.truststore.certificates": "b"},
             "only one can be set",
         ),
         ({"ssl.keystore.type": "PEM", "ssl.keystore.location": "a", "ssl.keystore.key": "b"}, "only one can be set"),
-        ({"ssl.enabled.protocols": "TLSv1.3"}, r"ssl\.enabled\.protocols is 'TLSv1\.3', and sinks.* cannot be told"),
+        ({"ssl.enabled.protocols": "TLSv1.3"}, r"ssl\.enabled\.protocols is 'TLSv1\.3', but sinks.* do not support"),
         ({"ssl.protocol": "TLSv1.1"}, r"ssl\.protocol is 'TLSv1\.1'"),
         ({"ssl.engine.factory.class": "x.Y"}, r"No such configuration property.*ssl\.engine\.factory\.class"),
     ],
@@ -268,7 +268,7 @@ def test_no_secret_is_in_a_plan_or_a_message() -> None:
 def test_a_key_in_the_place_of_its_file_is_not_shown(authority: Authority) -> None:
     for key in (authority.issue("client").key(), "-----BEGIN PRIVATE KEY-----\nsesame\n-----END PRIVATE KEY-----"):
         mistaken = {"security.protocol": "SSL", "ssl.keystore.type": "PEM", "ssl.keystore.location": key}
-        with pytest.raises(ConfigurationError, match=r"is the text itself.*ssl\.keystore\.key") as caught:
+        with pytest.raises(ConfigurationError, match=r"instead of the name of a file.*ssl\.keystore\.key") as caught:
             sink().set_properties(mistaken).build()
         shown = repr(source().set_properties(mistaken).build())
         assert "PRIVATE" not in f"{caught.value} {shown} {hide_secrets(f'no such file: {key}', mistaken)}"
