@@ -1,5 +1,5 @@
-"""The epoch protocol and its files: what is committed, by whom, and what may be deleted.
+"""The epoch protocol and its files: what is committed, who commits it, and what may be deleted.
 
-Start in ``protocol.py`` and ``model.py``: decisions as pure functions, and the nouns that they use. ``log.py`` is the
-log of manifests, ``restore.py`` the way back. Bytes of state are opaque here.
+Start with ``protocol.py`` and ``model.py``: the decisions as pure functions, and the data types they use. ``log.py`` is
+the log of manifests, and ``restore.py`` reads committed state back. State is opaque bytes in this package.
 """

@@ -1,8 +1,9 @@
-"""What a driver concludes from what it finds in the log of manifests. Pure: facts in, decision out.
+"""The conclusions a driver draws from the log of manifests. Pure functions: facts in, decision out.
 
-A driver owns a job from its takeover record on until another driver's; who creates a slot decides what follows it. The
-facts are what :class:`~tidemill.checkpoint.log.ManifestLog` observes: which manifest holds a slot that was to be
-created (``winner``, None if it is one's own), which slot is the last one.
+A driver owns a job from its own takeover record until the takeover record of another driver. The driver that creates a
+slot decides what follows it. The facts are what :class:`~tidemill.checkpoint.log.ManifestLog` observes: which manifest
+occupies the slot that the driver tried to create (``winner``, None if the driver's own manifest does), and which slot
+is the last one.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ def takeover_record(
     operators: dict[str, Any],
     begins: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """The record with which a driver claims a job: all that ``basis`` says.
+    """The record with which a driver claims a job: a copy of ``basis``, adapted to the new lineage.
 
-    It has no attempts (no worker goes on from the memory of another lineage), no pieces of its own (the runs name
-    them), and the operators' description in full. Without a basis the job begins with nothing.
+    It has no attempts (a worker never continues with the in-memory state of another lineage), no pieces of its own (the
+    runs refer to them), and the full description of the operators. Without a basis, the job starts with empty state.
 
-    With ``begins`` a new history begins with it, which records that.
+    With ``begins``, the record starts a new history and stores ``begins`` in it.
     """
     if basis is None:
         basis = Manifest(kind="takeover", job_id=job_id, lineage=lineage, slot=slot, epoch=Epoch(0))
@@ -58,9 +59,9 @@ def takeover_record(
 
 
 def check_still_ours(job_id: str, after: str | None, owner: Manifest | None) -> None:
-    """A driver that had lineage ``after`` may claim the job again only if that is the last one.
+    """Check that a driver that had lineage ``after`` may claim the job again: only if that is still the last lineage.
 
-    Raises :class:`FencedError` if ``owner``, the last manifest, is of another.
+    Raises :class:`FencedError` if ``owner``, the last manifest, belongs to another lineage.
     """
     if after is not None and owner is not None and owner.lineage != after:
         raise FencedError(
@@ -70,19 +71,21 @@ def check_still_ours(job_id: str, after: str | None, owner: Manifest | None) -> 
 
 
 def takeover_outcome(job_id: str, winner: Manifest | None, *, last: bool, beyond: Manifest | None) -> bool:
-    """Whether a takeover record counts; False means to begin again from what is the last manifest now.
+    """Whether a takeover record is valid; False means to start over from the manifest that is the last one now.
 
-    ``winner`` is what holds the slot if it is not the record. ``last`` tells whether the record's slot is the last one,
-    ``beyond`` what is in the slot after it. A record that is not the last one was created in a gap: retention had
-    deleted an epoch that was committed there meanwhile. Or another driver has taken over already.
+    ``winner`` is the manifest that occupies the slot if it is not the record. ``last`` is whether the record's slot is
+    the last one, and ``beyond`` is the manifest in the slot after it. A record that is not the last one was created in
+    a gap: retention had deleted an epoch that was committed in that slot in the meantime. Or another driver has already
+    taken over.
 
-    Raises :class:`FencedError` if another driver claimed the job: of two that start at once, one stops.
+    Raises :class:`FencedError` if another driver claimed the job: of two drivers that start at the same time, one
+    stops.
     """
     other = winner if winner is not None else beyond
     if other is not None and other.kind == "takeover":
         raise FencedError(
             f"another driver claimed job {job_id} at the same moment "
-            f"(lineage {other.lineage}, slot {other.slot}); this one stops"
+            f"(lineage {other.lineage}, slot {other.slot}); this driver stops"
         )
     return winner is None and last
 
@@ -97,16 +100,16 @@ def check_follows(head: Manifest, manifest: Manifest) -> None:
 
 
 def publish_outcome(head: Manifest, manifest: Manifest, winner: Manifest | None) -> str | None:
-    """None if the epoch is committed, else why this driver is fenced off: another lineage holds the slot.
+    """None if the epoch is committed, else the reason why this driver is fenced off: another lineage has the slot.
 
-    Raises :class:`CheckpointError` if the slot holds another run of the same epoch by this very driver.
+    Raises :class:`CheckpointError` if the slot contains another run of the same epoch by this same driver.
     """
     if winner is None:
         return None
     if winner.lineage == head.lineage:
         raise CheckpointError(
             f"epoch {winner.epoch} was already committed by this driver as run {winner.run}, in a publish whose "
-            f"outcome was unknown; run {manifest.run} is void, open a new lineage to go on from what was committed"
+            f"outcome was unknown; run {manifest.run} is void, open a new lineage to resume from what was committed"
         )
     return (
         f"job {head.job_id} was taken over by lineage {winner.lineage} (slot {winner.slot}); this driver, lineage "

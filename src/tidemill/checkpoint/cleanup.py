@@ -1,4 +1,4 @@
-"""Retention, carried out: deletes what no kept manifest refers to. The decisions are in ``retention``."""
+"""Carries out retention: deletes the files that no kept manifest refers to. ``retention`` makes the decisions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from tidemill.faults import reach
 
 
 class Cleaner:
-    """Deletes what the driver that owns ``log`` no longer needs. For one thread; it may run beside the driver's.
+    """Deletes files that the driver that owns ``log`` no longer needs. Not thread-safe.
 
-    ``in_progress`` returns the ids of the snapshots that are being made: from before the first file of one is written
-    until a manifest that names it is published, or it is given up. ``pinned`` returns the slots of manifests that are
-    being copied: each from a moment when it is the head.
+    A cleaner may run in a thread of its own, alongside the driver's.
+
+    ``in_progress`` returns the ids of the snapshots that are being written. A snapshot is in progress from before its
+    first file is written until a manifest that names it is published, or until it is abandoned. ``pinned`` returns the
+    slots of manifests that are being copied; each was pinned while it was the head.
     """
 
     def __init__(
@@ -43,15 +45,22 @@ class Cleaner:
         self._fences: set[Slot] = set()
 
     def collect(self, *, spare: bool = True) -> tuple[str, ...]:
-        """Delete what is not needed; returns the names. May be killed at any moment. ``spare`` as in ``kept_slots``.
+        """Delete what is not needed, and return the deleted names. ``spare`` as in ``kept_slots``.
 
-        1. List all names. 2. Ask for the snapshots in progress. 3. Take the head. In this order, what is listed is
-        either protected or known to the head. 4. Gather what the kept manifests refer to, and the pinned ones: asked
-        for after the head, they are known or were the head then. 5. Look for fences among the
-        manifests of earlier lineages; each is read once. 6. Delete the rest.
+        Safe to kill at any moment. The steps:
 
-        Raises, having deleted nothing, :class:`~tidemill.errors.FencedError` if another driver took over, and
-        :class:`~tidemill.errors.CheckpointError` if the head or a retained checkpoint cannot be read.
+        1. List all names.
+        2. Get the snapshots in progress.
+        3. Get the head. In this order, every listed name is either protected or known to the head.
+        4. Collect what the kept manifests and the pinned manifests refer to. The pinned slots are read after the head,
+        so
+           each of them is either known or was the head at that time.
+        5. Look for fences among the manifests of earlier lineages; each is read once.
+        6. Delete the rest.
+
+        Raises :class:`~tidemill.errors.FencedError` if another driver took over, and
+        :class:`~tidemill.errors.CheckpointError` if the head or a retained checkpoint cannot be read. In both cases
+        nothing has been deleted.
         """
         existing = [name for prefix in (MANIFESTS, SNAPSHOTS, STATE) for name in self._storage.list(prefix)]  # 1
         in_progress = frozenset(self._in_progress())  # 2
@@ -80,7 +89,7 @@ class Cleaner:
             except (CorruptFileError, NotFoundError):
                 if slot != head.slot - 1 or slot in head.checkpoints:
                     raise
-                # The manifest before the head is a spare: kept as long as it is whole.
+                # The manifest before the head is a spare. It is kept only as long as it is intact.
         return names
 
     def _is_fence(self, slot: Slot) -> bool:
@@ -89,39 +98,40 @@ class Cleaner:
         except NotFoundError:
             return False
         except CheckpointError:
-            return True  # whatever it is, it keeps others out of the slot
+            return True  # unreadable, but it still keeps other drivers out of the slot
 
 
 def discard_job(storage: Storage, job_id: str, after: str | None = None) -> None:
-    """Delete all that a job has committed; the next start finds nothing, and drivers that still run are fenced off.
+    """Delete everything that a job has committed. The next start finds no state, and running drivers are fenced off.
 
-    ``after`` is the lineage on whose behalf it is done: if the job is another driver's by now, nothing is deleted, and
-    :class:`~tidemill.errors.FencedError` raised.
+    ``after`` is the lineage on whose behalf the job is discarded. If another driver owns the job by now, nothing is
+    deleted and :class:`~tidemill.errors.FencedError` is raised.
 
-    Takeover records stay, since they are the fence, and with them one that says that there is nothing. May be killed at
-    any moment: up to that record nothing is lost, after it what is left is found by the next sweep. Files of lineages
-    whose manifests are lost are deleted as well; no sweep would find them.
+    Takeover records stay, because they are the fences, together with a new one that records that there is no state.
+    Safe to kill at any moment: before that record is written nothing is lost, and after it the next sweep finds the
+    leftovers. Files of lineages whose manifests are lost are deleted as well, because no sweep would find them.
     """
     manifests = ManifestLog(storage, job_id)
     there = evidence(storage)
     manifests.open_lineage(anew=True, after=after)
-    # Listed before our record was the last one, they are of lineages from before: whose files came later is not known.
+    # These names were listed before our record became the last one, so they belong to earlier lineages. Names listed
+    # later could belong to any lineage.
     storage.delete(one.name for one in beyond(manifests.head, there))
     Cleaner(storage, manifests, tuple).collect(spare=False)
     found = [*storage.list(INPUT), *_earlier_logs(storage, manifests.head.lineage)]
     manifests.check_owner()
-    # The markers go first: input of which a part is deleted must not be taken for the whole.
+    # The markers are deleted first: partially deleted input must not be taken for complete input.
     markers = [name for name in found if name.endswith(f"/{CHOSEN}")]
     storage.delete(markers)
     if isinstance(storage, LocalStorage):
         for folder in (INPUT, SPARK):
             shutil.rmtree(storage.root / folder, ignore_errors=True)
     else:
-        # One by one this takes its time: what a driver that starts meanwhile has stored is not among them.
+        # Deleting one object at a time takes a while. Files that a driver stores after the listing are not affected.
         storage.delete(name for name in found if name not in markers)
 
 
 def _earlier_logs(storage: Storage, lineage: str) -> list[str]:
-    """The names of what earlier lineages than this one have of Spark's; later ones are their drivers' own."""
+    """The names of Spark files of lineages earlier than this one; files of later lineages belong to their drivers."""
     own = lineage_slot(lineage) or 0
     return [name for name in storage.list(SPARK) if (lineage_slot(name.split("/")[1]) or 0) < own]

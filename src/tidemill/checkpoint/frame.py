@@ -1,4 +1,4 @@
-"""The container of all small durable files (manifests, snapshot indexes): a JSON header and binary attachments.
+"""The container format of all small durable files (manifests, snapshot indexes): a JSON header and binary attachments.
 
 Layout, all integers little-endian; version 1::
 
@@ -10,12 +10,13 @@ Layout, all integers little-endian; version 1::
     20  u32       CRC32 of bytes 0..19
     24  h bytes   header: one JSON object, ASCII; its "attachments" is a list of [length, CRC32]
     24+h          the attachments, one after the other
-    end-32        SHA-256 of everything before
+        end-32        SHA-256 of everything before it
 
 The first 12 bytes and the trailing SHA-256 are the same in every version, so that an intact file of a newer version can
-be told from a damaged one. The SHA-256 decides whether a file is intact; the CRCs tell where it is not.
+be distinguished from a damaged one. The SHA-256 determines whether a file is intact; the CRCs locate the damage.
 
-Values of any type inside a header are plain JSON, except for what JSON lacks (see :func:`to_json`). Nothing is pickled.
+Values of any type inside a header are plain JSON, except for types that JSON lacks (see :func:`to_json`). Nothing is
+pickled.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ _START = _PREFIX.size + _CRC.size
 _DIGEST = 32
 _dump = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
-#: No header comes near this; it keeps a forged length from mattering. (Lengths are also checked against the file's.)
+#: No header comes close to this size. It limits the effect of a forged length (lengths are also checked against the
+#: file size).
 MAX_HEADER = 256 * 1024 * 1024
 
 
@@ -52,7 +54,10 @@ class Frame:
 
 
 def pack(magic: bytes, version: int, header: dict[str, Any], attachments: Sequence[bytes]) -> bytes:
-    """The bytes of a file; equal arguments give equal bytes. Raises :class:`CheckpointError` for what JSON lacks."""
+    """The bytes of a file; equal arguments give equal bytes.
+
+    Raises :class:`CheckpointError` for values that JSON cannot represent.
+    """
     if attachments:
         header = {**header, "attachments": [[len(data), zlib.crc32(data)] for data in attachments]}
     try:
@@ -71,12 +76,12 @@ def pack(magic: bytes, version: int, header: dict[str, Any], attachments: Sequen
 
 
 def unpack(data: bytes, magic: bytes, newest: int, name: str) -> Frame:
-    """The parts of the file ``name``, after these checks:
+    """The parts of the file ``name``. Checks the following:
 
     1. It is long enough and begins with the magic. 2. Its SHA-256 matches. 3. Its version is not newer than ``newest``.
     4. Its lengths add up.
 
-    Raises :class:`CorruptFileError` with the offset, where known, and :class:`NewerFormatError` for a newer version.
+    Raises :class:`CorruptFileError` with the offset, if known, and :class:`NewerFormatError` for a newer version.
     """
     if data[: len(magic)] != magic[: len(data)]:
         raise CorruptFileError(f"{name} is corrupt at offset 0: it does not begin with {magic!r}")  # 1
@@ -106,7 +111,7 @@ def unpack(data: bytes, magic: bytes, newest: int, name: str) -> Frame:
 
 
 def _parse_header(data: bytes, length: int) -> tuple[dict[str, Any], list[tuple[int, int]]]:
-    """The header and the attachments' lengths and CRCs; every length is within the file. Raises ValueError."""
+    """The header, and the length and CRC of each attachment; every length is within the file. Raises ValueError."""
     room = len(data) - _START - _DIGEST
     if length > min(room, MAX_HEADER):
         raise ValueError(f"a header of {length} bytes does not fit into the file")
@@ -130,7 +135,7 @@ def _parse_header(data: bytes, length: int) -> tuple[dict[str, Any], list[tuple[
 
 
 def _locate(data: bytes) -> str:
-    """Where a file whose SHA-256 does not match is damaged, as precisely as its CRCs can tell."""
+    """Where a file whose SHA-256 does not match is damaged, as precisely as its CRCs allow."""
     end = len(data) - _DIGEST
     _, _, _, length, header_crc = _PREFIX.unpack_from(data)
     if zlib.crc32(data[: _PREFIX.size]) != _CRC.unpack_from(data, _PREFIX.size)[0]:
@@ -158,12 +163,12 @@ def _locate(data: bytes) -> str:
 
 
 def to_json(value: Any, where: str) -> Any:
-    """``value`` as JSON that :func:`from_json` turns back exactly, types included.
+    """``value`` as JSON that :func:`from_json` converts back exactly, including types.
 
-    None, bool, int, float, str, list and dict with str keys are themselves; the rest is a one-key object:
-    ``{"$t": [...]}`` a tuple, ``{"$b": base64}`` bytes, ``{"$f": "nan"}`` a float JSON lacks, ``{"$d": [[key, value],
-    ...]}`` a dict with other keys, or with a key that begins with ``$``. Any other type raises :class:`CheckpointError`
-    that names ``where``.
+    None, bool, int, float, str, list and dict with str keys are stored directly. Everything else is a one-key object:
+    ``{"$t": [...]}`` for a tuple, ``{"$b": base64}`` for bytes, ``{"$f": "nan"}`` for a float that JSON lacks, ``{"$d":
+    [[key, value], ...]}`` for a dict with other keys or with a key that begins with ``$``. Any other type raises a
+    :class:`CheckpointError` that names ``where``.
     """
     kind = type(value)
     if value is None or kind is str or kind is int or kind is bool:
@@ -184,7 +189,7 @@ def to_json(value: Any, where: str) -> Any:
     except RecursionError:
         raise CheckpointError(f"{where} is nested too deeply to be stored") from None
     raise CheckpointError(
-        f"{where} holds a {kind.__module__}.{kind.__qualname__}, which cannot be stored; "
+        f"{where} contains a {kind.__module__}.{kind.__qualname__}, which cannot be stored; "
         "use None, bool, int, float, str, bytes, list, tuple and dict"
     )
 

@@ -1,8 +1,8 @@
-"""The log of manifests: numbered slots, each created once. Who creates a slot owns what comes after it.
+"""The log of manifests: numbered slots, each created exactly once. The driver that creates a slot owns what follows it.
 
-The log is what makes two drivers safe. A driver first claims the job with a *takeover record* in the next slot; from
-then on a former driver's next publish finds its slot taken, and it stops. Neither clocks nor leases are needed, only
-the exclusive create of the storage. Slots count from 1.
+The log makes it safe for two drivers to run the same job. A driver first claims the job with a *takeover record* in the
+next slot. From then on, the next publish of a former driver finds its slot taken, and that driver stops. This requires
+neither clocks nor leases, only the exclusive create of the storage. Slots count from 1.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tidemill.checkpoint.storage.api import AlreadyExistsError, NotFoundError, S
 from tidemill.errors import CheckpointError, CheckpointOwnershipError, CorruptFileError, FencedError
 from tidemill.faults import reach
 
-#: How often a takeover follows a living driver that publishes epochs meanwhile. One try needs milliseconds.
+#: How often a takeover is retried while a running driver keeps publishing epochs. One attempt takes milliseconds.
 _TAKEOVER_TRIES = 100
 
 
 class Opened(NamedTuple):
-    """A new lineage, and the manifest it goes on from (None: the job is new)."""
+    """A new lineage, and the manifest it resumes from (None if the job is new)."""
 
     lineage: Lineage
     restored: Manifest | None
@@ -45,12 +45,12 @@ def _token() -> str:
 
 
 def has_committed(head: Manifest | None) -> bool:
-    """Whether a job with this head has anything to go on from; if not, it may start from a savepoint."""
+    """Whether a job with this head has committed state to resume from; if not, it may start from a savepoint."""
     return head is not None and bool(head.epoch or head.runs or head.sources or head.spark)
 
 
 class ManifestLog:
-    """The manifests of one job. Not for use by several threads at once, apart from :meth:`read`."""
+    """The manifests of one job. Not thread-safe, except for :meth:`read`."""
 
     def __init__(self, storage: Storage, job_id: str, *, token: Callable[[], str] = _token) -> None:
         # configuration
@@ -63,7 +63,7 @@ class ManifestLog:
 
     @property
     def job_id(self) -> str:
-        """The job whose manifests these are."""
+        """The id of the job that owns these manifests."""
         return self._job_id
 
     @property
@@ -74,7 +74,7 @@ class ManifestLog:
         return self._head
 
     def last_slot(self) -> Slot | None:
-        """The last slot of the log, or None if it is empty. Right even if a list leaves names out."""
+        """The last slot of the log, or None if it is empty. Correct even if a listing omits names."""
         slots = [parse_manifest(name) or 0 for name in self._storage.list(MANIFESTS)]
         last = find_last(max(slots, default=0), lambda slot: self._storage.exists(manifest_name(slot)))
         return Slot(last) if last else None
@@ -82,15 +82,15 @@ class ManifestLog:
     def read(self, slot: int) -> Manifest:
         """The manifest in ``slot``.
 
-        Raises :class:`NotFoundError` if there is none, :class:`CorruptFileError` if it is damaged or another slot's,
-        and :class:`CheckpointOwnershipError` if it is another job's.
+        Raises :class:`NotFoundError` if there is none, :class:`CorruptFileError` if it is damaged or belongs to another
+        slot, and :class:`CheckpointOwnershipError` if it belongs to another job.
         """
         return self._decode(slot, self._storage.read(manifest_name(slot)))
 
     def read_head(self) -> Manifest | None:
-        """The last manifest, without claiming anything (for inspection). A damaged one is never passed over.
+        """The last manifest, for inspection: claims nothing. A damaged manifest is never skipped.
 
-        Raises :class:`CorruptFileError` that names the file and the last slot before it that can be restored.
+        Raises :class:`CorruptFileError` that names the file and the last earlier slot that can be restored.
         """
         last = self.last_slot()
         if last is None:
@@ -101,14 +101,14 @@ class ManifestLog:
             raise CorruptFileError(f"{error}. {self._offer(last)}") from error
 
     def checkpoints(self) -> list[Manifest]:
-        """The retained checkpoints of the head, oldest first; one that cannot be read is left out."""
+        """The retained checkpoints of the head, oldest first; those that cannot be read are omitted."""
         return [found for slot in self.head.checkpoints if (found := self._restorable(slot)) is not None]
 
     def operators_of(self, manifest: Manifest) -> dict[str, Any]:
-        """The description of the operators at ``manifest``, wherever in the log it is stored.
+        """The description of the operators at ``manifest``, regardless of which manifest in the log stores it.
 
-        Raises :class:`CorruptFileError` if it is missing, and a plain :class:`CheckpointError` if that is because
-        another driver has gone on from ``manifest`` and cleaned up: trying again finds the new head.
+        Raises :class:`CorruptFileError` if it is missing, and a plain :class:`CheckpointError` if the reason is that
+        another driver has continued from ``manifest`` and cleaned up: a retry finds the new head.
         """
         if manifest.operators_slot is None:
             return manifest.operators
@@ -130,28 +130,33 @@ class ManifestLog:
         after: str | None = None,
         anew: bool = False,
     ) -> Opened:
-        """Claim the job for this driver. Afterwards no other driver can publish, and :attr:`head` is enough to resume.
+        """Claim the job for this driver. After that, no other driver can publish, and :attr:`head` is enough to resume.
 
-        1. Find the last slot and read its manifest, or that of ``from_slot`` where one is chosen explicitly.
-        2. Make the takeover record: all that the manifest says, with no attempts (no worker goes on from the memory of
-           another lineage), no pieces of its own (the runs name them) and the operators' description in full.
-        3. Create it in the slot after the last one. If a former driver published an epoch meanwhile, begin again.
-        4. Look whether it is the last one. If not, the slot was free only because retention had deleted an epoch that
-           was committed there after step 1 (takeover records it never deletes): begin again. The record in the gap
-           means nothing, but stays: were it deleted, and the reason instead a driver that took over from us, it would
-           be missing as a fence.
+        1. Find the last slot and read its manifest, or the manifest of ``from_slot`` if that is given.
+        2. Build the takeover record: a copy of the manifest without attempts (a worker never continues with the
+        in-memory
+           state of another lineage) and without pieces of its own (the runs refer to them), and with the full
+           description
+           of the operators.
+        3. Create it in the slot after the last one. If a former driver published an epoch in the meantime, start over.
+        4. Check that it is the last one. If not, the slot was free only because retention had deleted an epoch that was
+           committed there after step 1 (retention never deletes takeover records): start over. The record in the gap
+           has
+           no meaning, but it stays. If the actual reason was a driver that took over from us, deleting the record would
+           remove a fence.
 
         ``from_slot`` is any slot that can be restored: the one before the head, a retained checkpoint, or, as long as
-        no former driver is left that may still clean up, any other. ``initial`` is what a job starts from (a restored
-        savepoint); its runs may name snapshots only. With ``begins``, which says what that is, a new history begins
-        with it, whatever the job had committed; without, it must have committed nothing. A history that another driver
-        has begun from the same state meanwhile is not begun again: the job resumes. ``after`` is the lineage this
-        driver had before: if it is not the last one any more, the job is another driver's by now. With ``anew`` the job
-        starts with nothing, whatever there was; former drivers stay fenced off.
+        no former driver is left that may still clean up, any other. ``initial`` is the state a job starts from (a
+        restored savepoint); its runs may refer to snapshots only. ``begins`` describes that state: with it, a new
+        history starts, whatever the job has committed before. Without it, the job must not have committed anything. If
+        another driver has already started a history from the same state in the meantime, it is not started again: the
+        job resumes. ``after`` is the lineage this driver had before: if it is no longer the last one, another driver
+        owns the job. With ``anew``, the job starts with empty state, whatever it has committed; former drivers stay
+        fenced off.
 
-        Raises :class:`CorruptFileError` for a damaged head (offering an earlier slot),
-        :class:`CheckpointOwnershipError` for another job's directory, :class:`FencedError` if another driver claimed
-        the job at the same moment, or since ``after``.
+        Raises :class:`CorruptFileError` for a damaged head (with an earlier slot to restore),
+        :class:`CheckpointOwnershipError` for another job's directory, and :class:`FencedError` if another driver
+        claimed the job at the same time, or since ``after``.
         """
         for _ in range(_TAKEOVER_TRIES):
             last = self.last_slot() or Slot(0)
@@ -178,14 +183,14 @@ class ManifestLog:
         )
 
     def publish(self, manifest: Manifest) -> None:
-        """Commit an epoch: create the slot after the head with ``manifest``. On return it is durable, and the head.
+        """Commit an epoch: create the slot after the head with ``manifest``, which is then durable and the new head.
 
-        If the slot is taken by the same bytes, an earlier call of ours had succeeded without our knowing: that is
-        success. Any :class:`CheckpointError` leaves the outcome unknown; calling again with the same manifest settles
-        it.
+        If the slot already contains the same bytes, an earlier call succeeded although it reported a failure: this
+        counts as success. Any :class:`CheckpointError` leaves the outcome unknown; calling again with the same manifest
+        resolves it.
 
         Raises :class:`FencedError` if another lineage took over: this driver must stop and may commit nothing. From
-        then on every call does.
+        then on every call raises it.
         """
         head = self.head
         if self._fenced:
@@ -200,12 +205,12 @@ class ManifestLog:
         self._head = manifest
 
     def check_next_slot(self) -> None:
-        """:meth:`check_owner` at the cost of one look: a driver that takes over writes into the slot after ours."""
+        """Like :meth:`check_owner`, with a single request: a driver that takes over writes into the slot after ours."""
         if self._storage.exists(manifest_name(self.head.slot + 1)):
             self.check_owner()
 
     def check_owner(self) -> None:
-        """Raise :class:`FencedError` if another lineage has taken over; nothing else can be said without it."""
+        """Raise :class:`FencedError` if another lineage has taken over; return normally otherwise."""
         head, last = self.head, self.last_slot()
         if last is None or last <= head.slot:
             return
@@ -218,10 +223,10 @@ class ManifestLog:
             raise FencedError(self._fenced)
 
     def _claim(self, slot: Slot, data: bytes) -> Manifest | None:
-        """Create ``slot``; None if it is ours now, else the manifest that is there.
+        """Create ``slot``; return None if it is ours now, else the manifest that occupies it.
 
-        A failure that may hide a success is settled by a second create: it succeeds, or shows what is there (and
-        durable).
+        After a failure whose outcome is unknown, a second create decides: it succeeds, or it reveals what is stored in
+        the slot (which is then durable).
         """
         name = manifest_name(slot)
         try:
@@ -242,10 +247,10 @@ class ManifestLog:
         if manifest.job_id != self._job_id:
             raise CheckpointOwnershipError(
                 f"the checkpoint directory belongs to job {manifest.job_id!r} ({name}), not to job {self._job_id!r}; "
-                "give each job a directory of its own, or start this one from a savepoint"
+                "use a separate directory for each job, or start this one from a savepoint"
             )
         if manifest.slot != slot:
-            raise CorruptFileError(f"{name} is corrupt: it holds the manifest of slot {manifest.slot}")
+            raise CorruptFileError(f"{name} is corrupt: it contains the manifest of slot {manifest.slot}")
         return manifest
 
     def _basis(self, last: Slot, from_slot: int | None, initial: Manifest | None, *, replaces: bool) -> Manifest | None:
@@ -265,9 +270,9 @@ class ManifestLog:
         if missing := self._missing(manifest):
             raise CheckpointError(
                 f"slot {from_slot} (epoch {manifest.epoch}) cannot be restored, it is not a retained checkpoint: "
-                f"{len(missing)} files are gone, among them {missing[0]}"
+                f"{len(missing)} files are missing, among them {missing[0]}"
             )
-        # A checkpoint that was retained then may have been let go since, and its files be gone, or about to go.
+        # A checkpoint that was retained then may have been released since; its files may be deleted, or about to be.
         still = manifest.checkpoints
         with contextlib.suppress(CheckpointError):
             still = self.read(last).checkpoints
@@ -275,7 +280,7 @@ class ManifestLog:
         return replace(manifest, checkpoints=tuple(kept))
 
     def _has_begun(self, begins: Mapping[str, str]) -> bool:
-        """Whether the job's present history is the one that is to begin."""
+        """Whether the job's current history is the one described by ``begins``."""
         head = self.read_head()
         return head is not None and has_committed(head) and head.history.get("id") == begins["id"]
 
@@ -291,12 +296,12 @@ class ManifestLog:
         return self.read(slot) if self._storage.exists(manifest_name(slot)) else None
 
     def _missing(self, manifest: Manifest) -> list[str]:
-        """The names without which ``manifest`` cannot be restored; raises if they cannot be known."""
+        """The missing files that ``manifest`` needs to be restored; raises if they cannot be determined."""
         names = names_referenced(manifest, self.read, lambda snapshot: read_snapshot_index(self._storage, snapshot))
         return sorted(name for name in names if not self._storage.exists(name))
 
     def _restorable(self, slot: Slot) -> Manifest | None:
-        """The manifest in ``slot``, if it is whole and so is all it refers to."""
+        """The manifest in ``slot``, if it and everything it refers to is intact."""
         try:
             manifest = self.read(slot)
             return None if self._missing(manifest) else manifest
@@ -308,11 +313,11 @@ class ManifestLog:
         for slot in slots:
             if slot < damaged and (manifest := self._restorable(slot)) is not None:
                 return (
-                    f"The last manifest before it that can be restored is slot {slot} (epoch {manifest.epoch}); to go "
-                    "back to it, and lose what was committed since, start another job id from the directory of this "
-                    f"job with /chk-{manifest.epoch} behind it (execution.state-recovery.path)"
+                    f"The last manifest before it that can be restored is slot {slot} (epoch {manifest.epoch}). To "
+                    "return to it, and lose what was committed since, start another job id from the directory of this "
+                    f"job with /chk-{manifest.epoch} appended (execution.state-recovery.path)"
                 )
         return (
-            "No earlier manifest can be restored. Start another job id from a savepoint, or begin anew with "
+            "No earlier manifest can be restored. Start another job id from a savepoint, or start without state with "
             "execution.resume-mode: none"
         )

@@ -1,23 +1,23 @@
-"""Manifests that must have been there: what other files of a job prove about its log.
+"""Detects lost manifests: what the other files of a job prove about its log.
 
-A start takes the last manifest for the truth. If manifests are lost (deleted by hand, by a lifecycle rule, by a copy
-that left some out), it would resume from an older epoch, or from nothing, and nobody would know. Other files prove the
-loss, since each was written after a manifest that must then exist:
+A start trusts the last manifest it finds. If manifests are lost (deleted manually, by a lifecycle rule, or omitted by a
+copy), the job would silently resume from an older epoch, or from nothing. Other files prove the loss, because each of
+them was written after a manifest that must therefore have existed:
 
-- A lineage writes nothing before its takeover record is durable, and takeover records stay for ever. So the log reaches
-  at least as far as the newest lineage that has a file, and the head is of that lineage or a newer one.
+- A lineage writes nothing before its takeover record is durable, and takeover records are never deleted. So the log
+  reaches at least as far as the newest lineage that has a file, and the head belongs to that lineage or a newer one.
 - In the head's own lineage, epoch ``n`` runs only after the manifest of ``n - 1`` is durable. So a file of an epoch
-  beyond the next one is of a manifest that is lost. A snapshot merges committed epochs only.
+  beyond the next one belongs to a lost manifest. A snapshot merges committed epochs only.
 - Spark logs the commit of a batch after the epoch of that batch is committed.
 
-What a crash leaves proves nothing of the kind: files of the epoch that was running, in any number of attempts, files of
-older lineages, whatever their epochs (a job may have been taken back to an earlier one, or begun anew), and files that
-were copied from a savepoint before the job existed, whose lineage has the number 0. What sinks wrote ahead is no
-evidence: a savepoint brings it under the names that another job gave it.
+The leftovers of a crash prove no loss: files of the epoch that was running, in any number of attempts; files of older
+lineages, whatever their epochs (a job may have been reset to an earlier epoch, or restarted without state); and files
+that were copied from a savepoint before the job existed, whose lineage has the number 0. The write-ahead logs of sinks
+are no evidence: a savepoint contains them under the names that another job gave them.
 
-Names are listed before the head is looked for. So a list may be stale or have gaps, and other drivers may run: what is
-listed was written before, and the head is found without trusting a list. A loss may stay unnoticed; no start is refused
-without one.
+Names are listed before the head is determined. So the listing may be stale or have gaps, and other drivers may be
+running: what is listed was written earlier, and the head is found without relying on a listing. A loss may go
+unnoticed, but a start is never refused without one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tidemill.checkpoint.names import (
 from tidemill.checkpoint.storage.api import Storage
 from tidemill.errors import CorruptFileError
 
-#: The folders in which files are named by their lineage.
+#: The folders whose files are named after their lineage.
 _FOLDERS = (STATE, SNAPSHOTS, SPARK)
 
 
@@ -55,7 +55,7 @@ class Evidence:
 
     @property
     def slot(self) -> int:
-        """The slot of the record that opened the lineage; 0 for what a savepoint brought."""
+        """The slot of the record that opened the lineage; 0 for files that came from a savepoint."""
         return lineage_slot(self.lineage) or 0
 
 
@@ -66,7 +66,7 @@ def evidence(storage: Storage) -> list[Evidence]:
 
 
 def evidence_of(name: str) -> Evidence | None:
-    """What one name proves, None if it is not that of a lineage's file."""
+    """What one name proves; None if the name is not that of a file of a lineage."""
     if delta := parse_delta(name):
         return Evidence(name, delta.lineage, epoch=Epoch(delta.epoch - 1))
     if (snapshot := parse_snapshot(name)) and (owner := parse_snapshot_id(snapshot)):
@@ -77,12 +77,12 @@ def evidence_of(name: str) -> Evidence | None:
 
 
 def beyond(head: Manifest | None, found: Iterable[Evidence]) -> list[Evidence]:
-    """The evidence of manifests after ``head``, or of any if there is none; pure."""
+    """The evidence of manifests after ``head``, or of any manifest if there is no head. A pure function."""
     if head is None:
         return [one for one in found if one.slot > 0]
     own = lineage_slot(head.lineage) or 0
     spark = head.spark or {}
-    # Where the positions are of an earlier lineage, the job may have been taken back to them.
+    # If the positions are from an earlier lineage, the job may have been reset to them.
     batch = int(spark["batch_id"]) if spark.get("lineage") == head.lineage else None
     return [
         one
@@ -93,7 +93,7 @@ def beyond(head: Manifest | None, found: Iterable[Evidence]) -> list[Evidence]:
 
 
 def read_head(storage: Storage, log: ManifestLog, after: str | None = None) -> Manifest | None:
-    """The last manifest, as :meth:`ManifestLog.read_head` finds it, if nothing proves that there was a later one.
+    """The last manifest, as :meth:`ManifestLog.read_head` returns it, unless files prove that there was a later one.
 
     ``after`` is the lineage that this driver had before. Raises :class:`CorruptFileError` if manifests are lost.
     """
@@ -115,12 +115,13 @@ def _message(log: ManifestLog, head: Manifest | None, lost: list[Evidence]) -> s
     back = ""
     if head is not None and head.epoch:
         back = (
-            f" To accept the loss and go back to epoch {head.epoch}, start another job id from the directory of this "
-            f"job with /chk-{head.epoch} behind it (execution.state-recovery.path)."
+            f" To accept the loss and return to epoch {head.epoch}, start another job id from the directory of this "
+            f"job with /chk-{head.epoch} appended (execution.state-recovery.path)."
         )
     return (
         f"manifests of job {log.job_id} are lost: {last}, but lineage {newest.lineage} has run the job since"
-        f"{f' and committed epoch {newest.epoch}' if newest.epoch else ''}. That is known from {seen}. The job was not "
-        "started: it would lose or repeat what was committed. Bring the files in manifests/ back, or start another job "
-        f"id from a savepoint.{back} To delete what is left and begin anew, set execution.resume-mode: none"
+        f"{f' and committed epoch {newest.epoch}' if newest.epoch else ''}. The evidence is {seen}. The job was not "
+        "started: it would lose or repeat what was committed. Restore the files in manifests/, or start another job "
+        f"id from a savepoint.{back} To delete the remaining files and start without state, set "
+        "execution.resume-mode: none"
     )

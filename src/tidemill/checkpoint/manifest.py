@@ -1,8 +1,8 @@
-"""The manifest's file format, and reading the pieces of state that manifests name.
+"""The file format of manifests, and reading the pieces of state that manifests refer to.
 
 A manifest is a :mod:`~tidemill.checkpoint.frame` with magic ``TMMANIF\\n`` and the lowest version that has its fields:
 1, 2 with ``times``, 3 with ``history``. Its header is a JSON object with the fields of
-:class:`~tidemill.checkpoint.model.Manifest` by name; a field that has its default value is left out:
+:class:`~tidemill.checkpoint.model.Manifest` by name; a field that has its default value is omitted:
 
 - ``kind``, ``job_id``, ``lineage``: strings; ``slot``, ``epoch``, ``run``, ``clock``, ``next_timer``,
   ``operators_slot``: integers; ``finished``: a boolean; ``parallelism``, ``max_parallelism``: objects of integers;
@@ -20,7 +20,7 @@ A manifest is a :mod:`~tidemill.checkpoint.frame` with magic ``TMMANIF\\n`` and 
 - ``sources``, ``spark``, ``operators``, ``metrics``: values of any type as :func:`~tidemill.checkpoint.frame.to_json`
   writes them.
 
-A change of this list is a new format version; a reader refuses fields it does not know.
+Any change to this list requires a new format version; a reader rejects unknown fields.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ _T = TypeVar("_T")
 def encode_manifest(manifest: Manifest) -> bytes:
     """The bytes of a manifest; equal manifests give equal bytes.
 
-    Raises :class:`CheckpointError` for what :func:`decode_manifest` would not read back: nothing unreadable is stored.
+    Raises :class:`CheckpointError` for anything :func:`decode_manifest` could not read back, so nothing unreadable is
+    stored.
     """
     attachments: list[bytes] = []
     try:
@@ -72,7 +73,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def _version(manifest: Manifest) -> int:
-    """The lowest version that has the fields of a manifest, so that earlier code can read what it can."""
+    """The lowest version that has the fields of a manifest, so that older releases can read as much as possible."""
     if manifest.history:
         return 3
     return 2 if manifest.times else 1
@@ -115,21 +116,19 @@ def _to_header(manifest: Manifest, attachments: list[bytes]) -> dict[str, Any]:
 def decode_manifest(data: bytes, name: str) -> Manifest:
     """The manifest stored as ``data`` under ``name``.
 
-    Raises :class:`CorruptFileError` that names the file and, where known, the offset, if a single byte is wrong or
-    missing; :class:`~tidemill.errors.NewerFormatError` if the format version is newer than this code.
+    Raises :class:`CorruptFileError` that names the file and, if known, the offset, if a single byte is wrong or
+    missing, and :class:`~tidemill.errors.NewerFormatError` if the format version is newer than this code supports.
     """
     frame = unpack(data, MAGIC, VERSION, name)
     return decoded(name, lambda: _from_header(frame.header, frame.attachments))
 
 
 def decoded(name: str, decode: Callable[[], _T]) -> _T:
-    """What ``decode`` returns; whatever is wrong with the header's contents becomes a :class:`CorruptFileError`."""
+    """The result of ``decode``; any error in the header's contents becomes a :class:`CorruptFileError`."""
     try:
         return decode()
     except (CheckpointError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
-        raise CorruptFileError(
-            f"{name} is corrupt: its header does not have the form of its format: {error!r}"
-        ) from error
+        raise CorruptFileError(f"{name} is corrupt: its header does not match its format: {error!r}") from error
 
 
 def _from_header(header: dict[str, Any], attachments: Sequence[bytes]) -> Manifest:
@@ -182,7 +181,7 @@ def _run(through: Any, slot: Any, snapshot: Any, size: Any) -> RunRef:
 
 
 def pieces_to_json(pieces: Sequence[Piece], attachments: list[bytes]) -> list[Any]:
-    """Pieces as they stand in a header; inline data is appended to ``attachments``. Checks what each piece claims."""
+    """Pieces in the form they have in a header; appends inline data to ``attachments``, after verifying it."""
     result: list[Any] = []
     for piece in pieces:
         number = None
@@ -220,10 +219,10 @@ def pieces_from_json(entries: Any, attachments: Sequence[bytes]) -> tuple[Piece,
 
 
 def read_piece(storage: Storage, piece: Piece, name_of_manifest: str) -> bytes:
-    """The bytes of a piece, whose length and SHA-256 have been checked; ``name_of_manifest`` is the file that names it.
+    """The bytes of a piece, after checking length and SHA-256; ``name_of_manifest`` is the file that refers to it.
 
-    Never reads more than the piece's length and a byte. Raises :class:`CorruptFileError` if the file is missing or
-    wrong.
+    Never reads more than the piece's length plus one byte. Raises :class:`CorruptFileError` if the file is missing or
+    its content is wrong.
     """
     if piece.data is not None:
         _verify(piece.data, piece, f"the state of {piece.chain}[{piece.subtask}] in {name_of_manifest}")
@@ -270,7 +269,7 @@ def _count(value: Any) -> int:
 
 
 def _group(value: Any) -> KeyGroup:
-    """A bound of a range of key groups, which is -1 for an empty one."""
+    """A bound of a range of key groups; -1 for an empty range."""
     return KeyGroup(_is(value, int))
 
 

@@ -1,4 +1,4 @@
-"""The nouns of the checkpoint protocol: attempts, acks, pieces of state, runs, manifests.
+"""The data model of the checkpoint protocol: attempts, acks, pieces of state, runs, manifests.
 
 Plain data, no I/O and no decisions: ``protocol`` decides, ``manifest`` encodes, ``storage`` and ``log`` write.
 """
@@ -18,7 +18,7 @@ Attempt = NewType("Attempt", str)
 
 @dataclass(frozen=True)
 class SectionInfo:
-    """What one section of a state file holds: enough to decide whether a restoring subtask must read it."""
+    """Describes one section of a state file: enough to decide whether a restoring subtask must read it."""
 
     operator: str
     state: str
@@ -29,7 +29,7 @@ class SectionInfo:
 
 @dataclass(frozen=True)
 class Piece:
-    """One immutable state file: what one subtask changed in one epoch, or a slice of a snapshot.
+    """One immutable state file: the changes of one subtask in one epoch, or a slice of a snapshot.
 
     Exactly one of ``data`` (inline bytes) and ``file`` (a name relative to the job's directory) is set in an ack; in a
     stored manifest inline data becomes an attachment of that manifest.
@@ -46,7 +46,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class SubtaskId:
-    """A subtask of a chain; the chain is named by the uid of its head, which survives recompilation."""
+    """A subtask of a chain; the chain is identified by the uid of its head, which survives recompilation."""
 
     chain: str
     subtask: Subtask
@@ -54,13 +54,13 @@ class SubtaskId:
 
 @dataclass(frozen=True)
 class Ack:
-    """A subtask's barrier row: everything the driver needs to know about its epoch.
+    """The barrier row of a subtask: everything the driver needs to know about the subtask's epoch.
 
     ``consumed`` maps each sender whose parcels were read to the attempt that sent them. ``watermark`` is that of the
-    chain's head, ``marks`` are those of operators behind it that make their own, by uid. ``times`` is what makers of
-    watermarks keep beside them, by uid (see ``tidemill.runtime.time.time_states``). ``next_timer`` is the earliest
-    processing time at which something is due: a timer, or an input that will be idle. ``committables`` is keyed by sink
-    uid. ``report`` is what the subtask measured; the protocol does not look at it.
+    chain's head; ``marks`` are those of operators further down the chain that generate their own, by uid. ``times`` is
+    the additional state of watermark generators, by uid (see ``tidemill.runtime.time.time_states``). ``next_timer`` is
+    the earliest processing time at which something is due: a timer, or an input becoming idle. ``committables`` is
+    keyed by sink uid. ``report`` contains the measurements of the subtask; the protocol ignores it.
     """
 
     subtask: SubtaskId
@@ -81,7 +81,7 @@ class Ack:
 class RunRef:
     """One entry of a manifest's run list, oldest first: the pieces of an epoch's manifest, or of a snapshot.
 
-    Loading the runs in order, each key group's entries over the earlier ones, gives the committed state.
+    Loading the runs in order, each one overwriting entries of earlier ones per key group, produces the committed state.
     ``slot`` names a manifest; ``snapshot`` names a snapshot index file that replaces the epochs up to ``through``.
     """
 
@@ -95,15 +95,15 @@ class RunRef:
 class Manifest:
     """A committed epoch (``kind == "epoch"``) or the opening of a lineage (``kind == "takeover"``).
 
-    ``attempts`` maps each chain to the attempts of its subtasks that this epoch was made of: only a worker that ran
-    exactly that attempt may go on with what it has in memory. ``watermarks`` has one per subtask, for each chain and
-    for each operator inside a chain that makes its own; ``times`` has, for some of these, what they keep beside it.
-    ``operators`` describes uids, names, state kinds and types, for checks before a restore. ``spark`` holds Spark's own
-    positions verbatim for streaming queries.
-    ``operators_slot`` is None where ``operators`` is the description itself, else the slot of the manifest that holds
-    it. ``checkpoints`` are the slots of the retained checkpoints, oldest first.
-    ``history`` says with what the job's present history began, where it is not the beginning of its log: ``lineage`` is
-    that of its first takeover record; a history that began from a savepoint also has its ``path`` and its ``id``.
+    ``attempts`` maps each chain to the attempts of its subtasks that produced this epoch: only a worker that ran
+    exactly that attempt may continue with its in-memory state. ``watermarks`` has one entry per subtask, for each chain
+    and for each operator inside a chain that generates its own watermarks; ``times`` has the additional state of some
+    of these. ``operators`` describes uids, names, state kinds and types, for checks before a restore. ``spark`` stores
+    Spark's own positions verbatim for streaming queries. ``operators_slot`` is None if ``operators`` is the description
+    itself, else the slot of the manifest that contains it. ``checkpoints`` are the slots of the retained checkpoints,
+    oldest first. ``history`` describes how the job's current history began, if that is not the beginning of its log:
+    ``lineage`` is that of its first takeover record; a history that began from a savepoint also has its ``path`` and
+    its ``id``.
     """
 
     kind: str

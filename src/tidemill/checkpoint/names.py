@@ -7,13 +7,14 @@ All names are relative to the job's directory::
     snapshots/<id>.tm                                     the index of a compaction's result
     snapshots/<id>/<part>.tms                             its files; the id is <lineage>-<through>-<token>
     input/<source>/<token>/<file>                         materialised input of a bounded source
-    input/<source>/chosen                                 the token of the folder that counts
-    sinks/<sink>/<lineage>/<epoch>-<subtask>-<attempt>-<part>.log   what a sink writes ahead of its commit
+        input/<source>/chosen                                 the token of the folder that is valid
+        sinks/<sink>/<lineage>/<epoch>-<subtask>-<attempt>-<part>.log   a sink's write-ahead log
     spark/<lineage>                                       the Spark checkpoint location a lineage owns
 
-``<chain>``, ``<source>`` and ``<sink>`` are the first 16 hex digits of the uid's SHA-256: uids may hold any character.
-A lineage is named ``<slot of its takeover record>-<token>``, so that of two lineages the older one is known by name.
-What comes from a savepoint is named by a lineage of slot 0: older than any of the job's own.
+``<chain>``, ``<source>`` and ``<sink>`` are the first 16 hex digits of the uid's SHA-256, because uids may contain any
+character. A lineage is named ``<slot of its takeover record>-<token>``, so that the names of two lineages show which
+one is older. Files that come from a savepoint are named after a lineage of slot 0, which is older than any of the job's
+own.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ INPUT = "input/"
 SINKS = "sinks/"
 SPARK = "spark/"
 
-#: The only first part a name may not have: local storage keeps its unfinished files there.
+#: The only reserved first part of a name: local storage keeps its unfinished files there.
 TEMPORARY = ".tmp"
 
-_MAX_NAME = 1024  # the shortest limit of the stores we aim at (S3 keys: 1024 bytes)
+_MAX_NAME = 1024  # the lowest limit of the supported stores (S3 keys: 1024 bytes)
 _BAD_CHARACTER = re.compile(r"[\x00-\x1f\\]")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MANIFEST = re.compile(r"manifests/(\d{20})\.tm")
@@ -50,7 +51,7 @@ _SNAPSHOT = re.compile(r"snapshots/([A-Za-z0-9_-]{1,128})(?:\.tm|/\d{6}\.tms)")
 
 @dataclass(frozen=True)
 class DeltaName:
-    """What the name of a delta file says about it."""
+    """The information in the name of a delta file."""
 
     lineage: Lineage
     epoch: Epoch
@@ -61,7 +62,7 @@ class DeltaName:
 
 @dataclass(frozen=True)
 class SinkLogName:
-    """What the name of a sink's write-ahead log says about it."""
+    """The information in the name of a sink's write-ahead log."""
 
     sink_hash: str
     lineage: Lineage
@@ -70,7 +71,7 @@ class SinkLogName:
 
 @dataclass(frozen=True)
 class SparkLogName:
-    """What the name of a file in a Spark checkpoint location says: whose it is, and which batch Spark took as done."""
+    """The information in the name of a file in a Spark checkpoint location: the lineage, and the batch if committed."""
 
     lineage: Lineage
     committed_batch: int = -1
@@ -78,7 +79,7 @@ class SparkLogName:
 
 @dataclass(frozen=True)
 class SnapshotName:
-    """What the id of a snapshot says about it."""
+    """The information in the id of a snapshot."""
 
     lineage: Lineage
     through: Epoch
@@ -98,7 +99,7 @@ def check_name(name: str) -> str:
     elif name[0] == "/":
         problem = "it is absolute"
     elif _BAD_CHARACTER.search(name):
-        problem = "it holds a backslash or a control character"
+        problem = "it contains a backslash or a control character"
     else:
         parts = name.split("/")
         if "" in parts:
@@ -119,7 +120,7 @@ def _check_id(value: str, what: str) -> str:
 
 
 def uid_hash(uid: str) -> str:
-    """The 16 hex digits that stand for a uid in file names (64 bits: a job has thousands of uids at most)."""
+    """The 16 hex digits that represent a uid in file names (64 bits: a job has thousands of uids at most)."""
     return hashlib.sha256(uid.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -131,18 +132,18 @@ def manifest_name(slot: int) -> str:
 
 
 def parse_manifest(name: str) -> Slot | None:
-    """The slot that ``name`` stands for, or None if it is not the name of a manifest."""
+    """The slot that ``name`` identifies, or None if it is not the name of a manifest."""
     match = _MANIFEST.fullmatch(name)
     return Slot(int(match[1])) if match else None
 
 
 def lineage_id(slot: int, token: str) -> Lineage:
-    """The lineage opened by the takeover record in ``slot``; ``token`` (hex) tells racing drivers apart."""
+    """The lineage opened by the takeover record in ``slot``; ``token`` (hex) distinguishes concurrent drivers."""
     return Lineage(_check_id(f"{slot:012d}-{token}", "lineage"))
 
 
 def lineage_slot(lineage: str) -> Slot | None:
-    """The slot of the record that opened ``lineage``, or None if the id was not made by :func:`lineage_id`."""
+    """The slot of the record that opened ``lineage``, or None if the id was not created by :func:`lineage_id`."""
     match = _LINEAGE.fullmatch(lineage)
     return Slot(int(match[1])) if match else None
 
@@ -154,7 +155,7 @@ def delta_name(lineage: str, epoch: int, chain: str, subtask: int, attempt: str)
 
 
 def parse_delta(name: str) -> DeltaName | None:
-    """What ``name`` says, or None if it is not the name of a delta."""
+    """Parse ``name``; None if it is not the name of a delta."""
     match = _DELTA.fullmatch(name)
     if not match:
         return None
@@ -162,7 +163,7 @@ def parse_delta(name: str) -> DeltaName | None:
 
 
 def snapshot_id(lineage: str, through: int, token: str) -> str:
-    """The id of a snapshot that ``lineage`` makes of the epochs up to ``through``."""
+    """The id of a snapshot that ``lineage`` creates from the epochs up to ``through``."""
     value = f"{_check_id(lineage, 'lineage')}-{through:012d}-{token}"
     if not _SNAPSHOT_ID.fullmatch(value):
         raise CheckpointError(f"{token[:200]!r} is not a valid token: use 1 to 32 of the characters 0-9 a-z")
@@ -170,7 +171,7 @@ def snapshot_id(lineage: str, through: int, token: str) -> str:
 
 
 def parse_snapshot_id(snapshot: str) -> SnapshotName | None:
-    """What a snapshot's id says, or None if it was not made by :func:`snapshot_id`."""
+    """Parse a snapshot's id; None if it was not created by :func:`snapshot_id`."""
     match = _SNAPSHOT_ID.fullmatch(snapshot)
     return SnapshotName(Lineage(match[1]), Epoch(int(match[2])), match[3]) if match else None
 
@@ -198,7 +199,7 @@ def parse_snapshot(name: str) -> str | None:
 
 
 def input_prefix(source_uid: str) -> str:
-    """What the names of a bounded source's materialised input begin with."""
+    """The prefix of the names of a bounded source's materialised input."""
     return f"{INPUT}{uid_hash(source_uid)}/"
 
 
@@ -208,18 +209,18 @@ def input_name(source_uid: str, part: str) -> str:
 
 
 def sink_log_prefix(sink_uid: str) -> str:
-    """What the names of a sink's write-ahead logs begin with."""
+    """The prefix of the names of a sink's write-ahead logs."""
     return f"{SINKS}{uid_hash(sink_uid)}/"
 
 
 def sink_log_name(lineage: str, epoch: int, sink_uid: str, subtask: int, attempt: str, part: int) -> str:
-    """The name of one part of what an attempt of a sink writes ahead of its commit."""
+    """The name of one part of the write-ahead log of an attempt of a sink."""
     owner = f"{_check_id(lineage, 'lineage')}/{epoch:012d}-{subtask}-{_check_id(attempt, 'attempt')}"
     return f"{sink_log_prefix(sink_uid)}{owner}-{part}.log"
 
 
 def parse_sink_log(name: str) -> SinkLogName | None:
-    """What ``name`` says, or None if it is not the name of a sink's write-ahead log."""
+    """Parse ``name``; None if it is not the name of a sink's write-ahead log."""
     match = _SINK_LOG.fullmatch(name)
     return SinkLogName(match[1], Lineage(match[2]), Epoch(int(match[3]))) if match else None
 
@@ -230,6 +231,6 @@ def spark_location(lineage: str) -> str:
 
 
 def parse_spark_log(name: str) -> SparkLogName | None:
-    """What ``name`` says, or None if it is not the name of a file in a Spark checkpoint location."""
+    """Parse ``name``; None if it is not the name of a file in a Spark checkpoint location."""
     match = _SPARK_LOG.fullmatch(name)
     return SparkLogName(Lineage(match[1]), -1 if match[2] is None else int(match[2])) if match else None

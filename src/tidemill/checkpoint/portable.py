@@ -1,12 +1,12 @@
-"""A committed epoch in a form that does not depend on the job it is from: what savepoints are made of.
+"""A committed epoch in a form that is independent of its job: the content of savepoints.
 
 In a job's directory the state of an epoch is spread over the deltas of many epochs, named by lineage and attempt, and
-over manifests that carry small ones. In portable form each run is a snapshot of its own, whose names say nothing of the
-job: another job can take the files over as they are, into a directory of its own, and start from them with
-:meth:`~tidemill.checkpoint.log.ManifestLog.open_lineage`. Nothing is decoded or merged on the way, so the form knows no
-backend and no parallelism, just as the files do not.
+over manifests that contain small ones. In portable form each run is a separate snapshot whose names do not refer to the
+job: another job can copy the files unchanged into its own directory and start from them with
+:meth:`~tidemill.checkpoint.log.ManifestLog.open_lineage`. Nothing is decoded or merged in the process, so the form is
+independent of backend and parallelism, just as the files are.
 
-Beside the state go the logs of Spark's sources, and input that was materialised for the job alone.
+The state is accompanied by the logs of Spark's sources and by input that was materialised for this job only.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ from tidemill.checkpoint.storage.api import NotFoundError, Storage
 from tidemill.checkpoint.storage.objects import ObjectStorage
 from tidemill.errors import CheckpointError, CorruptFileError
 
-#: The marker that says which materialised input of a source counts (see ``tidemill.spark.bounded.parquet_input``).
+#: The marker that names the valid materialised input of a source (see ``tidemill.spark.bounded.parquet_input``).
 CHOSEN = "chosen"
-#: Files copied at a time from or to an object store; each is held in memory.
+#: The number of files copied concurrently from or to an object store; each is held in memory.
 _COPIERS = 4
 
 
 @dataclass(frozen=True)
 class PortableFile:
-    """A file that is copied to ``name``: from ``source`` in another storage, or ``data`` itself.
+    """A file that is copied to ``name``, either from ``source`` in another storage or from ``data``.
 
-    Length and SHA-256 are None where nobody has computed them yet; otherwise what is read must match them.
+    Length and SHA-256 are None if they have not been computed yet; otherwise what is read must match them.
     """
 
     name: str
@@ -71,11 +71,11 @@ class PortableFile:
 
 @dataclass(frozen=True)
 class PortableState:
-    """A committed epoch with all files it needs, which are still where they are: in ``storage``.
+    """A committed epoch with all the files it needs, which are still at their original place in ``storage``.
 
-    The runs of ``manifest`` name snapshots only, and these are among ``files``, under the names they will have.
-    ``where`` is what messages call it. ``id`` is the same for the same savepoint, wherever it lies, and for the same
-    epoch of a job; for a job of which the last epoch is asked for, it is the same for all of them.
+    The runs of ``manifest`` refer to snapshots only, and these are among ``files``, under their future names. ``where``
+    is the location shown in messages. ``id`` identifies a savepoint regardless of its location, or a particular epoch
+    of a job; if the last epoch of a job was requested, it identifies the job, whichever epoch that is.
     """
 
     where: str
@@ -91,15 +91,15 @@ class PortableState:
         wanted: Callable[[str], bool] = lambda name: True,
         stopped: Callable[[], bool] = lambda: False,
     ) -> tuple[PortableFile, ...]:
-        """Copy the files that are ``wanted``, checking each one on the way; returns them with length and SHA-256.
+        """Copy the ``wanted`` files, verifying each one; returns them with length and SHA-256.
 
-        Copying again is harmless. Raises :class:`~tidemill.errors.CorruptFileError` for a file that is missing or not
-        what it was, and :class:`~tidemill.errors.CheckpointError` where it cannot be written, or ``stopped`` says so.
+        Copying again is harmless. Raises :class:`~tidemill.errors.CorruptFileError` for a file that is missing or has
+        changed, and :class:`~tidemill.errors.CheckpointError` if a file cannot be written or ``stopped`` returns True.
         """
 
         def copy(file: PortableFile) -> PortableFile:
             if stopped():
-                raise CheckpointError(f"copying {self.where} was given up: the job has ended")
+                raise CheckpointError(f"copying {self.where} was canceled: the job has ended")
             data = self.read(file)
             target.write(file.name, data)
             return PortableFile(file.name, len(data), hashlib.sha256(data).hexdigest(), file.name)
@@ -107,14 +107,15 @@ class PortableState:
         chosen = [file for file in self.files if wanted(file.name)]
         if not any(isinstance(storage, ObjectStorage) for storage in (self.storage, target)):
             return tuple(map(copy, chosen))
-        # Each request to an object store takes its time, and waits for nobody. What makes others count comes last.
+        # Requests to an object store are slow but independent, so they run concurrently. The markers that make other
+        # files valid are copied last.
         markers = [file for file in chosen if file.name.endswith(f"/{CHOSEN}")]
         with ThreadPoolExecutor(_COPIERS, thread_name_prefix="tidemill-copy") as pool:
-            copied = tuple(pool.map(copy, (file for file in chosen if file not in markers)))  # one failure ends it
+            copied = tuple(pool.map(copy, (file for file in chosen if file not in markers)))  # stops at a failure
         return copied + tuple(map(copy, markers))
 
     def read(self, file: PortableFile) -> bytes:
-        """The bytes of one of the files, checked."""
+        """The bytes of one of the files, verified."""
         if file.data is not None:
             return file.data
         try:
@@ -132,7 +133,7 @@ class PortableState:
 
 
 def is_input(name: str) -> bool:
-    """Whether a portable file is input of a source: a job needs it before anything else."""
+    """Whether a portable file is input of a source, which a job needs before anything else."""
     return name.startswith(INPUT)
 
 
@@ -141,8 +142,8 @@ def portable(
 ) -> PortableState:
     """The portable form of a manifest of ``log``. Reads manifests and indexes, no state.
 
-    ``token`` (hex) makes its names unique. With ``pending`` it may be that nobody has committed the manifest's results
-    yet, and they go along; without, they have been.
+    ``token`` (hex) makes its names unique. With ``pending``, the manifest's results may not have been committed yet,
+    and its committables are included; without it, they have been committed.
     """
     owner = lineage_id(0, token)
     files: list[PortableFile] = []
@@ -184,7 +185,7 @@ def portable(
 
 
 def _snapshot(owner: Lineage, number: int, run: RunRef, pieces: list[Piece], files: list[PortableFile]) -> RunRef:
-    """One run as a snapshot of its own; its files are added to ``files``."""
+    """One run as a separate snapshot; its files are added to ``files``."""
     snapshot = snapshot_id(owner, run.through, str(number))
     moved = []
     for part, piece in enumerate(pieces):
@@ -200,16 +201,16 @@ def _snapshot(owner: Lineage, number: int, run: RunRef, pieces: list[Piece], fil
 
 
 def _spark_files(storage: Storage, log: ManifestLog, spark: Mapping[str, Any], owner: Lineage) -> list[PortableFile]:
-    """The logs of Spark's sources (which files were seen, where a topic began) as of some positions, or later.
+    """The logs of Spark's sources (which files were seen, where a topic began) at the given positions, or later ones.
 
-    A later log holds all that an earlier one does, and the offsets in the manifest say how much of it counts. It goes
-    under the number that its source has in the manifest, which may be another one by now. What is recorded of it must
-    be there: the record is read before the log is listed.
+    A later log contains everything that an earlier one does, and the offsets in the manifest determine how much of it
+    is used. The log is stored under the number that its source has in the manifest, which may have changed by now. All
+    recorded entries must exist: the record is read before the log is listed.
     """
     lineage: str = spark["lineage"]
     since = lineage_slot(lineage) or 0
     newest = spark
-    with contextlib.suppress(CorruptFileError):  # which an earlier epoch can do without
+    with contextlib.suppress(CorruptFileError):  # an earlier epoch does not need the head
         head = log.read_head()
         if head is not None and head.spark is not None and (lineage_slot(head.spark["lineage"]) or 0) >= since:
             newest = head.spark
@@ -218,7 +219,7 @@ def _spark_files(storage: Storage, log: ManifestLog, spark: Mapping[str, Any], o
         place, _, inside = name.removeprefix(SPARK).partition("/")
         if inside.startswith(SOURCES) and not inside.rpartition("/")[2].startswith("."):
             by_lineage.setdefault(place, set()).add(inside.removeprefix(SOURCES))
-    # An entry that is recorded for earlier positions may have been merged, and deleted, since.
+    # Spark may have merged and deleted an entry since it was recorded for earlier positions.
     whole = lineage in by_lineage and by_lineage[lineage].issuperset(recorded_logs(spark) or ())
     chosen = spark if whole and newest["lineage"] != lineage else newest
     place, layout, recorded = chosen["lineage"], chosen.get("sources"), recorded_logs(chosen)
@@ -243,7 +244,7 @@ def _spark_files(storage: Storage, log: ManifestLog, spark: Mapping[str, Any], o
 
 
 def _needed(found: Iterable[str], recorded: Mapping[str, LogEntry] | None) -> set[str]:
-    """The names of a log's files that are to be copied: not what has been merged into one that is recorded."""
+    """The names of a log's files to copy: not those that have been merged into a recorded one."""
     if recorded is None:
         return set(found)
     first: dict[str, int] = {}
@@ -260,7 +261,7 @@ def _needed(found: Iterable[str], recorded: Mapping[str, LogEntry] | None) -> se
 
 
 def _moved(spark: Mapping[str, Any], owner: Lineage, files: Iterable[PortableFile]) -> dict[str, Any]:
-    """Positions whose logs are these files, under their new names, and a record of those that were recorded before."""
+    """The positions with the new names of their logs, and a record of those log entries that were recorded before."""
     prefix = f"{spark_location(owner)}/{SOURCES}"
     entries = [
         LogEntry(file.name.removeprefix(prefix), file.length, file.sha256)
@@ -272,7 +273,7 @@ def _moved(spark: Mapping[str, Any], owner: Lineage, files: Iterable[PortableFil
 
 
 def _numbers(folder: str, layout: Mapping[str, Any] | None, wanted: Mapping[str, Any] | None) -> list[str]:
-    """The numbers that the log in a folder by one layout has by another: sources are the same by their uids."""
+    """The numbers that the log in ``folder`` of one layout has in another layout; sources are matched by uid."""
     if layout == wanted or not layout or not wanted:
         return [folder]
     found = {
@@ -285,13 +286,13 @@ def _numbers(folder: str, layout: Mapping[str, Any] | None, wanted: Mapping[str,
 
 
 def _sink_logs(storage: Storage, epoch: Epoch) -> list[PortableFile]:
-    """What sinks wrote ahead in an epoch; under the same names, which its committables hold."""
+    """The write-ahead logs of sinks in an epoch; the names stay the same, because the committables contain them."""
     found = ((name, parse_sink_log(name)) for name in storage.list(SINKS))
     return [PortableFile(name, source=name) for name, log in found if log is not None and log.epoch == epoch]
 
 
 def _input_files(storage: Storage, uid: str) -> list[PortableFile]:
-    """The materialised input of a source, if there is any; the marker that makes it count comes last."""
+    """The materialised input of a source, if there is any; the marker that makes it valid comes last."""
     marker = input_name(uid, CHOSEN)
     try:
         chosen = storage.read(marker).decode()

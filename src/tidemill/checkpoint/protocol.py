@@ -1,10 +1,10 @@
-"""The decisions of the epoch protocol. Pure: facts in, decisions out; no I/O, no clock, no randomness.
+"""The decisions of the epoch protocol. Pure functions: facts in, decisions out; no I/O, no clock, no randomness.
 
-One epoch, as the driver runs it: all acks are in -> :func:`judge` -> :func:`build_manifest` ->
+The driver runs one epoch as follows: all acks have arrived -> :func:`judge` -> :func:`build_manifest` ->
 :meth:`~tidemill.checkpoint.log.ManifestLog.publish` (the commit point) -> sinks commit ``manifest.committables`` ->
-next epoch. The committables of a manifest are committed before the next manifest is published; a takeover carries them
-over, so that a driver that finds them in its head commits them (again). What a driver concludes from the slots of the
-log is decided in ``claims``, what may be deleted in ``retention``, what is merged in ``compaction``.
+next epoch. The committables of a manifest are committed before the next manifest is published. A takeover copies them,
+so that a driver that finds them in its head commits them (again). ``claims`` decides what a driver concludes from the
+slots of the log, ``retention`` what may be deleted, and ``compaction`` what is merged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Publish:
-    """The epoch may be published: ``acks`` are one per subtask, ordered by chain and subtask, and fit together."""
+    """The epoch may be published: ``acks`` has one per subtask, ordered by chain and subtask, and is consistent."""
 
     epoch: Epoch
     run: int
@@ -46,7 +46,7 @@ class Publish:
 
 @dataclass(frozen=True)
 class Rerun:
-    """The epoch must be run again from the head's state, because ``reason``; nothing of it may be used."""
+    """The epoch must be run again from the head's state because of ``reason``; none of its results may be used."""
 
     reason: str
 
@@ -62,18 +62,18 @@ def judge(
     epoch: Epoch,
     run: int,
 ) -> Verdict:
-    """Whether the acks of one run of an epoch are one consistent cut.
+    """Decide whether the acks of one run of an epoch form a consistent cut.
 
     ``expected`` maps each chain to its number of subtasks in this epoch; ``edges`` are (sender chain, receiver chain).
     The epoch is published only if
 
-    1. every ack is of this epoch and run, and of an expected subtask,
+    1. every ack belongs to this epoch and run, and to an expected subtask,
     2. every expected subtask has exactly one ack,
     3. every receiver consumed from every subtask of each chain that feeds it, and from no other,
     4. every attempt that was consumed is the attempt that was acked.
 
-    Step 4 is what makes retried and speculative tasks harmless: if two attempts of a sender ran, all its receivers read
-    the same one, and its ack is the one that counts.
+    Condition 4 makes retried and speculative tasks harmless: if two attempts of a sender ran, all its receivers read
+    the same one, and that attempt's ack is the one that is used.
     """
     if strangers := {chain for edge in edges for chain in edge} - expected.keys():
         raise CheckpointError(f"epoch {epoch} has exchanges of chains that it does not run: {sorted(strangers)}")
@@ -99,7 +99,7 @@ def judge(
 
 
 def _inconsistent(ack: Ack, senders: Collection[SubtaskId], acks: Mapping[SubtaskId, Ack]) -> str | None:
-    """Why what one subtask consumed is not what its senders acked, or None if it is."""
+    """The reason why the input one subtask consumed is not what its senders acked, or None if it is."""
     who = _name(ack.subtask)
     for sender in senders:
         attempt = ack.consumed.get(sender)
@@ -131,11 +131,11 @@ def build_manifest(
 ) -> Manifest:
     """The manifest of the epoch after ``head``, in the slot after it.
 
-    ``sources``, ``spark``, ``max_parallelism`` and ``operators`` stay as they are in the head where None is given;
-    an unchanged description of the operators is referred to, not repeated. An empty ``spark`` says that no source has
-    a position of Spark's any more. ``of_sources`` is what the epoch adds to the state of sources. ``runs`` is the
-    head's run list after :func:`apply_compaction`, where a compaction has finished. ``checkpoint`` makes this epoch a
-    retained checkpoint and lets go of all but the newest ``retain``. ``metrics`` are what was counted in the epoch.
+    ``sources``, ``spark``, ``max_parallelism`` and ``operators`` are taken from the head if they are None; an unchanged
+    description of the operators is referenced, not repeated. An empty ``spark`` means that no source has a Spark
+    position any more. ``of_sources`` is what the epoch adds to the state of sources. ``runs`` is the head's run list
+    after :func:`apply_compaction`, if a compaction has finished. ``checkpoint`` makes this epoch a retained checkpoint
+    and releases all but the newest ``retain``. ``metrics`` are the counters of the epoch.
     """
     if publish.epoch != head.epoch + 1:
         raise CheckpointError(f"epoch {publish.epoch} cannot follow epoch {head.epoch}")
@@ -195,10 +195,10 @@ def build_manifest(
 
 
 def should_skip(head: Manifest | None, batch_id: int, offsets: str) -> bool:
-    """Whether Spark's batch is already part of the committed state ``head`` (it is replayed), and must not run again.
+    """Whether Spark's batch is a replay of one that is already part of the committed state ``head``, and must not run.
 
     A batch older than the head's is skipped. The head's own batch is skipped if its offsets are byte-equal. The next
-    one is run. Anything else (other offsets for a committed batch, a gap) would lose or repeat input:
+    batch is run. Anything else (different offsets for a committed batch, a gap) would lose or repeat input and raises
     :class:`CheckpointError`.
     """
     spark = head.spark if head is not None else None

@@ -1,4 +1,4 @@
-"""From a committed manifest to the bytes of its state: the one path for every restore, cold load and rescale."""
+"""Reads the state of a committed manifest: the only code path for every restore, cold load and rescale."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from tidemill.state.files.state_file import RangeReader
 
 T = TypeVar("T")
 
-#: Files up to this size are read at once: two requests more for the index would cost about as much.
+#: Files up to this size are read as a whole: two additional requests for the index would cost about as much.
 _READ_WHOLE: Final = 1 << 20
 
 
 class PieceCache:
-    """The pieces of recently read runs (manifests and snapshot indexes), which never change; safe for threads.
+    """A thread-safe cache of the pieces of recently read runs (manifests and snapshot indexes), which never change.
 
-    Keyed by file name, so one cache must not serve two jobs. ``capacity`` counts runs; a run list has a few dozen.
+    Keyed by file name, so one cache must not be shared by two jobs. ``capacity`` counts runs; a run list has a few
+    dozen.
     """
 
     def __init__(self, capacity: int = 64) -> None:
@@ -36,7 +37,7 @@ class PieceCache:
         self._entries: OrderedDict[str, tuple[int, tuple[Piece, ...]]] = OrderedDict()
 
     def get(self, name: str) -> tuple[int, tuple[Piece, ...]] | None:
-        """The epoch and pieces read from ``name``, if they are still here."""
+        """The epoch and the pieces read from ``name``, if they are cached."""
         with self._lock:
             entry = self._entries.get(name)
             if entry is not None:
@@ -44,7 +45,7 @@ class PieceCache:
             return entry
 
     def put(self, name: str, epoch: Epoch, pieces: tuple[Piece, ...]) -> None:
-        """Remember what was read from ``name``; the entry unused for longest makes room."""
+        """Cache what was read from ``name``; the least recently used entry is evicted."""
         with self._lock:
             self._entries[name] = (epoch, pieces)
             self._entries.move_to_end(name)
@@ -54,22 +55,22 @@ class PieceCache:
 
 @dataclass(frozen=True)
 class PieceReader:
-    """Reads one piece and checks it; cheap to make, and to send to where the piece is needed."""
+    """Reads one piece and verifies it; cheap to create, and to send to where the piece is needed."""
 
     storage: Storage
     piece: Piece
     named_by: str
 
     def read(self) -> bytes:
-        """The piece's bytes. Raises :class:`~tidemill.errors.CorruptFileError` if they are not the ones written."""
+        """The piece's bytes. Raises :class:`~tidemill.errors.CorruptFileError` if they are not what was written."""
         return read_piece(self.storage, self.piece, self.named_by)
 
     def for_groups(self, ranges: Mapping[str, tuple[int, int]]) -> bytes | RangeReader:
-        """The piece for somebody who needs of each operator the key groups ``first`` to ``last``.
+        """The piece for a reader that needs the key groups ``first`` to ``last`` of each operator in ``ranges``.
 
-        A large file of which only a part is needed is read by ranges, each under a checksum of its own; anything else
-        as a whole, as :meth:`read` does. Raises :class:`~tidemill.errors.CorruptFileError`, now or when a range is
-        read.
+        A large file of which only a part is needed is read in ranges, each with its own checksum. Anything else is read
+        as a whole, as by :meth:`read`. Raises :class:`~tidemill.errors.CorruptFileError`, immediately or when a range
+        is read.
         """
         piece = self.piece
         if piece.file is None or piece.length <= _READ_WHOLE or _all_within(piece, ranges):
@@ -107,20 +108,20 @@ def run_name(run: RunRef) -> str:
 def committed_pieces(
     storage: Storage, log: ManifestLog, head: Manifest, cache: PieceCache | None = None
 ) -> list[tuple[RunRef, list[Piece]]]:
-    """The runs of a manifest with their pieces, in the order in which they are to be loaded.
+    """The runs of a manifest with their pieces, in load order.
 
-    The pieces name those of their sections that count: what a program has left behind of an operator does not, though
-    the file holds it (see ``tidemill.runtime.start.upgrade.describe_operators``).
+    The pieces list only the valid sections. State of an operator that the program no longer uses is left out, although
+    the file contains it (see ``tidemill.runtime.start.upgrade.describe_operators``).
 
-    Reads manifests and indexes only, each once, and none that ``cache`` still has. Raises
-    :class:`~tidemill.errors.CorruptFileError` if one is missing, damaged, or not of the epoch that the run list says.
+    Reads manifests and indexes only, each once, and none that are in ``cache``. Raises
+    :class:`~tidemill.errors.CorruptFileError` if one is missing, damaged, or not of the epoch in the run list.
     """
     described = log.operators_of(head)
     return [(run, _counting(_pieces_of(storage, log, head, run, cache), run, described)) for run in head.runs]
 
 
 def _counting(pieces: Iterable[Piece], run: RunRef, described: Mapping[str, Any]) -> list[Piece]:
-    """The pieces of a run that hold something that was not left behind."""
+    """The pieces of a run that contain state of operators that are still in use."""
     left_behind = {
         uid
         for uid, description in described.items()
@@ -174,10 +175,10 @@ def pieces_for(
     first_group: int,
     last_group: int,
 ) -> list[tuple[Piece, PieceReader]]:
-    """Of all committed pieces, in load order, those that hold state of ``operators`` in key groups first to last.
+    """The committed pieces, in load order, that contain state of ``operators`` in key groups first to last.
 
-    Decided by the pieces' sections alone; nothing is read until a reader is asked to. A section with a negative first
-    group is not split by key (operator state): it is wanted whatever the groups.
+    Determined from the pieces' sections alone; nothing is read until a reader is used. A section with a negative first
+    group is not partitioned by key (operator state): it is always included.
     """
     wanted = frozenset(operators)
     return [

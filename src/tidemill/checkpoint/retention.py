@@ -1,26 +1,28 @@
-"""What a job's directory must keep, and what may go. Pure decisions; ``cleanup`` carries them out.
+"""Decides what a job's directory must keep and what may be deleted. Pure functions; ``cleanup`` carries them out.
 
-Kept is every name that a *kept manifest* refers to, directly or through its runs. Kept manifests are the head, the one
-before it (so that there is something to offer if the head is damaged), and the retained checkpoints.
+Every name that a *kept manifest* refers to, directly or through its runs, is kept. Kept manifests are the head, the one
+before it (as a fallback if the head is damaged), and the retained checkpoints.
 
-Of the rest, a manifest may go if it is older than the head and not a *waypoint*; a delta or a snapshot, if nobody can
-name it any more: it is of an older lineage, or of this one and of a committed epoch (not the one now running), or, for
-a snapshot, of no compaction in progress. What belongs to a newer lineage is not ours to judge, and what has a name we
-did not make is never touched.
+Of the rest, a manifest may be deleted if it is older than the head and not a *waypoint*. A delta or a snapshot may be
+deleted if no manifest can refer to it any more: it belongs to an older lineage, or to this lineage and to a committed
+epoch (not the one now running), or, for a snapshot, to no compaction in progress. Files of a newer lineage are left to
+that lineage, and files with names that Tidemill did not create are never touched.
 
-**Fences** are the takeover records, and stay for ever. A driver that was taken over would create the slot in which the
-takeover record is; were it gone, the zombie would succeed there and think it had committed. One small file per start of
-the job is the price of needing no clock. A driver that is about to claim the job may sleep on an epoch's slot that is
-deleted meanwhile: it looks, after its claim, whether there is anything later (see ``log``).
+**Fences** are the takeover records. They are never deleted. A driver that was taken over would try to create the slot
+that contains the takeover record; if the record were deleted, the zombie would succeed and believe that it had
+committed. The cost of not needing a clock is one small file per start of the job. A driver that is about to claim the
+job may be suspended while the epoch in its target slot is deleted. For that case it checks, after its claim, whether
+there is a later slot (see ``log``).
 
-**Waypoints** let a driver find the head without trusting a list. They are the slots that the head's number leads
-through when its lowest set bits are cleared one after the other: 13 = 0b1101 has 13, 12, 8. The head is found bit by
-bit with ``exists``. A waypoint of a later head that exists today is a waypoint of today's head (both share the bits
-above), so keeping today's never loses one that is needed later. They are at most 40 small files.
+**Waypoints** let a driver find the head without relying on a listing. They are the slot numbers obtained by clearing
+the lowest set bits of the head's slot number one after the other: 13 = 0b1101 has the waypoints 13, 12, 8. The head is
+found bit by bit with ``exists``. A waypoint of a later head that exists today is a waypoint of today's head (both share
+the higher bits), so keeping today's waypoints never loses one that is needed later. There are at most 40 of these small
+files.
 
-**Crashes.** Nothing in the plan is needed, so any part of it may be carried out. Referrers go before what they refer to
-(manifests, newest first, then indexes, then files), so that what is left of a let-go checkpoint is whole as long as its
-manifest is there; files whose referrer is gone are found again by name.
+**Crashes.** No file in the plan is needed, so any part of the plan may be carried out. Referrers are deleted before
+what they refer to (manifests, newest first, then indexes, then files), so that a released checkpoint is complete as
+long as its manifest exists. Files whose referrer is deleted are found again by name.
 """
 
 from __future__ import annotations
@@ -40,12 +42,12 @@ from tidemill.checkpoint.names import (
 from tidemill.checkpoint.snapshot_index import SnapshotIndex
 from tidemill.errors import FencedError
 
-#: 2**40 epochs are 3 000 years at ten per second.
+#: 2**40 epochs last 3 000 years at ten per second.
 SLOT_BITS = 40
 
 
 def waypoints(slot: int) -> frozenset[Slot]:
-    """The slots from which ``slot`` is found, itself included."""
+    """The slots through which ``slot`` is found, including ``slot`` itself."""
     result = set()
     while slot > 0:
         result.add(Slot(slot))
@@ -54,10 +56,12 @@ def waypoints(slot: int) -> frozenset[Slot]:
 
 
 def find_last(start: int, exists: Callable[[int], bool]) -> int:
-    """The last slot of the log, if all its waypoints exist; ``start`` is any slot that exists, or 0. At most 40 probes.
+    """The last slot of the log, provided that all its waypoints exist. At most 40 probes.
 
-    Works from the highest bit down: a slot with the bits found so far and one more set exists exactly if the last slot
-    is not before it.
+    ``start`` is any slot that exists, or 0.
+
+    Works from the highest bit down: a slot with the bits determined so far and one more bit set exists exactly if the
+    last slot is not before it.
     """
     last = start
     for bit in reversed(range(SLOT_BITS)):
@@ -71,7 +75,8 @@ def find_last(start: int, exists: Callable[[int], bool]) -> int:
 def kept_slots(head: Manifest, *, spare: bool = True) -> tuple[Slot, ...]:
     """The slots that must stay restorable, newest first: the head, the one before it, the retained checkpoints.
 
-    Without ``spare`` the one before the head need not stay: it belongs to a life of the job that was ended on purpose.
+    Without ``spare`` the one before the head need not stay: it belongs to a history of the job that was discarded on
+    purpose.
     """
     before = [Slot(head.slot - 1)] if spare and head.slot > 1 else []
     return tuple(sorted({head.slot, *before, *head.checkpoints}, reverse=True))
@@ -80,9 +85,9 @@ def kept_slots(head: Manifest, *, spare: bool = True) -> tuple[Slot, ...]:
 def names_referenced(
     manifest: Manifest, load_manifest: Callable[[Slot], Manifest], load_snapshot: Callable[[str], SnapshotIndex]
 ) -> frozenset[str]:
-    """Every name that must exist for ``manifest`` to be restored, its own included.
+    """Every name that must exist for ``manifest`` to be restored, including its own.
 
-    Raises what the loaders raise: where references cannot be known, nothing may be deleted.
+    Raises whatever the loaders raise: if references cannot be determined, nothing may be deleted.
     """
     names = {manifest_name(manifest.slot)}
     names.update(piece.file for piece in manifest.pieces if piece.file is not None)
@@ -101,14 +106,14 @@ def names_referenced(
 
 
 def check_owner(head: Manifest, existing: Iterable[str]) -> None:
-    """Raise :class:`FencedError` if there is a manifest after ``head``: another driver owns the job, and its files."""
+    """Raise :class:`FencedError` if a manifest after ``head`` exists: another driver owns the job and its files."""
     for name in existing:
         if (parse_manifest(name) or 0) > head.slot:
             raise FencedError(f"{name} is newer than this driver's head in slot {head.slot}: another driver took over")
 
 
 def doubtful_slots(head: Manifest, existing: Iterable[str]) -> tuple[Slot, ...]:
-    """The slots of which only a look at the manifest tells whether it is a fence: those before the head's own lineage.
+    """The slots whose manifests must be read to determine whether they are fences: those before the head's own lineage.
 
     In its own lineage the first slot is the takeover record, and all others are epochs.
     """
@@ -127,11 +132,11 @@ def plan_retention(
     """The names to delete, in the order in which to delete them.
 
     ``head`` is the newest manifest of the driver's own lineage, ``referenced`` the union of :func:`names_referenced`
-    over :func:`kept_slots`, ``existing`` a list of names, ``in_progress`` the ids of snapshots that are being made or
-    are not named by a manifest yet. To be safe against what happens meanwhile, gather in this order: existing,
+    over :func:`kept_slots`, ``existing`` a list of names, ``in_progress`` the ids of snapshots that are being written
+    or that no manifest refers to yet. To be safe against concurrent changes, collect these in the order existing,
     in_progress, head.
 
-    ``fences`` are the slots, of those in :func:`doubtful_slots`, whose manifest is a takeover record or cannot be read.
+    ``fences`` are those of the :func:`doubtful_slots` whose manifest is a takeover record or cannot be read.
 
     Raises :class:`FencedError` as :func:`check_owner` does.
     """

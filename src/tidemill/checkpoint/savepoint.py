@@ -1,15 +1,17 @@
-"""Savepoints: a committed epoch in a directory of its own, which the user owns. Any storage will do.
+"""Savepoints: a committed epoch in a separate directory, which the user owns. Any storage can be used.
 
 ::
 
     savepoint-<6 characters of the job's id>-<12 hex digits>/
-        _metadata                      what the savepoint is; written last, so without it there is none
-        _unfinished                    there while it is being written
+                _metadata                      describes the savepoint; written last, so without it the savepoint is
+                invalid
+                _unfinished                    exists while the savepoint is being written
         snapshots/<id>.tm              a run of the state
         snapshots/<id>/<part>.tms      its files
         spark/<id>/sources/...         logs of Spark's sources
-        input/<source>/...             input that was materialised for the job, where some of it is still to be read
-        sinks/<sink>/...               what sinks wrote ahead, where nobody knows whether it was committed
+                input/<source>/...             input that was materialised for the job, if some of it has not been read
+                yet
+                sinks/<sink>/...               write-ahead logs of sinks, if it is unknown whether they were committed
 
 All names are relative to the directory, so it can be moved or copied as a whole. ``_metadata`` is a
 :mod:`~tidemill.checkpoint.frame` with magic ``TMSAVEP\\n``, version 1. Its header has ``files``, a list of ``[name,
@@ -58,10 +60,10 @@ VERSION: Final = 1
 METADATA: Final = "_metadata"
 UNFINISHED: Final = "_unfinished"
 
-#: What an object store is to be reached with.
+#: The options for connecting to an object store.
 Options = Mapping[str, str] | None
 
-#: What a savepoint may hold beside its metadata; nothing else is read, copied or deleted.
+#: The folders a savepoint may contain in addition to its metadata; nothing else is read, copied or deleted.
 _FOLDERS: Final = (SNAPSHOTS, SPARK, INPUT, SINKS)
 _CHECKPOINT = re.compile(r"(.+)/chk-(\d+)")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -71,19 +73,19 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class SavepointFiles:
-    """Writes one savepoint below ``directory``. Once it exists, that it can be written there has been tried."""
+    """Writes one savepoint below ``directory``. Creating an instance verifies that the directory is writable."""
 
     def __init__(self, directory: str, job_id: str, options: Options = None) -> None:
-        """Raises :class:`CheckpointError` or :class:`ConfigurationError` if nothing can be written there."""
+        """Raises :class:`CheckpointError` or :class:`ConfigurationError` if the directory is not writable."""
         self.token = secrets.token_hex(6)
         path = f"{directory.rstrip('/')}/savepoint-{job_id[:6]}-{self.token}"
         self._storage = storage = storage_for(path, options=options)
-        #: Where it will be; absolute, if it is a local directory.
+        #: The path of the savepoint; absolute if it is a local directory.
         self.path = str(storage.root) if isinstance(storage, LocalStorage) else path
         storage.create(UNFINISHED, b"")
 
     def write(self, state: PortableState, stopped: Callable[[], bool] = lambda: False) -> str:
-        """Copy the files, then write the metadata: from then on, and only then, there is a savepoint. Its path."""
+        """Copy the files, then write the metadata, which completes the savepoint. Returns the path."""
         reach("savepoint.begun")
         files = state.copy_into(self._storage, stopped=stopped)
         reach("savepoint.copied")
@@ -94,7 +96,7 @@ class SavepointFiles:
         return self.path
 
     def give_up(self) -> None:
-        """Remove what was written of a savepoint that has failed; what cannot be removed is no savepoint either."""
+        """Remove what was written of a failed savepoint; leftovers that cannot be removed do not form a savepoint."""
         with contextlib.suppress(CheckpointError):
             _remove(self._storage)
 
@@ -109,18 +111,18 @@ def encode_metadata(manifest: Manifest, files: tuple[PortableFile, ...], created
 
 
 def read_savepoint(storage: Storage, where: str) -> PortableState:
-    """The savepoint in a directory, called ``where`` in messages. Its files are checked when they are copied.
+    """The savepoint in a directory, called ``where`` in messages. Its files are verified when they are copied.
 
-    Raises :class:`~tidemill.errors.NoSavepointError` if there is none, :class:`CheckpointError` if it is of a newer
-    version, and :class:`~tidemill.errors.CorruptFileError` if its metadata is damaged.
+    Raises :class:`~tidemill.errors.NoSavepointError` if there is none, :class:`CheckpointError` if its version is newer
+    than supported, and :class:`~tidemill.errors.CorruptFileError` if its metadata is damaged.
     """
     try:
         data = storage.read(METADATA)
     except NotFoundError as error:
         if storage.exists(UNFINISHED):
             raise NoSavepointError(
-                f"{where} is not a savepoint: it was never finished. Nothing of its job is lost; remove it with "
-                "dispose_savepoint, and take another one"
+                f"{where} is not a savepoint: it was never finished. No state of its job is lost; remove it with "
+                "dispose_savepoint, and take another savepoint"
             ) from error
         raise NoSavepointError(f"{where} is not a savepoint: there is no {METADATA} in it") from error
     name = f"{where}/{METADATA}"
@@ -155,12 +157,12 @@ def _from_header(
 
 
 def open_state(path: str, options: Options = None) -> PortableState:
-    """What a job can start from: a savepoint, or a checkpoint of another job, which is not touched.
+    """Open the state that a job can start from: a savepoint, or a checkpoint of another job, which is not modified.
 
-    ``path`` is the directory of a savepoint (or the ``_metadata`` in it), that of a job, whose last committed epoch is
-    taken, or ``<directory of the job>/chk-<epoch>`` for an earlier one that is retained.
+    ``path`` is the directory of a savepoint (or the ``_metadata`` in it), the directory of a job, whose last committed
+    epoch is used, or ``<directory of the job>/chk-<epoch>`` for an earlier, retained epoch.
 
-    Raises :class:`~tidemill.errors.NoSavepointError` if it is none of these, or the epoch is not there (any more).
+    Raises :class:`~tidemill.errors.NoSavepointError` if it is none of these, or if the epoch does not exist (any more).
     """
     path = path.rstrip("/").removesuffix(f"/{METADATA}")
     if (match := _CHECKPOINT.fullmatch(path)) is not None:
@@ -177,9 +179,9 @@ def _checkpoint(storage: Storage, where: str, epoch: Epoch | None) -> PortableSt
     if not slots:
         if left := beyond(None, evidence(storage)):
             raise CorruptFileError(
-                f"{where} is the directory of a job whose manifests are lost: there is nothing under {MANIFESTS}, but "
-                f"{left[0].name} and {len(left) - 1} more files that they named. Bring them back, or start from a "
-                "savepoint"
+                f"{where} is the directory of a job whose manifests are lost: there are none under {MANIFESTS}, but "
+                f"{left[0].name} and {len(left) - 1} more files that they referred to exist. Restore the manifests, or "
+                "start from a savepoint"
             )
         raise NoSavepointError(
             f"{where} is neither a savepoint nor the directory of a job: it has neither {METADATA} nor {MANIFESTS}"
@@ -200,7 +202,7 @@ def _checkpoint(storage: Storage, where: str, epoch: Epoch | None) -> PortableSt
             raise
         last = f"the last one cannot be read: {error}"
     for slot in slots:
-        with contextlib.suppress(NotFoundError, CorruptFileError):  # a damaged one is not what was asked for
+        with contextlib.suppress(NotFoundError, CorruptFileError):  # a damaged manifest is not the requested one
             manifest = log.read(slot)
             if manifest.epoch == epoch:
                 break
@@ -210,12 +212,12 @@ def _checkpoint(storage: Storage, where: str, epoch: Epoch | None) -> PortableSt
 
 
 def _checkpoint_id(manifest: Manifest) -> str:
-    """What an epoch of a job has that no other one has: its number may come again, after the job was taken back."""
+    """Identifies an epoch of a job uniquely: its number may be reused after the job was reset to an earlier epoch."""
     return f"checkpoint {manifest.job_id} {manifest.epoch} {manifest.clock}"
 
 
 def _owner(storage: Storage, slots: list[Slot]) -> str:
-    """The job whose manifests these are: each one says so, and some may be damaged. Raises if all are."""
+    """The id of the job that owns the manifests; each contains it, and some may be damaged. Raises if all are."""
     newest: CheckpointError | None = None
     for slot in slots:
         name = manifest_name(slot)
@@ -230,7 +232,7 @@ def _owner(storage: Storage, slots: list[Slot]) -> str:
 
 
 def dispose_savepoint(path: str, options: Options = None) -> None:
-    """Delete a savepoint, or what is left of one that was never finished. ``options`` are those of an object store.
+    """Delete a savepoint, or the leftovers of an unfinished one. ``options`` are those of an object store.
 
     >>> import tempfile
     >>> from tidemill.testing import JobHarness
@@ -245,8 +247,8 @@ def dispose_savepoint(path: str, options: Options = None) -> None:
       ...
     tidemill.errors.NoSavepointError: ... is not a savepoint: nothing was deleted
 
-    Raises :class:`~tidemill.errors.NoSavepointError`, having deleted nothing, for anything else: also a job's own
-    directory.
+    Raises :class:`~tidemill.errors.NoSavepointError`, without deleting anything, for any other directory, including a
+    job's own directory.
     """
     path = path.rstrip("/").removesuffix(f"/{METADATA}")
     storage = storage_for(path, options=options)
@@ -257,15 +259,15 @@ def dispose_savepoint(path: str, options: Options = None) -> None:
 
 
 def _remove(storage: Storage) -> None:
-    """Delete a savepoint: its metadata first, so that no part of it is ever taken for the whole."""
-    with contextlib.suppress(CheckpointError):  # so that what a crash leaves of it can be removed again
+    """Delete a savepoint: its metadata first, so that a partial savepoint is never taken for a complete one."""
+    with contextlib.suppress(CheckpointError):  # marks the rest as removable if a crash interrupts the removal
         storage.create(UNFINISHED, b"")
     storage.delete([METADATA])
     storage.delete([*(name for folder in _FOLDERS for name in storage.list(folder)), UNFINISHED])
     if isinstance(storage, LocalStorage):
         storage.sweep_temporary(older_than=0)
         for folder in sorted((path for path in storage.root.rglob("*") if path.is_dir()), reverse=True):
-            with contextlib.suppress(OSError):  # not empty: somebody keeps something else there
+            with contextlib.suppress(OSError):  # not empty: it contains files that are not part of the savepoint
                 folder.rmdir()
         with contextlib.suppress(OSError):
             storage.root.rmdir()

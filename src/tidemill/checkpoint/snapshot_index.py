@@ -1,4 +1,4 @@
-"""The index of a snapshot: the pieces that a compaction produced, and the epoch they bring the state up to.
+"""The index of a snapshot: the pieces that a compaction produced, and the last epoch they include.
 
 A :mod:`~tidemill.checkpoint.frame` with magic ``TMSNAPS\\n`` and version 1. Its header has ``snapshot`` (the id),
 ``through`` (an epoch) and ``pieces`` as in a manifest; small pieces may be attachments of the index.
@@ -22,19 +22,19 @@ VERSION: Final = 1
 
 @dataclass(frozen=True)
 class SnapshotIndex:
-    """What a compaction produced: the merged content of all runs it read, which end with epoch ``through``."""
+    """The result of a compaction: the merged content of all runs it read, up to epoch ``through``."""
 
     snapshot: str
     through: Epoch
     pieces: tuple[Piece, ...]
 
     def run(self) -> RunRef:
-        """The entry of a run list that stands for this snapshot."""
+        """The entry for this snapshot in a run list."""
         return RunRef(self.through, snapshot=self.snapshot, bytes=sum(piece.length for piece in self.pieces))
 
 
 def encode_snapshot_index(index: SnapshotIndex) -> bytes:
-    """The bytes of an index. Raises :class:`CheckpointError` for what could not be read back."""
+    """The bytes of an index. Raises :class:`CheckpointError` for content that could not be read back."""
     attachments: list[bytes] = []
     pieces = pieces_to_json(index.pieces, attachments)
     header = {"snapshot": index.snapshot, "through": index.through, "pieces": pieces}
@@ -61,7 +61,7 @@ def _from_header(header: dict[str, Any], attachments: tuple[bytes, ...]) -> Snap
 
 
 def write_snapshot_index(storage: Storage, index: SnapshotIndex) -> RunRef:
-    """Store an index, whose files must be stored already; returns the run that a manifest may name from now on."""
+    """Store an index, whose files must already be stored; returns the run that a manifest may refer to from now on."""
     storage.write(snapshot_index_name(index.snapshot), encode_snapshot_index(index))
     return index.run()
 
@@ -75,5 +75,5 @@ def read_snapshot_index(storage: Storage, snapshot: str) -> SnapshotIndex:
         raise CorruptFileError(f"{name} is missing, but a manifest refers to it: {error}") from error
     index = decode_snapshot_index(data, name)
     if index.snapshot != snapshot:
-        raise CorruptFileError(f"{name} is corrupt: it holds the index of snapshot {index.snapshot}")
+        raise CorruptFileError(f"{name} is corrupt: it contains the index of snapshot {index.snapshot}")
     return index

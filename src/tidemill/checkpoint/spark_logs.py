@@ -1,15 +1,15 @@
-"""What a manifest relies on of Spark's own logs, and how damage in them is noticed.
+"""Records which of Spark's own logs a manifest depends on, and detects damage in them.
 
-A streaming query of Spark keeps a log for each source: which files it has seen, where a topic began. A manifest has
-Spark's offsets, which mean nothing without these logs. So it also has the length and SHA-256 of each entry that a
+A Spark streaming query keeps a log for each source: which files it has seen, where a topic began. A manifest has
+Spark's offsets, which are meaningless without these logs. So it also has the length and SHA-256 of each entry that a
 restore reads, under ``logs`` in its ``spark`` field::
 
     {"lineage": "000000000003-8c1f…", "entries": [["0/9.compact", 1204, "5d6e…"], ["0/10", 96, "77af…"]]}
 
-Names are relative to ``spark/<lineage>/sources``. A log is append-only, and an entry never changes. Every so often
-Spark merges all entries into one, ``<number>.compact``, so that a restore reads the newest of these and what follows
-it. A record that is of another lineage than the positions says nothing about them: a version of Tidemill that knows no
-records has carried it along.
+Names are relative to ``spark/<lineage>/sources``. A log is append-only, and an entry never changes. From time to time
+Spark merges all entries into one, ``<number>.compact``; a restore reads the newest of these and the entries after it. A
+record whose lineage differs from that of the positions does not apply to them: it was copied along by a version of
+Tidemill that does not support these records.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tidemill.errors import CorruptFileError
 
 #: The folder of the sources' logs in a Spark checkpoint location.
 SOURCES: Final = "sources/"
-#: The lines of an entry of Spark's offset log before those of the sources: its version, and times and settings.
+#: The lines of an entry of Spark's offset log that precede those of the sources: version, and timestamps and settings.
 HEADER_LINES: Final = 2
-#: What stands in Spark's offset log for a source that has not been read.
+#: The entry in Spark's offset log for a source that has not been read.
 NO_OFFSET: Final = "-"
-#: The kind of source whose offset is nothing without its log.
+#: The kind of source whose offset is meaningless without its log.
 FILE_SOURCE: Final = "FileSource"
 
 _LOGS: Final = "logs"
@@ -49,7 +49,7 @@ class LogEntry:
         return cls(name, len(data), hashlib.sha256(data).hexdigest())
 
     def check(self, data: bytes | None, place: str) -> None:
-        """Raise :class:`CorruptFileError` unless this is the content that was recorded; None stands for a missing file.
+        """Raise :class:`CorruptFileError` unless ``data`` is the recorded content; None represents a missing file.
 
         ``place`` is the Spark checkpoint location, relative to the job's directory.
         """
@@ -64,22 +64,21 @@ class LogEntry:
         raise CorruptFileError(f"{place}/{SOURCES}{self.name} {problem}. {WAYS_OUT}")
 
 
-#: What a person can do about a source's log that is gone.
+#: What the user can do about a missing or damaged log of a source.
 WAYS_OUT: Final = (
-    "It is a part of the log that Spark keeps for a source of the job, and says what the source has read. Start "
-    "another job id from a savepoint, or begin anew with execution.resume-mode: none"
+    "It is part of the log that Spark keeps for a source of the job, which records what the source has read. Start "
+    "another job id from a savepoint, or start without state with execution.resume-mode: none"
 )
 
 
 def entry_id(name: str) -> int | None:
-    """The number of an entry by its name in its folder, None for what is not an entry of a log."""
+    """The number of an entry, from its name in its folder; None if the name is not that of a log entry."""
     match = _ENTRY.fullmatch(name)
     return None if match is None else int(match[1])
 
 
 def needed(names: Iterable[str]) -> list[str]:
-    """Of the entries of one source's log, those that Spark reads when it resumes: the newest merged one, and others
-    after it."""
+    """The entries of one source's log that Spark reads when it resumes: the newest merged one and those after it."""
     ids = {name: number for name in names if (number := entry_id(name)) is not None}
     first = max((number for name, number in ids.items() if name.endswith(".compact")), default=-1)
     chosen = (name for name, number in ids.items() if number > first or name == f"{first}.compact")
@@ -87,18 +86,18 @@ def needed(names: Iterable[str]) -> list[str]:
 
 
 def with_logs(spark: Mapping[str, Any], lineage: str, entries: Iterable[LogEntry]) -> dict[str, Any]:
-    """Positions for a manifest, with a record of the logs that they rely on, which are those of ``lineage``."""
+    """The positions for a manifest, with a record of the logs of ``lineage`` that they depend on."""
     listed = [[entry.name, entry.length, entry.sha256] for entry in entries]
     return {**spark, _LOGS: {"lineage": lineage, "entries": listed}}
 
 
 def without_logs(spark: Mapping[str, Any]) -> dict[str, Any]:
-    """Positions without what they record of logs."""
+    """The positions without their record of logs."""
     return {name: value for name, value in spark.items() if name != _LOGS}
 
 
 def recorded_logs(spark: Mapping[str, Any]) -> dict[str, LogEntry] | None:
-    """The record of the logs that positions rely on, by name, None if there is none. Raises CorruptFileError."""
+    """The record of the logs that the positions depend on, by name; None if there is none. Raises CorruptFileError."""
     logs = spark.get(_LOGS)
     if logs is None:
         return None
@@ -107,13 +106,13 @@ def recorded_logs(spark: Mapping[str, Any]) -> dict[str, LogEntry] | None:
             return None
         return {str(name): LogEntry(str(name), int(length), str(sha)) for name, length, sha in logs["entries"]}
     except (KeyError, TypeError, ValueError) as error:
-        raise CorruptFileError(f"the record of Spark's logs in a manifest does not have its form: {error!r}") from error
+        raise CorruptFileError(f"the record of Spark's logs in a manifest is malformed: {error!r}") from error
 
 
 def check_logs_are_there(spark: Mapping[str, Any], folders: Collection[str], place: str) -> None:
-    """Raise :class:`CorruptFileError` if a source has read files, and no log says which: it would read them again.
+    """Raise :class:`CorruptFileError` if a source has read files and the log of them is missing: it would reread them.
 
-    ``folders`` are the sources that have a log, by number. Other kinds of sources can do without.
+    ``folders`` are the numbers of the sources that have a log. Other kinds of sources do not need one.
     """
     lines = spark["offsets"].split("\n")[HEADER_LINES:]
     for uid, sources in (spark.get("sources") or {}).items():
@@ -121,6 +120,7 @@ def check_logs_are_there(spark: Mapping[str, Any], folders: Collection[str], pla
             has_read = line < len(lines) and lines[line] != NO_OFFSET
             if kind == FILE_SOURCE and has_read and str(log) not in folders:
                 raise CorruptFileError(
-                    f"{place}/{SOURCES}{log} is missing: it says which files the source with uid {uid!r} has read. "
-                    "Start another job id from an earlier savepoint, or begin anew with execution.resume-mode: none"
+                    f"{place}/{SOURCES}{log} is missing: it records which files the source with uid {uid!r} has read. "
+                    "Start another job id from an earlier savepoint, or start without state with "
+                    "execution.resume-mode: none"
                 )

@@ -1,6 +1,6 @@
-"""Which states a manifest holds, and how they were declared: read from the indexes of its state files alone.
+"""Determines which states a manifest contains, and how they were declared, from the indexes of its state files.
 
-That does not say all of values of undeclared types, nor of classes: :func:`sections_of` reads a state.
+For values of undeclared types, and for classes, this information is incomplete: :func:`sections_of` reads a state.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tidemill.state.files.state_file import Section, decode_sections, read_index
 from tidemill.state.files.state_file_index import IndexedSection
 from tidemill.state.files.ttl_declared import stored_ttl
 
-#: About how much of a state's files is read at a time.
+#: The approximate amount of a state's files that is read at a time.
 _SLICE_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True)
 class StoredState:
-    """One state of one operator. ``schemas`` are what its sections say of it, those that differ, oldest first."""
+    """One state of one operator. ``schemas`` are the distinct schemas of its sections, oldest first."""
 
     operator: str
     state: str
@@ -54,7 +54,7 @@ def stored_states(
 def sections_of(
     storage: Storage, runs: Collection[tuple[RunRef, Collection[Piece]]], operator: str, state: str, groups: int
 ) -> Iterator[Section]:
-    """What counts of one state, for some of its ``groups`` key groups after the other; of these, oldest first.
+    """The valid sections of one state, for consecutive ranges of its ``groups`` key groups; in each, oldest first.
 
     Raises :class:`~tidemill.errors.CorruptFileError` for a piece that is missing or damaged.
     """
@@ -88,7 +88,7 @@ def _counting(
 ) -> list[tuple[dict[str, Any], int]]:
     """The schema and the rows of each section that no later one replaces."""
     if any("subtasks" in section.schema.get(REPLACES, {}) for _, section in sections):
-        # Whose rows these are the index does not say; operator state is small.
+        # The index does not contain the owners of these rows, so the rows are read. Operator state is small.
         read = [
             section
             for reader in dict.fromkeys(reader for reader, _ in sections)
@@ -109,6 +109,6 @@ def _name(reader: PieceReader) -> str:
 
 
 def _declaration(schema: dict[str, Any]) -> tuple[Any, ...]:
-    """What a program said of the state, without what changes from epoch to epoch."""
+    """What the program declared for the state, without the parts that change from epoch to epoch."""
     ttl = stored_ttl(schema)
     return schema.get("types"), schema.get("operator_state"), ttl and (ttl["ttl"], ttl["update"], ttl["time"])

@@ -1,4 +1,4 @@
-"""State as data: what a job has committed, read and written without the job, as Flink's State Processor API does.
+"""State as data: reads and writes the committed state of a job without running it, like Flink's State Processor API.
 
 >>> from tidemill import state_processor
 >>> state_processor.read("/no/such/directory")

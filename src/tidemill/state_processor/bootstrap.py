@@ -1,4 +1,4 @@
-"""State made from data: functions that fill the state of an operator, and the job that runs them over rows."""
+"""Creates state from data: functions that fill the state of an operator, and the job that runs them over rows."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ __all__ = [
     "StateBootstrapFunction",
 ]
 
-#: Rows of one epoch of a bootstrap job.
+#: The number of rows in one epoch of a bootstrap job.
 _ROWS: Final = 50_000
 _SOURCE_UID: Final = "__bootstrap_rows"
-#: What a configuration says of the job that will use the state, not of the one that makes it.
+#: Options that apply to the job that will use the state, not to the bootstrap job.
 _NOT_OURS: Final = (
     CheckpointingOptions.STORAGE,
     ExecutionOptions.JOB_ID,
@@ -63,43 +63,43 @@ _NOT_OURS: Final = (
 
 
 class KeyedStateBootstrapFunction(KeyedProcessFunction):
-    """Fills keyed state, and sets timers, from rows. It yields nothing; timers stay for the job that is started."""
+    """Fills keyed state, and registers timers, from rows. It emits nothing; timers fire in the job that is started."""
 
     _timers_wait = True
 
     @abc.abstractmethod
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
-        """Put a row into the state of its key."""
+        """Add a row to the state of its key."""
 
 
 class StateBootstrapFunction(ProcessFunction, CheckpointedFunction):
-    """Fills operator state from rows: ``initialize_state`` makes it, ``snapshot_state`` brings it up to date."""
+    """Fills operator state from rows: ``initialize_state`` creates it, ``snapshot_state`` brings it up to date."""
 
     @abc.abstractmethod
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> None:
-        """Take a row."""
+        """Process a row."""
 
 
 class BroadcastStateBootstrapFunction(Function, abc.ABC):
-    """Fills broadcast state from rows: what every subtask of the job that is started will have."""
+    """Fills broadcast state from rows; every subtask of the job that is started will have this state."""
 
     class Context:
-        """Where the state is."""
+        """Gives access to the broadcast state."""
 
         def __init__(self, store: OperatorStateStore) -> None:
             self._store = store
 
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-            """The broadcast state with the name and types that the job's function has it with."""
+            """The broadcast state; use the same name and types as the job's function."""
             return self._store.get_broadcast_state(state_descriptor)
 
     @abc.abstractmethod
     def process_element(self, value: Any, ctx: Context) -> None:
-        """Put a row into the state."""
+        """Add a row to the state."""
 
 
 class _Broadcasting(StateBootstrapFunction):
-    """Runs one in a single subtask: rows come to one place only, and all subtasks begin with what that one has."""
+    """Runs the function in a single subtask: it alone receives rows, and its state is restored to all subtasks."""
 
     def __init__(self, function: BroadcastStateBootstrapFunction) -> None:
         self._function = function
@@ -121,30 +121,30 @@ class _Broadcasting(StateBootstrapFunction):
 
 
 class _Given:
-    """The rows of a bootstrap. An iterator gives them once: who asks again would write state of nothing."""
+    """The rows of a bootstrap. An iterator can be read only once: a second read would write empty state."""
 
     def __init__(self, rows: Any) -> None:
         self._rows = rows
         self._taken = False
 
     def take(self) -> Any:
-        """The rows. Raises :class:`~tidemill.errors.GraphError` if there are none any more."""
+        """The rows. Raises :class:`~tidemill.errors.GraphError` if they have already been consumed."""
         if self._taken and isinstance(self._rows, Iterator):
-            raise GraphError("the rows of a bootstrap were read already, and come only once: give a list, or a table")
+            raise GraphError("the rows of a bootstrap were read already, and can be read only once: pass a list")
         self._taken = True
         return self._rows
 
 
 @dataclass(frozen=True)
 class BootstrapTransformation:
-    """Rows, and the function that makes state of them; run when the savepoint is written."""
+    """Rows, and the function that creates state from them; runs when the savepoint is written."""
 
     rows: _Given
     build: Callable[[DataStream], DataStream]
 
 
 class OperatorTransformation:
-    """Begins a bootstrap: ``OperatorTransformation.bootstrap_with(rows).key_by(...).transform(function)``.
+    """Starts a bootstrap: ``OperatorTransformation.bootstrap_with(rows).key_by(...).transform(function)``.
 
     ``rows`` is an iterable, which is read once, a ``pyarrow`` table or record batch reader, or a Spark DataFrame. Rows
     of the last two are tuples of their columns' values.
@@ -155,23 +155,23 @@ class OperatorTransformation:
 
     @staticmethod
     def bootstrap_with(rows: Any) -> OperatorTransformation:
-        """The rows that the state is made from."""
+        """Set the rows from which the state is created."""
         return OperatorTransformation(rows)
 
     def key_by(
         self, key_selector: Callable[[Any], Any] | KeySelector | int, key_type: TypeInformation | None = None
     ) -> _Keyed:
-        """The key of each row: selector and type as the job that will use the state has them."""
+        """Set the key of each row; selector and type must be those of the job that will use the state."""
         return _Keyed(self._rows, given(key_selector, "key selector", "key_by"), key_type)
 
     def transform(self, function: StateBootstrapFunction | BroadcastStateBootstrapFunction) -> BootstrapTransformation:
-        """Operator state, or broadcast state."""
+        """Create operator state or broadcast state."""
         if isinstance(function, BroadcastStateBootstrapFunction):
             single = _Broadcasting(given(function, "function", "transform"))
             return BootstrapTransformation(self._rows, lambda stream: stream.process(single).set_parallelism(1))
         if not isinstance(function, StateBootstrapFunction):
             raise GraphError(
-                "rows without keys make operator state: use a StateBootstrapFunction or a "
+                "rows without keys create operator state: use a StateBootstrapFunction or a "
                 "BroadcastStateBootstrapFunction, or key_by() first"
             )
         taken = given(function, "function", "transform")
@@ -185,9 +185,9 @@ class _Keyed:
         self._key_type = key_type
 
     def transform(self, function: KeyedStateBootstrapFunction) -> BootstrapTransformation:
-        """Keyed state and timers."""
+        """Create keyed state and timers."""
         if not isinstance(function, KeyedStateBootstrapFunction):
-            raise GraphError("keyed rows make keyed state: use a KeyedStateBootstrapFunction")
+            raise GraphError("keyed rows create keyed state: use a KeyedStateBootstrapFunction")
         taken = given(function, "function", "transform")
         return BootstrapTransformation(
             self._rows, lambda stream: stream.key_by(self._selector, self._key_type).process(taken)
@@ -201,9 +201,10 @@ def run_bootstrap(
     configuration: Configuration,
     directory: str,
 ) -> str:
-    """Run the job that fills an operator's state; returns the savepoint it ends with, below ``directory``.
+    """Run the job that fills an operator's state; returns the path of its final savepoint, below ``directory``.
 
-    The job ends with a savepoint, not with its input: time stays where it is, and so timers do not fire.
+    The job is stopped with a savepoint; its input does not end. So time does not advance to its end, and timers do not
+    fire.
     """
     settings = Configuration(configuration)
     for option in _NOT_OURS:
@@ -227,11 +228,11 @@ def run_bootstrap(
         result.result()
         return path
     finally:
-        client.cancel().result()  # it never ends by itself; one that has ended stays as it is
+        client.cancel().result()  # the job never ends by itself; canceling a job that has ended has no effect
 
 
 class _Rows(SplitSource):
-    """Rows that the driver has; it tells when they are all handed out, but never ends."""
+    """Rows in the driver's memory. Signals when all have been assigned, but the source never ends."""
 
     parallelism = 1
     bounded = False
@@ -244,7 +245,7 @@ class _Rows(SplitSource):
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
         batches, self._batches = self._batches, None
         if position is not None or batches is None:
-            raise GraphError("the rows of a bootstrap can be read only once: a job that failed is not started again")
+            raise GraphError("the rows of a bootstrap can be read only once: a failed job is not restarted")
         return _RowsEnumerator(batches, self.exhausted)
 
     def read(self, split: Split) -> Iterator[RecordBatch]:
@@ -263,7 +264,7 @@ class _RowsEnumerator(SplitEnumerator):
     def next_splits(self, parallelism: int, max_records: int) -> Sequence[Split]:
         batch = next(self._batches, None)
         if batch is None:
-            # Told only now: the epoch of the last rows is committed.
+            # Signaled only now, because the epoch of the last rows is committed.
             self._exhausted.set()
             return []
         self._read += len(batch)
@@ -292,7 +293,7 @@ def _batches(rows: Any) -> Iterator[list[Any]]:
     if hasattr(rows, "toLocalIterator"):
         rows = map(tuple, rows.toLocalIterator(prefetchPartitions=True))
     if not isinstance(rows, Iterable):
-        raise GraphError(f"rows are an iterable, an Arrow table or a DataFrame, not a {type(rows).__name__}")
+        raise GraphError(f"rows must be an iterable, an Arrow table or a DataFrame, not a {type(rows).__name__}")
     iterator = iter(rows)
     while batch := list(islice(iterator, _ROWS)):
         yield batch

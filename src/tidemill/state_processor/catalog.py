@@ -1,4 +1,4 @@
-"""What state a committed epoch holds: operators, their states, and where in storage each of them is."""
+"""The state of a committed epoch: operators, their states, and where each of them is stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tidemill.state_processor.merged import StateSchema
 __all__ = ["Catalog", "CatalogState", "OperatorInfo", "StateInfo"]
 
 _LAST_GROUP: Final = 0xFFFF
-#: What is read of a block to learn its columns: the schema stands first, and is seldom larger.
+#: The part of a block that is read to get its columns: the schema comes first, and is rarely larger than this.
 _SCHEMA_BYTES: Final = 16 << 10
 
 
@@ -32,9 +32,10 @@ _SCHEMA_BYTES: Final = 16 << 10
 class StateInfo:
     """A state of an operator.
 
-    ``kind`` is how it was declared (value, list, map, reducing, aggregating), or how it is dealt out (split, union,
-    broadcast, raw) for operator state. ``types`` are the declared ones. ``rows`` and ``bytes`` are those in storage:
-    an entry that changed in several epochs since the last merge counts several times, and so does a deleted one.
+    ``kind`` is how it was declared (value, list, map, reducing, aggregating), or, for operator state, how it is
+    redistributed (split, union, broadcast, raw). ``types`` are the declared types. ``rows`` and ``bytes`` refer to the
+    stored files: an entry that changed in several epochs since the last merge counts several times, and so does a
+    deleted one.
     """
 
     name: str
@@ -46,7 +47,7 @@ class StateInfo:
 
 @dataclass(frozen=True)
 class OperatorInfo:
-    """An operator with state, or that had some."""
+    """An operator that has, or had, state."""
 
     uid: str
     name: str
@@ -61,7 +62,7 @@ class OperatorInfo:
 
 @dataclass(frozen=True)
 class CatalogState:
-    """The sections of one state, oldest first: each with the piece it is in."""
+    """The sections of one state, oldest first, each with the piece that contains it."""
 
     operator: str
     state: str
@@ -72,7 +73,7 @@ class CatalogState:
         return sum(block.length for _, section in self.sections for block in section.blocks)
 
     def schema(self) -> StateSchema:
-        """How it is read; looks at the beginning of each section."""
+        """The schema with which the state is read; reads the beginning of each section."""
         found: list[tuple[str, dict[str, Any], Any]] = []
         replaced: list[tuple[int, int]] = []
         for reader, section in reversed(self.sections):
@@ -82,7 +83,7 @@ class CatalogState:
         return StateSchema.of(f"state {self.state!r} of the operator with uid {self.operator!r}", found)
 
     def read(self, first_group: int, last_group: int) -> list[Section]:
-        """The sections with their rows of these key groups, oldest first; of large files only what is needed."""
+        """The sections with their rows of these key groups, oldest first; reads only what is needed of large files."""
         found: list[Section] = []
         overlapping = [
             reader for reader, part in self.sections if part.first <= last_group and part.last >= first_group
@@ -111,7 +112,7 @@ class Catalog:
         return self.directory.log.operators_of(self.manifest)
 
     def operators(self) -> list[OperatorInfo]:
-        """All operators that have state in storage, in the order of the program."""
+        """All operators that have stored state, in program order."""
         by_operator: dict[str, dict[str, list[IndexedSection]]] = {}
         for reader in self._pieces:
             for section in _index(reader):
@@ -121,7 +122,7 @@ class Catalog:
         return [self._operator(uid, by_operator[uid]) for uid in order]
 
     def stored(self, operator: str, state: str) -> CatalogState:
-        """Where a state is. Raises :class:`StateError` that names similar ones if there is none."""
+        """The stored sections of a state. Raises :class:`StateError` with similar names if it does not exist."""
         names = {(info.operator, info.state) for reader in self._pieces for info in reader.piece.sections}
         if (operator, state) not in names:
             raise self._unknown(operator, state, names)
@@ -135,7 +136,7 @@ class Catalog:
         return CatalogState(operator, state, tuple(sections))
 
     def has(self, operator: str, state: str) -> bool:
-        """Whether there is such a state."""
+        """Whether this state exists."""
         return any(_is(info, operator, state) for reader in self._pieces for info in reader.piece.sections)
 
     def max_parallelism(self, operator: str) -> int:
@@ -143,17 +144,17 @@ class Catalog:
         return self.manifest.max_parallelism.get(operator, 1)
 
     def explained(self, error: CorruptFileError) -> CheckpointError:
-        """What to raise for a file that is missing or damaged: the job may have gone on and removed it."""
+        """The exception for a missing or damaged file: the job may have continued and removed it."""
         last = self.directory.log.last_slot() or 0
         if last > self.manifest.slot and not self.directory.is_readable(self.manifest):
             return CheckpointError(
-                f"epoch {self.manifest.epoch} of job {self.directory.job_id} was removed while it was being read, for "
-                "the job has gone on; read the newest epoch, or a retained checkpoint"
+                f"epoch {self.manifest.epoch} of job {self.directory.job_id} was removed while it was being read: the "
+                "job has continued; read the newest epoch, or a retained checkpoint"
             )
         return error
 
     def check_operator(self, operator: str) -> None:
-        """Raise :class:`StateError` that names similar ones unless there is state of this operator."""
+        """Raise :class:`StateError` with similar names unless this operator has state."""
         names = {(info.operator, info.state) for reader in self._pieces for info in reader.piece.sections}
         if all(operator != uid for uid, _ in names) and operator not in self._described:
             raise self._unknown(operator, "", names)
@@ -193,17 +194,17 @@ class Catalog:
 
 
 def plain_name(state: str) -> str:
-    """The name of operator state as the program has it; others as they are."""
+    """The name of operator state as in the program; other names are returned unchanged."""
     return state.removeprefix("__operator:").removeprefix("__broadcast:")
 
 
 def _similar(name: str, known: dict[str, str]) -> str:
-    """A hint at what may have been meant; values say which uid a name stands for, where it is not one."""
+    """A hint with similar names; the values of ``known`` are the uids of names that are not uids themselves."""
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     found = [f"{match!r}" + (f" (uid {known[match]!r})" if known[match] else "") for match in close]
     if found:
         return f"; did you mean {' or '.join(found)}?"
-    return f"; there are {', '.join(map(repr, sorted(known)))}" if known else ""
+    return f"; known are {', '.join(map(repr, sorted(known)))}" if known else ""
 
 
 def _state(name: str, kind: str, sections: list[IndexedSection]) -> StateInfo:
@@ -213,7 +214,7 @@ def _state(name: str, kind: str, sections: list[IndexedSection]) -> StateInfo:
 
 
 def _index(reader: PieceReader) -> Iterator[IndexedSection]:
-    """The sections of a piece that count."""
+    """The valid sections of a piece."""
     counting = {(info.operator, info.state) for info in reader.piece.sections}
     for section in read_index(reader.for_groups({}), reader.piece.file or reader.named_by):
         if (section.operator, section.state) in counting:
@@ -236,6 +237,6 @@ def _columns(reader: PieceReader, section: IndexedSection) -> Any:
             if size == block.length:
                 name = reader.piece.file or reader.named_by
                 raise CorruptFileError(
-                    f"{name}: the block at offset {block.offset} is no Arrow stream: {error}"
+                    f"{name}: the block at offset {block.offset} is not an Arrow stream: {error}"
                 ) from error
     raise AssertionError("unreachable")

@@ -1,4 +1,4 @@
-"""CSV files of state: plain columns as they are, bytes as base64, nested columns as JSON text."""
+"""CSV files of state: plain columns unchanged, bytes as base64, nested columns as JSON text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["CsvWriter"]
 
 
 class CsvWriter:
-    """Writes Arrow batches of one schema to a CSV file with a header; made and used as Arrow's own writers are."""
+    """Writes Arrow batches of one schema to a CSV file with a header; has the same interface as Arrow's own writers."""
 
     def __init__(self, path: str, schema: Any) -> None:
         self._schema = pa.schema([(field.name, _flat(field.type)) for field in schema])

@@ -1,4 +1,4 @@
-"""Finding a job's committed epochs in a directory: which there are, and which can still be read."""
+"""Finds a job's committed epochs in a directory: which exist, and which can still be read."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ __all__ = ["EpochInfo", "JobDirectory", "described"]
 class EpochInfo:
     """A committed epoch that can be read.
 
-    ``clock`` is its processing time in milliseconds, ``retained`` whether it is a checkpoint that is kept until it is
-    let go; others go as the job goes on. ``bytes`` is the size of its state in storage, some of which it shares.
+    ``clock`` is its processing time in milliseconds. ``retained`` is whether it is a retained checkpoint; other epochs
+    are deleted as the job proceeds. ``bytes`` is the size of its state in storage, some of which is shared with other
+    epochs.
     """
 
     epoch: int
@@ -35,7 +36,7 @@ class EpochInfo:
 
 
 class JobDirectory:
-    """The directory of one job, for reading. Claims nothing and changes nothing: the job may run meanwhile."""
+    """The directory of one job, for reading. Claims nothing and changes nothing: the job may be running."""
 
     def __init__(self, storage: Storage, job_id: str, name: str) -> None:
         self.storage = storage
@@ -45,9 +46,9 @@ class JobDirectory:
 
     @classmethod
     def open(cls, location: str | Storage, job_id: str | None = None) -> JobDirectory:
-        """The job in a directory, or the job of this id in a directory of several.
+        """The job in a directory, or the job with this id in a directory of several jobs.
 
-        Raises :class:`CheckpointError` if there is none, or it is not clear which one is meant.
+        Raises :class:`CheckpointError` if there is none, or if the choice is ambiguous.
         """
         storage = location if isinstance(location, Storage) else storage_for(location, durable=False)
         name = str(storage.root) if isinstance(storage, LocalStorage) else repr(storage)
@@ -57,20 +58,20 @@ class JobDirectory:
         if not jobs:
             raise CheckpointError(f"{name} is not the directory of a job: there are no manifests in it")
         if job_id is None and len(jobs) > 1:
-            raise CheckpointError(f"{name} holds several jobs; name one of them as job_id: {', '.join(jobs)}")
+            raise CheckpointError(f"{name} contains several jobs; pass one of them as job_id: {', '.join(jobs)}")
         if job_id is not None and job_id not in jobs:
-            raise CheckpointError(f"{name} holds no job {job_id!r}, but {', '.join(jobs)}")
+            raise CheckpointError(f"{name} does not contain job {job_id!r}, only {', '.join(jobs)}")
         return cls.open(f"{name}/{job_id or jobs[0]}", job_id)
 
     def manifest(self, epoch: int | None) -> Manifest:
         """The manifest of an epoch, by default the last one.
 
-        Raises :class:`CheckpointError` that names those that can be read, if this one cannot.
+        Raises :class:`CheckpointError`, with the epochs that can be read, if this one cannot.
         """
         if epoch is None:
             head = self.log.read_head()
             if head is None:
-                raise CheckpointError(f"{self.name} holds no committed epoch")
+                raise CheckpointError(f"{self.name} contains no committed epoch")
             return head
         for manifest in self._readable():
             if manifest.epoch == epoch:
@@ -82,14 +83,14 @@ class JobDirectory:
         """The epochs that can be read, oldest first."""
         found: dict[int, EpochInfo] = {}
         retained: frozenset[int] | None = None
-        for manifest in self._readable():  # newest first: the last word on an epoch that was committed twice
+        for manifest in self._readable():  # newest first: the newest manifest wins if an epoch was committed twice
             if retained is None:
                 retained = frozenset(manifest.checkpoints)
             found.setdefault(manifest.epoch, described(manifest, retained))
         return [found[epoch] for epoch in sorted(found)]
 
     def is_readable(self, manifest: Manifest) -> bool:
-        """Whether everything the manifest refers to is still there."""
+        """Whether everything the manifest refers to still exists."""
         try:
             names = names_referenced(
                 manifest, self.log.read, lambda snapshot: read_snapshot_index(self.storage, snapshot)
@@ -103,27 +104,27 @@ class JobDirectory:
         for slot in slots:
             try:
                 manifest = self.log.read(slot)
-            except CheckpointError:  # gone meanwhile, or damaged
+            except CheckpointError:  # deleted in the meantime, or damaged
                 continue
             if self.is_readable(manifest):
                 yield manifest
 
 
 def described(manifest: Manifest, retained: Collection[int]) -> EpochInfo:
-    """What a manifest says of its epoch; ``retained`` are the slots of the job's checkpoints."""
+    """The information about an epoch in its manifest; ``retained`` are the slots of the job's checkpoints."""
     size = sum(run.bytes for run in manifest.runs)
     return EpochInfo(manifest.epoch, manifest.slot, manifest.clock, manifest.slot in retained, manifest.finished, size)
 
 
 def _jobs_in(storage: Storage) -> list[str]:
-    """The jobs whose directories are in a local directory; looks no deeper than that."""
+    """The jobs whose directories are direct children of a local directory."""
     if not isinstance(storage, LocalStorage) or not storage.root.is_dir():
         return []
     return sorted(child.name for child in storage.root.iterdir() if (child / MANIFESTS).is_dir())
 
 
 def _owner(storage: Storage) -> str:
-    """The id of the job a directory belongs to, by the newest manifest that can be read."""
+    """The id of the job that owns a directory, from the newest readable manifest."""
     failure: CheckpointError | None = None
     for slot in sorted(filter(None, map(parse_manifest, storage.list(MANIFESTS))), reverse=True):
         name = manifest_name(slot)

@@ -1,4 +1,4 @@
-"""The type that the keys of an operator are declared with, and whether a key that somebody gives is of it."""
+"""Checks a key against the declared key type of an operator."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["check_key"]
 
 
 def check_key(types: Any, key: Any, uid: str) -> None:
-    """Raise :class:`StateError` for a key that an operator cannot have; ``types`` is the snapshot of a state's types.
+    """Raise :class:`StateError` for a key that is not of an operator's key type; ``types`` is a state's type snapshot.
 
-    Nothing is known of keys without a declared type, nor of classes, which are not imported for this.
+    Keys without a declared type, and keys of user classes, which are not imported for this, are not checked.
     """
     description = parse_snapshot(types).get("key")
     declared = None if description is None else _plain_type(description)
@@ -26,13 +26,13 @@ def check_key(types: Any, key: Any, uid: str) -> None:
         declared.validate(key)
     except TypeMismatchError:
         raise StateError(
-            f"{key!r} is no key of the operator with uid {uid!r}: it is a {type(key).__name__}, and keys are declared "
-            f"as {declared}"
+            f"{key!r} is not a key of the operator with uid {uid!r}: it is a {type(key).__name__}, but keys are "
+            f"declared as {declared}"
         ) from None
 
 
 def _plain_type(description: Mapping[str, Any]) -> TypeInformation | None:
-    """The type with this description, if it is made of Python's own values only."""
+    """The type with this description, if it consists of built-in Python types only."""
     parts = description.get("types", ())
     if description.get("kind") not in ("basic", "tuple") or any(_plain_type(part) is None for part in parts):
         return None

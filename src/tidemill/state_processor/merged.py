@@ -1,7 +1,7 @@
-"""The last word on every entry over all runs, as a restore would load it, without the program and its classes.
+"""Merges the runs of a state into its final entries, as a restore would load them, without the program's classes.
 
-Values never become Python objects on the way to an Arrow table: which row has the last word on an entry is decided by
-keys, namespaces and a map's own keys, and the rows are then taken from the columns.
+Values are never converted to Python objects on the way to an Arrow table: keys, namespaces and map keys determine which
+row is the latest for an entry, and the rows are then taken from the columns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidemill.state_processor.natural_arrays import TEXT, common_type, natural_a
 
 __all__ = ["Entry", "StateSchema", "merged_entries", "merged_table"]
 
-#: Field metadata of a column of JSON text.
+#: Field metadata of a column that contains JSON text.
 _SHOWN: Final = {b"tidemill.shown": b"json"}
 
 
@@ -50,8 +50,10 @@ class StateSchema:
 
     @classmethod
     def of(cls, where: str, sections: Sequence[tuple[str, Mapping[str, Any], Any]]) -> StateSchema:
-        """What holds all sections of a state, given as (kind, schema, Arrow schema), oldest first; ``where`` is for
-        errors. Raises :class:`SerializationError` for columns that no version of ours wrote."""
+        """The schema that fits all sections of a state, given as (kind, schema, Arrow schema), oldest first.
+
+        ``where`` is used in errors. Raises :class:`SerializationError` for columns that no version of Tidemill wrote.
+        """
         alike = [section for section in sections if section[0] == sections[-1][0]]
         types: dict[str, list[Any]] = {}
         with _decoding(where):
@@ -68,7 +70,7 @@ class StateSchema:
 
 
 def merged_table(sections: Sequence[Section], schema: StateSchema, *, allow_pickle: bool) -> Any:
-    """The entries that all sections together stand for, oldest section first, as a table; nothing is deleted in it."""
+    """The entries that result from all sections, oldest section first, as a table without deleted entries."""
     parts = [section for section in sections if section.kind == schema.kind]
     if not parts:
         return schema.arrow.empty_table()
@@ -97,10 +99,10 @@ def merged_table(sections: Sequence[Section], schema: StateSchema, *, allow_pick
 def merged_entries(
     sections: Sequence[Section], kind: str, *, allow_pickle: bool, key: tuple[Any, Any] | None = None
 ) -> Iterator[Entry]:
-    """As :func:`merged_table`, as Python values; with ``key`` = (key, namespace) in plain form, of that one only.
+    """Like :func:`merged_table`, but as Python values; ``key`` = (key, namespace) in plain form selects one key.
 
-    With ``allow_pickle`` values are what the program stored, which needs its classes; otherwise plain data. Raises
-    :class:`SerializationError` for a pickled value that may not be unpickled.
+    With ``allow_pickle`` values are returned as the program stored them, which requires its classes; otherwise as plain
+    data. Raises :class:`SerializationError` for a pickled value that may not be unpickled.
     """
     parts = [section for section in sections if section.kind == kind]
     if not parts:
@@ -121,7 +123,7 @@ def merged_entries(
 def _last_words(
     parts: Sequence[Section], kind: SectionKind, loading: Loading, key: tuple[Any, Any] | None = None
 ) -> list[list[int]]:
-    """The rows, counted over all parts, that make up each entry: one, or for lists those that were appended."""
+    """The rows, counted over all parts, that make up each entry: one row, or for lists all rows that were appended."""
     entries: dict[Any, dict[Any, list[int]]] = {}
     start = 0
     for part in parts:
@@ -151,7 +153,7 @@ def _last_words(
 
 
 def _values(part: Section, name: str, loading: Loading) -> list[Any]:
-    """A column as Python values; None for all where there is no such column."""
+    """A column as Python values; all None if the column does not exist."""
     at = part.table.schema.get_field_index(name)
     if at < 0:
         return [None] * part.table.num_rows
@@ -160,7 +162,7 @@ def _values(part: Section, name: str, loading: Loading) -> list[Any]:
 
 
 def _output(part: Section, source: str, field: Any, loading: Loading) -> Any:
-    """What a part has for a field of the output, in its type, from the column ``source``."""
+    """The data of a part for a field of the output, converted to its type, from the column ``source``."""
     at = part.table.schema.get_field_index(source)
     if at < 0:
         return pa.nulls(part.table.num_rows, field.type)
@@ -177,14 +179,14 @@ def _column(field: Any, array: Any) -> tuple[Mapping[str, Any], Any, Any]:
 
 
 def _joined(array: Any, chosen: list[list[int]]) -> Any:
-    """Lists made of several rows' lists, one after the other."""
+    """Concatenates the lists of several rows into one list per entry."""
     if not chosen:
         return array.slice(0, 0)
     offsets = array.offsets.to_numpy()
     rows = np.array([row for entry in chosen for row in entry], np.int64)
     lengths = np.diff(offsets)[rows]
     ends = np.cumsum(lengths)
-    # The elements of a row are at its offset and behind; in the result they are where the ones before them end.
+    # The elements of a row start at its offset; in the result they start where the elements before them end.
     elements = np.repeat(offsets[rows] - (ends - lengths), lengths) + np.arange(ends[-1])
     last = np.cumsum([len(entry) for entry in chosen]) - 1
     bounds = np.concatenate(([0], ends[last])).astype(np.int64)
@@ -206,7 +208,7 @@ def _where(section: Section) -> str:
 
 @contextmanager
 def _decoding(where: str) -> Iterator[None]:
-    """Turns what a forged or damaged column may raise into an error that names the state."""
+    """Turns exceptions caused by a forged or damaged column into an error that names the state."""
     try:
         yield
     except SerializationError as error:

@@ -1,8 +1,9 @@
-"""Columns of state files as the Arrow types that a query expects: structs, lists, maps, text, and no Python objects.
+"""Converts columns of state files to the Arrow types that a query expects: structs, lists, maps, text.
 
-A column's codec says how it is encoded; each has one natural type (docs/state-file-format.md lists them). Where the
-sections of a state differ (values of no declared type, a class that got a new field), :func:`common_type` finds the
-type that holds them all: structs get all fields, and what has nothing in common becomes JSON text.
+A column's codec determines its encoding; each codec has one natural type (docs/state-file-format.md lists them). No
+column contains Python objects. If the sections of a state differ (values without a declared type, a class with a new
+field), :func:`common_type` finds the type that can represent them all: structs get all fields, and types that have
+nothing in common become JSON text.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tidemill.state.codecs.plain_values import json_text
 
 __all__ = ["TEXT", "common_type", "natural_array", "natural_type", "without_times"]
 
-#: JSON text, where there is no better type. Plain strings are ``large_string``: this is how the two are told apart.
+#: JSON text, if there is no better type. Plain strings are ``large_string``, which distinguishes the two.
 TEXT: Final = pa.string()
 
 _Spec = Mapping[str, Any]
@@ -34,9 +35,9 @@ _STRUCTS: Final = frozenset({"tuple", "row", "named_tuple", "dataclass", "instan
 
 
 def without_times(spec: _Spec, array: Any) -> tuple[_Spec, Any, Any]:
-    """A column of values without the times of their last access, and those times (None if it has none).
+    """Split a column into its values and the times of their last access (None if it has none).
 
-    Returns the description and the array of the values, and an array of int64, or of lists of them for lists.
+    Returns the description and the array of the values, and an array of int64, or of lists of int64 for lists.
     """
     if spec["codec"] == "ttl":
         values, times = array.flatten()
@@ -48,7 +49,7 @@ def without_times(spec: _Spec, array: Any) -> tuple[_Spec, Any, Any]:
 
 
 def common_type(types: Iterable[Any], *, widen: bool = False) -> Any:
-    """The type that holds values of all these types; null for none. ``widen``: integers may become floats."""
+    """The type that can represent values of all these types; null for none. ``widen``: integers may become floats."""
     return reduce(lambda a, b: _common(a, b, widen), types, pa.null())
 
 
@@ -56,7 +57,7 @@ def common_type(types: Iterable[Any], *, widen: bool = False) -> Any:
 
 
 def natural_type(spec: _Spec, encoded: Any) -> Any:
-    """The natural type of what the codec of this description encodes as Arrow type ``encoded``."""
+    """The natural type for the codec of this description, which encodes values as Arrow type ``encoded``."""
     name = spec.get("codec", "")
     if name in _AS_IT_IS:
         return encoded
@@ -86,7 +87,7 @@ def _child_specs(spec: _Spec) -> list[_Spec]:
 
 
 def _pair(spec: _Spec) -> list[_Spec]:
-    """The descriptions of keys and values of dicts that are stored as lists of pairs."""
+    """The descriptions of the keys and values of dicts that are stored as lists of pairs."""
     fields: list[_Spec] = spec["entries"]["element"]["fields"]
     return fields
 
@@ -122,7 +123,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _is_empty_dict(kind: Any) -> bool:
-    """Whether this is the type of a column of dicts of undeclared types without any key in them."""
+    """Whether this is the type of a column that contains only empty dicts of undeclared types."""
     return bool(kind == pa.large_list(_pair_type(pa.null(), pa.null())))
 
 
@@ -138,7 +139,7 @@ def _pair_type(key: Any, value: Any) -> Any:
 
 
 def natural_array(spec: _Spec, array: Any, target: Any, loading: Loading) -> Any:
-    """An encoded array as one of ``target``: its natural type, or one that is common to it and others."""
+    """An encoded array converted to ``target``: its natural type, or a common type of it and others."""
     name = spec["codec"]
     if name == "null":
         return pa.nulls(len(array), target)
@@ -153,7 +154,7 @@ def natural_array(spec: _Spec, array: Any, target: Any, loading: Loading) -> Any
         return _list(array, natural_array(spec["element"], _elements(array), target.value_type, loading))
     if name == "entries":
         pairs = _elements(array)
-        if pa.types.is_map(target):  # no pairs at all
+        if pa.types.is_map(target):  # there are no pairs
             return pa.MapArray.from_arrays(
                 _map_offsets(array), pa.nulls(0, target.key_type), pa.nulls(0, target.item_type)
             )

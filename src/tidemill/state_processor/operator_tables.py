@@ -1,4 +1,4 @@
-"""Operator state as tables: a row per element, whoever stored it."""
+"""Operator state as tables: one row per element, regardless of which subtask stored it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ __all__ = ["operator_table"]
 
 
 def operator_table(table: Any, mode: str) -> Any:
-    """The table of an operator state, of which ``table`` has a row per subtask or, for broadcast state, per entry and
-    subtask; ``mode`` is how the state is dealt out."""
+    """Convert stored operator state to a table with one row per element.
+
+    ``table`` has a row per subtask or, for broadcast state, per entry and subtask; ``mode`` is how the state is
+    redistributed.
+    """
     table = table.sort_by("key")
     if mode == "broadcast":
         return _one_copy(table)
@@ -28,7 +31,7 @@ def operator_table(table: Any, mode: str) -> Any:
 
 
 def _one_copy(table: Any) -> Any:
-    """All subtasks hold the same entries: those of the first one stand for all."""
+    """The entries of the first subtask: all subtasks have the same entries."""
     if not len(table):
         return table.drop_columns(["key"])
     first = pc.min(table.column("key"))

@@ -1,4 +1,4 @@
-"""Reading the state of a job as data: any committed epoch, as Arrow tables, Python values, Parquet or a DataFrame."""
+"""Reads the state of a job as data: any committed epoch, as Arrow tables, Python values, Parquet or a DataFrame."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from tidemill.state_processor.operator_tables import operator_table
 
 __all__ = ["SavepointReader", "read"]
 
-#: About how much of the files is read and merged at a time. A key group is never divided.
+#: The approximate amount of file data that is read and merged at a time. A key group is never divided.
 _SLICE_BYTES: Final = 32 << 20
-#: Rows in a batch: enough for columnar work, little enough to be held many times.
+#: Rows in a batch: enough for columnar processing, few enough to hold many batches in memory.
 _BATCH_ROWS: Final = 64 << 10
 
 
@@ -44,15 +44,15 @@ def read(
     allow_pickle: bool = False,
     configuration: Configuration | None = None,
 ) -> SavepointReader:
-    """The state of a job as of a committed epoch, by default the last one, or of a savepoint.
+    """Open the state of a job at a committed epoch, by default the last one, or the state of a savepoint.
 
-    ``location`` is the directory of a job, or one that holds the directories of several, of which ``job_id`` names one.
-    The job may be running: nothing is claimed, and nothing changed. Or it is the directory of a savepoint. Of
-    ``configuration`` the ``s3.`` keys are used, if it is on an object store.
+    ``location`` is the directory of a job, or a directory that contains those of several jobs, one of which is selected
+    by ``job_id``. The job may be running: nothing is claimed or changed. ``location`` may also be the directory of a
+    savepoint. From ``configuration``, the ``s3.`` keys are used if the location is on an object store.
 
-    Files are not trusted. Unless ``allow_pickle`` is set, no code of theirs runs: nothing is unpickled, and no class
+    Files are not trusted. Unless ``allow_pickle`` is set, no code from them runs: nothing is unpickled, and no class is
     imported. Instances of dataclasses are structs (dicts), enum members are their names. Values of undeclared types
-    that had to be pickled are ``{"$pickle": base64}`` in tables, and cannot be had as Python values.
+    that had to be pickled are ``{"$pickle": base64}`` in tables, and are not available as Python values.
 
     Raises :class:`~tidemill.errors.CheckpointError` if there is no such job or epoch.
     """
@@ -63,14 +63,14 @@ def read(
         name = repr(storage) if isinstance(where, Storage) else where
         manifest = read_savepoint(storage, name).manifest
         if epoch not in (None, manifest.epoch) or job_id not in (None, manifest.job_id):
-            raise CheckpointError(f"{name} is a savepoint of epoch {manifest.epoch} of job {manifest.job_id}, no other")
+            raise CheckpointError(f"{name} is a savepoint of epoch {manifest.epoch} of job {manifest.job_id} only")
         return SavepointReader(Catalog(JobDirectory(storage, manifest.job_id, name), manifest), allow_pickle)
     directory = JobDirectory.open(storage, job_id)
     return SavepointReader(Catalog(directory, directory.manifest(epoch)), allow_pickle)
 
 
 class SavepointReader:
-    """The state of a job as of one committed epoch. Made by :func:`read`, or :meth:`SavepointReader.read`.
+    """The state of a job at one committed epoch. Created by :func:`read`, or :meth:`SavepointReader.read`.
 
     >>> from tidemill.testing import JobHarness
     >>> def count(env, words):
@@ -101,12 +101,12 @@ class SavepointReader:
 
     @property
     def epoch(self) -> int:
-        """The epoch whose state this is."""
+        """The epoch of this state."""
         return self._catalog.manifest.epoch
 
     @property
     def epoch_info(self) -> EpochInfo:
-        """What is known of that epoch, without a look at any other."""
+        """Information about this epoch; reads no other epoch."""
         manifest = self._catalog.manifest
         return described(manifest, manifest.checkpoints)
 
@@ -120,16 +120,16 @@ class SavepointReader:
             return self._catalog.operators()
 
     def schema(self, uid: str, state: str) -> Any:
-        """The Arrow schema that :meth:`keyed_state` has."""
+        """The Arrow schema of the result of :meth:`keyed_state`."""
         with self._reading():
             return self._stored(uid, state).schema().arrow
 
     def keyed_state(self, uid: str, state: str, *, key_groups: tuple[int, int] | None = None) -> Any:
-        """A keyed state as an Arrow table with ``key``, ``namespace`` if it has any, ``map_key`` for map state,
-        ``value``, and ``last_access`` (milliseconds) for state with a time to live.
+        """A keyed state as an Arrow table, with one row per entry as a restore would load it.
 
-        One row per entry, as a restore would load it; a map state has one per entry of a map. ``key_groups`` takes only
-        the groups from the first to the last one. Columns of values that have no type in common are JSON text.
+        The columns are ``key``, ``namespace`` if it has any, ``map_key`` for map state, ``value``, and ``last_access``
+        (milliseconds) for state with a time to live. Map state has one row per map entry. ``key_groups`` restricts the
+        result to the groups from the first to the last one. Columns of values without a common type are JSON text.
         """
         schema, batches = self._batches(uid, state, key_groups)
         return pa.Table.from_batches(batches, schema=schema.arrow)
@@ -137,16 +137,16 @@ class SavepointReader:
     def iter_batches(
         self, uid: str, state: str, *, key_groups: tuple[int, int] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """As :meth:`keyed_state`, a batch at a time, for state larger than memory: some key groups are held at once."""
+        """Like :meth:`keyed_state`, one batch at a time, for state larger than memory: holds a few key groups."""
         return self._batches(uid, state, key_groups)[1]
 
     def record_batches(self, uid: str, state: str, *, key_groups: tuple[int, int] | None = None) -> Any:
-        """As :meth:`iter_batches`, as a ``pyarrow.RecordBatchReader``, which DuckDB and others read as a stream."""
+        """Like :meth:`iter_batches`, as a ``pyarrow.RecordBatchReader``, which DuckDB and others read as a stream."""
         schema, batches = self._batches(uid, state, key_groups)
         return pa.RecordBatchReader.from_batches(schema.arrow, batches)
 
     def entries(self, uid: str, state: str, *, key_groups: tuple[int, int] | None = None) -> Iterator[Entry]:
-        """The entries as Python values: with ``allow_pickle`` what the program stored, otherwise plain data."""
+        """The entries as Python values: as the program stored them with ``allow_pickle``, otherwise as plain data."""
         stored = self._stored(uid, state)
         kind = stored.schema().kind
         for first, last in self._slices(stored, key_groups):
@@ -155,10 +155,10 @@ class SavepointReader:
             yield from merged_entries(sections, kind, allow_pickle=self._allow_pickle)
 
     def get(self, uid: str, state: str, key: Any, namespace: Any = None) -> Any:
-        """The value of one key: a list for list state, a dict for map state, None if there is none.
+        """The value of one key: a list for list state, a dict for map state, None if the key has no state.
 
-        Reads the key's group only. A key of a user class is given as an instance of it. One that is not of the type
-        the operator's keys are declared with raises ``StateError``.
+        Reads only the key's group. A key of a user class is passed as an instance of it. A key that is not of the
+        declared key type of the operator raises ``StateError``.
         """
         stored = self._stored(uid, state)
         check_key(stored.sections[-1][1].schema.get("types"), canonical_key(key), uid)
@@ -173,8 +173,10 @@ class SavepointReader:
         return found[0].value if found else None
 
     def timers(self, uid: str) -> Any:
-        """The pending timers of an operator as an Arrow table: ``domain`` ("event" or "processing"), ``timestamp``,
-        ``key`` and ``namespace``, in the order of their times within a domain."""
+        """The pending timers of an operator as an Arrow table, ordered by time within a domain.
+
+        The columns are ``domain`` ("event" or "processing"), ``timestamp``, ``key`` and ``namespace``.
+        """
         tables = []
         with self._reading():
             self._catalog.check_operator(uid)
@@ -188,9 +190,12 @@ class SavepointReader:
         return pa.concat_tables(tables, promote_options="permissive")
 
     def operator_state(self, uid: str, state: str) -> Any:
-        """Operator state as an Arrow table with a row per element: ``subtask`` that stored it and ``value``; broadcast
-        state, which all subtasks have alike, has ``map_key`` and ``value``. Raw state is called ``__raw``. A source of
-        watched files has ``__files``: each ``path`` that was read, and the ``epoch`` that read it."""
+        """Operator state as an Arrow table with one row per element: the ``subtask`` that stored it, and the ``value``.
+
+        Broadcast state, which is the same in all subtasks, has ``map_key`` and ``value``. Raw state is called
+        ``__raw``. A source of watched files has ``__files``: each ``path`` that was read, and the ``epoch`` that read
+        it.
+        """
         with self._reading():
             stored = next(
                 (
@@ -215,11 +220,11 @@ class SavepointReader:
         *,
         on_rows: Callable[[int], None] = lambda rows: None,
     ) -> int:
-        """Write a keyed state to a file, a batch at a time; returns the number of rows.
+        """Write a keyed state to a file, one batch at a time; returns the number of rows.
 
         ``format`` is "parquet", which DuckDB, Spark and others read, "arrow" (an Arrow IPC file), or "csv", where
-        structs, lists and maps are JSON text. Either the whole file is there afterwards, or none. ``on_rows`` is told
-        how many rows were written with each batch.
+        structs, lists and maps are JSON text. The file is written completely or not at all. ``on_rows`` is called with
+        the number of rows of each batch that was written.
         """
         if format not in _WRITERS:
             raise ConfigurationError(f"cannot export as {format!r}; formats are {', '.join(sorted(_WRITERS))}")
@@ -241,7 +246,8 @@ class SavepointReader:
     def to_dataframe(self, spark: Any, uid: str, state: str, *, partitions: int | None = None) -> Any:
         """A keyed state as a Spark DataFrame with the columns of :meth:`keyed_state`.
 
-        Its partitions are ranges of key groups, read by the executors, which must reach the job's directory.
+        Its partitions are ranges of key groups, read by the executors, which must be able to access the job's
+        directory.
         """
         from tidemill.spark.output.state_reader import frame_of_parts
 
@@ -284,10 +290,10 @@ class SavepointReader:
     def _slices(
         self, stored: CatalogState, key_groups: tuple[int, int] | None, count: int | None = None
     ) -> list[tuple[int, int]]:
-        """Ranges of key groups that are read one after the other, or each by a task."""
+        """Ranges of key groups that are read one after the other, or by one task each."""
         first, last = key_groups or (0, self._catalog.max_parallelism(stored.operator) - 1)
         if not 0 <= first <= last:
-            raise StateError(f"key groups {first} to {last} are none: give the first and the last one, from 0")
+            raise StateError(f"invalid key groups {first} to {last}: pass the first and the last one, counted from 0")
         groups = last - first + 1
         parts = max(1, min(groups, count or -(-stored.bytes // _SLICE_BYTES)))
         return [(first + groups * i // parts, first + groups * (i + 1) // parts - 1) for i in range(parts)]
@@ -302,7 +308,7 @@ class SavepointReader:
 
 @dataclass(frozen=True)
 class StatePart:
-    """Some key groups of a state, to be read by whoever gets this."""
+    """A range of key groups of a state, which can be read in another process."""
 
     stored: CatalogState
     schema: StateSchema
@@ -311,7 +317,7 @@ class StatePart:
     allow_pickle: bool
 
     def table(self) -> Any:
-        """Their entries."""
+        """The entries of these key groups."""
         sections = self.stored.read(self.first, self.last)
         return merged_table(sections, self.schema, allow_pickle=self.allow_pickle)
 

@@ -1,4 +1,4 @@
-"""Changes to sections of state files, one after the other: rows left out, values replaced."""
+"""Changes to the sections of state files, applied one after the other: removed rows, replaced values."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ __all__ = ["KeyDeletion", "Rewrite", "map_values"]
 
 log = logging.getLogger(__name__)
 
-#: How many keys an error shows.
+#: The maximum number of keys shown in an error.
 _SHOWN: Final = 10
 
-#: Rows that have a value; others delete.
+#: Rows that have a value; all other rows delete.
 _WITH_VALUE: Final = frozenset({PUT, APPEND})
-#: What becomes of a section: another one, or None if nothing is left of it. How it may be read is said beside it.
+#: Maps a section to its replacement, or to None if no rows remain. The second argument defines how it may be read.
 Rewrite = Callable[[Section, Loading], Section | None]
 
 
 class KeyDeletion:
-    """Leaves out the rows of some keys, in states and timers alike, and remembers which keys there were."""
+    """Removes the rows of some keys from states and timers, and records which keys were found."""
 
     def __init__(self, uid: str, keys: Collection[Any] | Callable[[Any], bool], *, missing_ok: bool) -> None:
         self.uid = uid
@@ -57,7 +57,7 @@ class KeyDeletion:
         self._types: Any = None
 
     def __call__(self, section: Section, loading: Loading) -> Section | None:
-        """The section without the keys; None if nothing is left of it."""
+        """The section without the keys; None if no rows remain."""
         if is_operator_state(section):
             return section
         self._types = section.schema.get("types", self._types)
@@ -75,7 +75,7 @@ class KeyDeletion:
         return _with_table(section, section.table.filter(pa.array(kept))) if any(kept) else None
 
     def check(self) -> None:
-        """Raise :class:`StateError` for keys that were to be deleted and are not there, unless that is fine."""
+        """Raise :class:`StateError` for keys to delete that do not exist, unless ``missing_ok`` is set."""
         where = f"the operator with uid {self.uid!r}"
         if self._rule is not None:
             if not self._found:
@@ -91,7 +91,7 @@ class KeyDeletion:
             kinds = ", ".join(sorted(kind.__name__ for kind in self._kinds))
             stored = f"Its keys are of type {kinds}." if kinds else "It has no keys at all."
             raise StateError(
-                f"{text}. {stored} A key that is a tuple goes into a list: [('a', 1)]. If keys may be missing, call "
+                f"{text}. {stored} A key that is a tuple must be in a list: [('a', 1)]. If keys may be missing, call "
                 "delete_keys() with missing_ok=True"
             )
         log.warning("delete_keys(): %s", text)
@@ -112,7 +112,7 @@ def _listed(keys: list[Any]) -> str:
 
 
 def map_values(state: str, function: Callable[[Any, Any], Any]) -> Rewrite:
-    """Replaces each value of a keyed state by ``function(key, value)``; the type stays."""
+    """Replaces each value of a keyed state with ``function(key, value)``; the type stays the same."""
 
     def replaced(key: Any, value: Any) -> Any:
         if isinstance(value, Stamped):
@@ -145,13 +145,13 @@ def map_values(state: str, function: Callable[[Any, Any], Any]) -> Rewrite:
             else:
                 changed = [replaced(key, value) if op in _WITH_VALUE else None for op, key, value in rows]
         except Exception as error:
-            error.add_note(f"raised by the function that changes {where}")
+            error.add_note(f"raised by the function that transforms {where}")
             raise
         try:
             field, array = encode_column("value", _codec(section, stored, loading), changed)
         except SerializationError as error:
             raise StateError(
-                f"{where} cannot be changed, its function must return values as they were: {error}"
+                f"{where} cannot be changed, the function must return values of the same type: {error}"
             ) from error
         return _with_table(section, section.table.set_column(index, field, array))
 
@@ -159,7 +159,7 @@ def map_values(state: str, function: Callable[[Any, Any], Any]) -> Rewrite:
 
 
 def _codec(section: Section, stored: Any, loading: Loading) -> ColumnCodec:
-    """How the values of a section are stored again: as they were, or where no type is declared by what they are now."""
+    """The codec for the new values of a section: the previous one, or one for the new values if they are undeclared."""
     if '"kind": "pickled"' not in json.dumps(section.schema.get("types", {}).get("value")):
         return codec_from_description(column_description(stored), loading=loading)
     undeclared = Types.PICKLED_BYTE_ARRAY()
@@ -172,7 +172,7 @@ def _keys(section: Section, loading: Loading) -> list[Any]:
 
 
 def _values(section: Section, column: str, loading: Loading) -> list[Any]:
-    """A column as Python values; what may not be unpickled is refused."""
+    """A column as Python values; values that may not be unpickled are rejected."""
     index = section.table.schema.get_field_index(column)
     try:
         return decode_column(section.table.schema.field(index), section.table.column(index), loading=loading)
@@ -180,7 +180,7 @@ def _values(section: Section, column: str, loading: Loading) -> list[Any]:
         if loading.allow_pickle:
             raise
         raise SerializationError(
-            f"{_where(section)} cannot be changed: {error}. If you trust whoever wrote the savepoint, open it with "
+            f"{_where(section)} cannot be changed: {error}. If you trust the author of the savepoint, open it with "
             "allow_pickle=True"
         ) from error
 

@@ -1,4 +1,4 @@
-"""Writing savepoints: state made from data, parts of other savepoints, keys removed, values changed."""
+"""Writes savepoints: state created from data, parts of other savepoints, keys removed, values changed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _INLINE = 64 << 10
 
 @dataclass(frozen=True)
 class _Part:
-    """Some operators of a savepoint; where their state is changed, it is read as ``loading`` says."""
+    """Some operators of a savepoint; if their state is changed, it is read with ``loading``."""
 
     state: PortableState
     operators: frozenset[str]
@@ -54,7 +54,7 @@ class _Part:
 
 
 class SavepointWriter:
-    """Puts a new savepoint together. Nothing that exists is changed, and nothing is written before :meth:`write`.
+    """Builds a new savepoint. No existing data is changed, and nothing is written before :meth:`write`.
 
     >>> from tidemill.common import Types
     >>> from tidemill.datastream.state import ValueStateDescriptor
@@ -99,38 +99,41 @@ class SavepointWriter:
 
     @classmethod
     def new_savepoint(cls, max_parallelism: int = 1024, configuration: Configuration | None = None) -> Self:
-        """An empty one. ``max_parallelism`` is that of the operators to come; their functions run in this process, or
-        where ``configuration`` says: on Spark with ``execution.target: spark``."""
+        """Start with an empty savepoint.
+
+        ``max_parallelism`` is that of the operators that will be added. Their functions run in this process, or where
+        ``configuration`` specifies: on Spark with ``execution.target: spark``.
+        """
         return cls(None, max_parallelism, configuration)
 
     @classmethod
     def from_existing_savepoint(
         cls, path: str, configuration: Configuration | None = None, *, allow_pickle: bool = False
     ) -> Self:
-        """What another savepoint, or a retained checkpoint, holds: all of it, with positions of sources and timers.
+        """Start with the content of another savepoint or a retained checkpoint, including source positions and timers.
 
-        The files are not trusted: unless ``allow_pickle`` is set, keys and values that are to be changed are not
-        unpickled, but refused. What is only taken over is not looked at.
+        The files are not trusted: unless ``allow_pickle`` is set, changing keys or values that are pickled raises an
+        error. State that is copied unchanged is not decoded.
         """
         base = open_state(path, store_options(configuration or Configuration()))
         known = base.manifest.max_parallelism.values()
         return cls(base, max(known, default=1024), configuration, allow_pickle=allow_pickle)
 
     def with_operator(self, uid: str, transformation: BootstrapTransformation) -> Self:
-        """The operator with this uid, filled from data; :meth:`remove_operator` first if there is one."""
+        """Add the operator with this uid, filled from data; call :meth:`remove_operator` first if it exists."""
         self._check_free(uid)
         if not isinstance(transformation, BootstrapTransformation):
             raise TypeError(
-                "with_operator() needs what transform() of an OperatorTransformation returns, not "
+                "with_operator() needs the result of OperatorTransformation's transform(), not "
                 f"{type(transformation).__name__}"
             )
         self._new[uid] = transformation
         return self
 
     def with_operators_of(self, path: str, uids: Collection[str] | None = None, *, allow_pickle: bool = False) -> Self:
-        """Some operators of another savepoint, by default all: two savepoints become one.
+        """Add some operators of another savepoint, by default all: merges two savepoints.
 
-        Positions of sources stay those of the savepoint that this one began with; to take a source over, name its uid
+        Positions of sources are those of the savepoint that this one started from; to take over a source, use its uid
         in the program that is started. ``allow_pickle`` is as for :meth:`from_existing_savepoint`.
         """
         if isinstance(uids, str):
@@ -147,22 +150,22 @@ class SavepointWriter:
         return self
 
     def remove_operator(self, uid: str) -> Self:
-        """Without the state of this operator, or the position of this source."""
+        """Remove the state of this operator, or the position of this source."""
         if uid not in self._operators():
             raise StateError(f"there is no operator with uid {uid!r} to remove, only {sorted(self._operators())}")
         self._new.pop(uid, None)
-        self._rewrites.pop(uid, None)  # an operator that is added under this uid later has none yet
+        self._rewrites.pop(uid, None)  # an operator that is added under this uid later must not inherit them
         self._changed_states = [changed for changed in self._changed_states if changed[0] != uid]
         self._deletions = [deletion for deletion in self._deletions if deletion.uid != uid]
         self._parts = [replace(part, operators=part.operators - {uid}) for part in self._parts]
         return self
 
     def delete_keys(self, uid: str, keys: Collection[Any] | Callable[[Any], bool], *, missing_ok: bool = False) -> Self:
-        """Without the state and the timers of some keys, given as such or by a function that says which.
+        """Remove the state and the timers of some keys, given as a collection or as a predicate.
 
-        :meth:`write` raises :class:`~tidemill.errors.StateError` for a key that is not of the type the operator's keys
-        are declared with, and for keys that have neither state nor timers, unless ``missing_ok`` is set. Those are
-        then logged, as is a function that returns true for no key.
+        :meth:`write` raises :class:`~tidemill.errors.StateError` for a key that is not of the operator's declared key
+        type, and for keys that have neither state nor timers, unless ``missing_ok`` is set. Missing keys are then
+        logged, as is a predicate that returns true for no key.
         """
         deletion = KeyDeletion(uid, keys, missing_ok=missing_ok)
         self._rewrite(uid, deletion)
@@ -170,11 +173,11 @@ class SavepointWriter:
         return self
 
     def transform_state(self, uid: str, state: str, function: Callable[[Any, Any], Any]) -> Self:
-        """With each value of a keyed state replaced by ``function(key, value)``, which must be of the same type.
+        """Replace each value of a keyed state with ``function(key, value)``, which must be of the same type.
 
-        It is called for each element of a list state, for each value of a map state, and may be called for values that
-        no longer count: the history of a key is changed, not only its end. It cannot delete: :meth:`write` raises if it
-        returns None for a value, or if the operator has no such state.
+        The function is called for each element of a list state and for each value of a map state. It may be called for
+        values that are no longer current: the whole stored history of a key is changed, not only its latest value. It
+        cannot delete: :meth:`write` raises if it returns None for a value, or if the operator has no such state.
         """
         if not callable(function):
             raise TypeError(f"transform_state() needs a function of key and value, not {type(function).__name__}")
@@ -183,15 +186,15 @@ class SavepointWriter:
         return self
 
     def write(self, path: str) -> str:
-        """Write the savepoint into a directory that must not hold one, nor be a job's; returns its path.
+        """Write the savepoint into a directory that contains neither a savepoint nor a job; returns its path.
 
-        A directory without ``_metadata``, which is written last, is no savepoint: what a crash leaves can be removed
-        with ``dispose_savepoint``. Where anything raises, nothing is left.
+        A directory without ``_metadata``, which is written last, is not a savepoint: the leftovers of a crash can be
+        removed with ``dispose_savepoint``. If anything raises, all files are removed.
         """
         options = store_options(self._configuration)
         storage = storage_for(path, options=options)
         if storage.exists(METADATA) or storage.exists(UNFINISHED):
-            raise CheckpointError(f"{path} holds a savepoint already: choose another directory, or dispose of it")
+            raise CheckpointError(f"{path} already contains a savepoint: choose another directory, or dispose of it")
         if storage.list(MANIFESTS) or storage.list(SNAPSHOTS):
             raise CheckpointError(f"{path} is the directory of a job: choose another one for the savepoint")
         if not self._operators():
@@ -228,7 +231,7 @@ class SavepointWriter:
         for uid, state in self._changed_states:
             known = sorted(found for owner, found in assembly.states if owner == uid)
             if state not in known:
-                there_is = f"only {known}" if known else "and no other either"
+                there_is = f"only {known}" if known else "and has no other keyed state"
                 raise StateError(f"the operator with uid {uid!r} has no keyed state {state!r} to change, {there_is}")
         for deletion in self._deletions:
             deletion.check()
@@ -289,7 +292,7 @@ class SavepointWriter:
 
     def _check_free(self, uid: str) -> None:
         if uid in self._operators():
-            raise StateError(f"there is an operator with uid {uid!r} already: remove it first, or choose another uid")
+            raise StateError(f"an operator with uid {uid!r} already exists: remove it first, or choose another uid")
 
 
 def _only(by_uid: Mapping[str, T], operators: Collection[str]) -> dict[str, T]:
@@ -297,7 +300,7 @@ def _only(by_uid: Mapping[str, T], operators: Collection[str]) -> dict[str, T]:
 
 
 def _with_state(manifest: Manifest) -> list[str]:
-    """The operators that have something to take over."""
+    """The operators that have state to take over."""
     return [
         uid
         for uid, description in manifest.operators.items()
@@ -307,7 +310,7 @@ def _with_state(manifest: Manifest) -> list[str]:
 
 @dataclass
 class _Assembly:
-    """The state files of a savepoint that is being put together, each run of each part as a snapshot."""
+    """The state files of a savepoint that is being built, with each run of each part as a snapshot."""
 
     storage: Storage
     rewrites: Mapping[str, list[Rewrite]]
@@ -322,10 +325,10 @@ class _Assembly:
         self._replaced: dict[tuple[str, str], list[tuple[int, int]]] = {}
 
     def add(self, part: _Part) -> None:
-        """Take over what a part holds of its operators.
+        """Add the state of the operators of a part.
 
-        From the newest run to the oldest: what a later one replaces, having been migrated, may be of another type, and
-        is not rewritten but left out.
+        Goes from the newest run to the oldest: state that a later run replaces because it was migrated may have another
+        type, and is left out instead of rewritten.
         """
         by_name = {file.name: file for file in part.state.files}
         taken_over: list[RunRef] = []

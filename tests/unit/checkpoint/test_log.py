@@ -253,7 +253,7 @@ def test_a_damaged_head_is_named_and_an_earlier_slot_offered_never_taken() -> No
     before = storage.list()
     for _ in range(2):
         with pytest.raises(
-            CorruptFileError, match=rf"{manifest_name(4)} is corrupt at offset 24.*job with /chk-2 behind it"
+            CorruptFileError, match=rf"{manifest_name(4)} is corrupt at offset 24.*job with /chk-2 appended"
         ):
             ManifestLog(storage, JOB).open_lineage()
     assert storage.list() == before
@@ -293,7 +293,7 @@ def test_a_swapped_manifest_is_noticed() -> None:
     storage = MemoryStorage()
     log = opened(storage, epochs=2)
     storage.write(manifest_name(3), storage.read(manifest_name(2)))
-    with pytest.raises(CorruptFileError, match="holds the manifest of slot 2"):
+    with pytest.raises(CorruptFileError, match="contains the manifest of slot 2"):
         log.read(3)
 
 

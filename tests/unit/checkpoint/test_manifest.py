@@ -82,8 +82,8 @@ def test_floats_that_json_lacks() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sources": {"s": {1, 2}}}, "sources holds a builtins.set"),
-        ({"spark": {"x": Slot}}, "spark holds a"),
+        ({"sources": {"s": {1, 2}}}, "sources contains a builtins.set"),
+        ({"spark": {"x": Slot}}, "spark contains a"),
         ({"kind": "else"}, "unknown kind"),
         ({"epoch": 1.0}, "expected a number"),
         ({"slot": -1}, "expected a number"),

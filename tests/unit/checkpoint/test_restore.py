@@ -123,7 +123,7 @@ def test_missing_and_stale_files_are_noticed(storage: CountingStorage, log: Mani
     good = storage.read(name)
     other = SnapshotIndex(snapshot + "x", Epoch(3), ())
     stale = SnapshotIndex(snapshot, Epoch(2), ())
-    for index, message in [(other, "holds the index of snapshot"), (stale, "it is of epoch 2, but .* for epoch 3")]:
+    for index, message in [(other, "contains the index of snapshot"), (stale, "it is of epoch 2, but .* for epoch 3")]:
         storage.write(name, encode_snapshot_index(index))
         with pytest.raises(CorruptFileError, match=f"{name} is corrupt: .*{message}"):
             committed_pieces(storage, log, head)

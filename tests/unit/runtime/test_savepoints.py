@@ -408,7 +408,7 @@ def test_a_cancelled_job_gives_its_copies_up(job: Job, how: str) -> None:
         ended = client.cancel()
         cancelled.set()
         ended.result(SECONDS)
-    with pytest.raises(CheckpointError, match="given up"):
+    with pytest.raises(CheckpointError, match="was canceled"):
         future.result(SECONDS)
     assert client.get_job_status().result() == JobStatus.CANCELED
     assert list(job.saved.iterdir()) == []

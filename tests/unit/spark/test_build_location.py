@@ -88,7 +88,7 @@ def test_a_manifest_records_what_a_restore_reads(made: Fixture) -> None:
     assert without_logs(spark) == POSITIONS
     # A version without records has carried it along into a lineage of its own.
     assert recorded_logs({**spark, "lineage": NEW}) is None
-    with pytest.raises(CorruptFileError, match="does not have its form"):
+    with pytest.raises(CorruptFileError, match="is malformed"):
         recorded_logs({**spark, "logs": {"lineage": OLD, "entries": [["0/3", "x", "y"]]}})
 
 
@@ -232,7 +232,7 @@ def test_where_a_topic_began_must_be_known(tmp_path: Path) -> None:
     build_location(Origin(old), new, None, TOPIC)
     assert (new / "sources" / "0" / "0").read_text() == 'v1\n{"topic":{"0":17}}'
     (old / "sources" / "0" / "0").write_text('v1\n{"topic":{"0":19}}')
-    with pytest.raises(CorruptFileError, match=f"spark/{OLD}/sources/0/0 is corrupt.*begin anew"):
+    with pytest.raises(CorruptFileError, match=f"spark/{OLD}/sources/0/0 is corrupt.*start without state"):
         build_location(Origin(old), new, None, TOPIC)
 
 

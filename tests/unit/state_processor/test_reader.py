@@ -249,7 +249,7 @@ def test_some_key_groups(state: SavepointReader) -> None:
     parts = [rows(state.keyed_state("remember", "list", key_groups=part)) for part in (low, high)]
     assert parts[0].keys().isdisjoint(parts[1])
     assert parts[0].keys() | parts[1].keys() == whole.keys()
-    with pytest.raises(StateError, match="key groups 5 to 4 are none"):
+    with pytest.raises(StateError, match="invalid key groups 5 to 4"):
         state.keyed_state("remember", "count", key_groups=(5, 4))
 
 
@@ -277,9 +277,9 @@ def test_a_whole_job_directory_and_one_of_several(tmp_path: Path) -> None:
     assert state_processor.read(tmp_path / "one").epoch == 4
     assert SavepointReader.read(f"file://{tmp_path}/two").epoch == 4
     assert state_processor.read(tmp_path / "one", job_id="job-harness").epoch == 4
-    with pytest.raises(CheckpointError, match="holds several jobs; name one of them as job_id: one, two"):
+    with pytest.raises(CheckpointError, match="contains several jobs; pass one of them as job_id: one, two"):
         state_processor.read(tmp_path)
-    with pytest.raises(CheckpointError, match="holds no job 'three', but one, two"):
+    with pytest.raises(CheckpointError, match="does not contain job 'three', only one, two"):
         state_processor.read(tmp_path, job_id="three")
     with pytest.raises(CheckpointError, match="belongs to job 'job-harness'"):
         state_processor.read(tmp_path / "one", job_id="other")

@@ -187,7 +187,7 @@ def test_two_become_one(tmp_path: Path, saved: str) -> None:
 
 def test_an_operator_is_replaced(tmp_path: Path, saved: str) -> None:
     writer = SavepointWriter.from_existing_savepoint(saved)
-    with pytest.raises(StateError, match="an operator with uid 'accounts' already: remove it first"):
+    with pytest.raises(StateError, match="an operator with uid 'accounts' already exists: remove it first"):
         writer.with_operator("accounts", accounts())
     writer.remove_operator("accounts").with_operator("accounts", accounts([("zoe", "tea", 9)]))
     path = writer.write(str(tmp_path / "replaced"))
@@ -255,7 +255,7 @@ def test_a_function_that_fails_leaves_no_savepoint(tmp_path: Path) -> None:
 
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path, saved: str) -> None:
-    with pytest.raises(CheckpointError, match="holds a savepoint already"):
+    with pytest.raises(CheckpointError, match="already contains a savepoint"):
         SavepointWriter.from_existing_savepoint(saved).write(saved)
     with pytest.raises(ConfigurationError, match="at least one operator"):
         SavepointWriter.new_savepoint().write(str(tmp_path / "empty"))
@@ -290,7 +290,7 @@ class TestNothingIsDoneInSilence:
     @pytest.mark.parametrize("key", [7, ("ann",), b"ann"])
     def test_keys_of_another_type_are_refused_by_name(self, saved: str, key: Any, missing_ok: bool) -> None:
         kind = type(key).__name__
-        with pytest.raises(StateError, match=rf"no key of .*'accounts': it is a {kind}, and .* declared as String"):
+        with pytest.raises(StateError, match=rf"not a key of .*'accounts': it is a {kind}, but .* declared as String"):
             self.write(saved, lambda writer: writer.delete_keys("accounts", ["ann", key], missing_ok=missing_ok))
 
     def test_keys_that_are_not_there_are_refused_by_name(self, saved: str) -> None:
@@ -323,7 +323,7 @@ class TestNothingIsDoneInSilence:
 
     def test_states_of_an_operator_without_any(self, tmp_path: Path) -> None:
         empty = SavepointWriter.new_savepoint().with_operator("accounts", accounts([])).write(str(tmp_path / "empty"))
-        with pytest.raises(StateError, match="no keyed state 'balance' to change, and no other either"):
+        with pytest.raises(StateError, match="no keyed state 'balance' to change, and has no other keyed state"):
             self.write(empty, lambda writer: writer.transform_state("accounts", "balance", lambda key, value: value))
         with pytest.raises(StateError, match="It has no keys at all"):
             self.write(empty, lambda writer: writer.delete_keys("accounts", {"ann"}))
@@ -342,7 +342,7 @@ class TestNothingIsDoneInSilence:
             writer.with_operators_of(saved, "accounts")
         with pytest.raises(StateError, match="nothing to take over"):
             writer.with_operators_of(saved, [])
-        with pytest.raises(TypeError, match="needs what transform"):
+        with pytest.raises(TypeError, match="needs the result of OperatorTransformation's transform"):
             writer.with_operator("accounts", Accounts())  # type: ignore[arg-type]
 
     @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ class TestNothingIsDoneInSilence:
     def test_lookups_by_a_key_of_another_type(self, saved: str) -> None:
         reader = state_processor.read(saved)
         assert (reader.get("accounts", "balance", "bob"), reader.get("accounts", "balance", "nobody")) == (5, None)
-        with pytest.raises(StateError, match=r"7 is no key of .*'accounts': it is a int, and .* declared as String"):
+        with pytest.raises(StateError, match=r"7 is not a key of .*'accounts': it is a int, but .* declared as String"):
             reader.get("accounts", "balance", 7)
 
 

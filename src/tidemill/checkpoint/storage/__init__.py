@@ -1,4 +1,4 @@
-"""Where checkpoints are stored: directories and object stores behind one contract.
+"""Checkpoint storage: directories and object stores behind one interface.
 
-Start in ``api.py``. ``storages.py`` chooses by the URI.
+Start with ``api.py``. ``storages.py`` selects the implementation by URI.
 """

@@ -1,12 +1,14 @@
-"""The storage contract: the only I/O of the checkpoint layer. Names are relative; what is stored under one never
-changes.
+"""The storage interface: the only I/O of the checkpoint layer.
 
-Every implementation promises the same, and passes the same tests (``tests/contract/test_storage.py``):
+Names are relative; the data stored under a name never changes. Every implementation gives the same guarantees and
+passes the same tests (``tests/contract/test_storage.py``):
 
-- ``create`` and ``write`` are all or nothing: no reader ever sees a part of the data, and what has returned is durable.
-- ``create`` lets exactly one of many racing writers win. When it raises :class:`AlreadyExistsError`, what exists is
-  durable.
-- Any other :class:`CheckpointError` from ``create`` leaves the outcome unknown: the name may exist. Ask again, or read.
+- ``create`` and ``write`` are all or nothing: no reader ever sees partial data, and the data is durable once the call
+  has returned.
+- ``create`` lets exactly one of several concurrent writers win. When it raises :class:`AlreadyExistsError`, the
+  existing data is durable.
+- Any other :class:`CheckpointError` from ``create`` leaves the outcome unknown: the name may exist. Call it again, or
+  read the name.
 - Every I/O failure is a :class:`CheckpointError` that names the file and the reason.
 """
 
@@ -18,12 +20,12 @@ from collections.abc import Iterable
 from tidemill.checkpoint.names import check_name
 from tidemill.errors import CheckpointError
 
-#: Spelled out because inside the classes ``list`` is a method.
+#: An alias, because ``list`` is a method inside the classes.
 Names = list[str]
 
 
 class AlreadyExistsError(CheckpointError):
-    """A name that may be created only once exists already."""
+    """A name that may be created only once already exists."""
 
 
 class NotFoundError(CheckpointError):
@@ -35,14 +37,14 @@ class Storage(ABC):
 
     @abstractmethod
     def create(self, name: str, data: bytes) -> None:
-        """Store ``data`` under a name that must be free; atomic and durable on return.
+        """Store ``data`` under a name that must not exist yet; atomic and durable on return.
 
-        Raises :class:`AlreadyExistsError` if the name is taken, by whomever.
+        Raises :class:`AlreadyExistsError` if the name exists, regardless of who created it.
         """
 
     @abstractmethod
     def write(self, name: str, data: bytes) -> None:
-        """Store ``data`` under a name that no other writer uses (it holds a uuid); atomic and durable on return."""
+        """Store ``data`` under a name that no other writer uses (it contains a uuid); atomic and durable on return."""
 
     @abstractmethod
     def read(self, name: str) -> bytes:
@@ -58,11 +60,11 @@ class Storage(ABC):
 
     @abstractmethod
     def list(self, prefix: str = "") -> Names:
-        """All names that begin with ``prefix``, sorted. Names written or deleted meanwhile may or may not be there."""
+        """All names that begin with ``prefix``, sorted; with or without names written or deleted concurrently."""
 
     @abstractmethod
     def delete(self, names: Iterable[str]) -> None:
-        """Delete in the order given; a missing name is fine. The first failure ends it."""
+        """Delete in the given order; missing names are ignored. Stops at the first failure."""
 
     @abstractmethod
     def size(self, name: str) -> int:

@@ -1,8 +1,8 @@
 """Storage in a directory of a local or shared POSIX file system.
 
 The directory must be the same for the driver and all workers. Directories are created with mode 0700, files with 0600.
-Unfinished files live in ``.tmp`` under unguessable names; what a killed process leaves there is removed by
-:meth:`LocalStorage.sweep_temporary`.
+Unfinished files are kept in ``.tmp`` under unguessable names; :meth:`LocalStorage.sweep_temporary` removes those of
+killed processes.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from tidemill.errors import CheckpointError, CorruptFileError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
-#: A directory may be removed, being empty, between our making it and our using it; more often than this is odd.
+#: Another process may remove an empty directory between its creation and its use; this many times in a row is a
+#: failure.
 _TRIES = 20
 
 
 def sync_path(path: str | os.PathLike[str]) -> None:
-    """Make a file's data durable, or the names in a directory; whoever wrote them."""
+    """Make a file's data, or the names in a directory, durable, regardless of which process wrote them."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -44,7 +45,7 @@ def sync_path(path: str | os.PathLike[str]) -> None:
 
 
 class LocalStorage(Storage):
-    """Files under ``root``. Cheap to make, to pickle and to compare; touches the disk only when it is used."""
+    """Files under ``root``. Cheap to create, to pickle and to compare; accesses the disk only when it is used."""
 
     __slots__ = ("_durable", "_root")
 
@@ -66,7 +67,7 @@ class LocalStorage(Storage):
 
     @property
     def durable(self) -> bool:
-        """Whether what is stored survives a power failure."""
+        """Whether stored data survives a power failure."""
         return self._durable
 
     @property
@@ -81,10 +82,12 @@ class LocalStorage(Storage):
     # -- writing -------------------------------------------------------------------------------------------------
 
     def create(self, name: str, data: bytes) -> None:
-        """Store ``data`` under a name that must be free.
+        """Store ``data`` under a name that must not exist yet.
 
-        1. Write and fsync a temporary file. 2. Link it to the name, which fails if the name is taken.
-        3. Fsync the directory, also when the name was taken: whoever finds it may rely on it. 4. Unlink the temporary.
+        1. Write and fsync a temporary file.
+        2. Link it to the name, which fails if the name exists.
+        3. Fsync the directory, also if the name existed, so that a caller may rely on what it finds.
+        4. Unlink the temporary file.
         """
         target = self.path(name)
         if os.path.lexists(target):
@@ -106,7 +109,7 @@ class LocalStorage(Storage):
             self._sync_directory(name, target.parent)
 
     def make_durable(self, folder: str) -> None:
-        """Sync all that others have written into ``folder``, a name that ends with a slash, and its name itself."""
+        """Sync everything other code has written into ``folder``, whose name ends with a slash, and the folder."""
         if not self._durable:
             return
         place = self._root / folder
@@ -120,7 +123,7 @@ class LocalStorage(Storage):
 
     @contextlib.contextmanager
     def _temporary(self, name: str, data: bytes) -> Iterator[Path]:
-        """A complete, synced temporary file; gone when the block ends."""
+        """A complete, synced temporary file; deleted when the block ends."""
         scratch = self._root / TEMPORARY
         temporary = scratch / secrets.token_hex(16)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -147,7 +150,7 @@ class LocalStorage(Storage):
                 temporary.unlink()
 
     def _place(self, name: str, target: Path, operation: Callable[[], object]) -> object:
-        """Run a link or rename to ``target``, making its directory if needed. Lets FileExistsError through."""
+        """Run a link or rename to ``target``, creating its directory if needed. Propagates FileExistsError."""
         for remaining in reversed(range(_TRIES)):
             try:
                 return operation()
@@ -161,13 +164,13 @@ class LocalStorage(Storage):
                 if error.errno in _NO_LINKS and not os.path.lexists(target):
                     raise CheckpointError(
                         f"cannot create {target}: {error.strerror}; the checkpoint directory must be on a file system "
-                        "that has hard links and lets this user make them"
+                        "that supports hard links and allows this user to create them"
                     ) from error
                 self._fail("write", name, error)
         return None
 
     def _make_directory(self, name: str, directory: Path) -> None:
-        """Create a directory and its missing parents with mode 0700, each one durable in its parent."""
+        """Create a directory and its missing parents with mode 0700, syncing each one's parent."""
         if directory.is_dir():
             return
         parent = directory.parent
@@ -176,13 +179,13 @@ class LocalStorage(Storage):
         try:
             directory.mkdir(mode=0o700)
         except FileExistsError:
-            with contextlib.suppress(FileNotFoundError):  # removed again: the caller tries again
+            with contextlib.suppress(FileNotFoundError):  # removed again: the caller retries
                 if not stat.S_ISDIR(directory.stat().st_mode):
                     raise CheckpointError(
                         f"cannot create the checkpoint directory {directory}: a file is in its place"
                     ) from None
         except FileNotFoundError:
-            return  # the parent was removed again: the caller tries again
+            return  # the parent was removed again: the caller retries
         except OSError as error:
             raise CheckpointError(f"cannot create the checkpoint directory {directory}: {_reason(error)}") from error
         self._sync_directory(name, parent)
@@ -193,7 +196,7 @@ class LocalStorage(Storage):
         try:
             sync_path(directory)
         except FileNotFoundError:
-            return  # it was empty and is gone, so there is nothing in it to make durable
+            return  # it was empty and has been removed, so there is nothing to make durable
         except OSError as error:
             self._fail("write", name, error)
 
@@ -253,7 +256,7 @@ class LocalStorage(Storage):
     # -- deleting ------------------------------------------------------------------------------------------------
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete in the order given, then the directories (below the first level) that this left empty."""
+        """Delete in the given order, then remove the directories (below the first level) that are empty as a result."""
         parents: set[Path] = set()
         for name in names:
             path = self.path(name)
@@ -266,13 +269,13 @@ class LocalStorage(Storage):
             if name.count("/") > 1:
                 parents.add(path.parent)
         for parent in parents:
-            with contextlib.suppress(OSError):  # not empty, or a writer is faster
+            with contextlib.suppress(OSError):  # not empty, or a writer uses it again
                 parent.rmdir()
 
     def sweep_temporary(self, older_than: float = 3600.0, now: float | None = None) -> int:
-        """Remove unfinished files last written ``older_than`` seconds ago or earlier; returns how many.
+        """Remove unfinished files last written at least ``older_than`` seconds ago; returns how many.
 
-        One hour by default: no write of one file takes that long, and a young file may belong to a living writer.
+        One hour by default: no write of one file takes that long, and a younger file may belong to an active writer.
         """
         limit = (time.time() if now is None else now) - older_than
         removed = 0

@@ -1,8 +1,8 @@
 """Storage in a bucket of an object store.
 
-An upload is all or nothing by itself. ``create`` is a conditional put (``If-None-Match: *`` on S3), which the store
-decides: of many writers one wins, and neither locks nor renames are needed. A request that fails on the way is sent
-again a few times, so that a ``create`` may meet its own earlier success; who must know compares what is there, as
+An upload is atomic by itself. ``create`` is a conditional put (``If-None-Match: *`` on S3), which the store decides:
+one of several writers wins, and neither locks nor renames are needed. A request that fails in transit is retried a few
+times, so a ``create`` may encounter its own earlier success. Callers for which that matters compare the stored data, as
 ``ManifestLog`` does.
 """
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class ObjectStorage(Storage):
-    """Objects below ``uri`` (``s3://bucket/path``). Cheap to make and to pickle; connects when it is used.
+    """Objects below ``uri`` (``s3://bucket/path``). Cheap to create and to pickle; connects when it is used.
 
     ``options`` are those of :class:`~tidemill.connectors.object_store.ObjectStore`.
     """
@@ -72,7 +72,7 @@ class ObjectStorage(Storage):
         except NotFoundError:
             raise
         except CheckpointError:
-            # A store gives what there is of a range, but refuses one that begins behind the end.
+            # A store returns the existing part of a range, but rejects a range that begins after the end.
             if offset < self.size(name):
                 raise
             return b""
@@ -94,7 +94,7 @@ class ObjectStorage(Storage):
         return sorted(name for name in self._call("list", folder, names) if name.startswith(prefix))
 
     def delete(self, names: Iterable[str]) -> None:
-        for name in names:  # one by one: what refers to others goes before them
+        for name in names:  # one at a time: referrers are deleted before what they refer to
             check_name(name)
             try:
                 self._call("delete", name, lambda store, api, name=name: api.delete(store, name))

@@ -1,4 +1,4 @@
-"""The storages there are, and which one a checkpoint directory means. The contract is in ``storage_api``."""
+"""The available storages, and which one a checkpoint directory selects. The interface is in ``storage.api``."""
 
 from __future__ import annotations
 
@@ -90,10 +90,11 @@ class MemoryStorage(Storage):
 
 
 def storage_for(uri: str, *, durable: bool = True, options: Mapping[str, str] | None = None) -> Storage:
-    """The storage of a checkpoint directory: a path, ``file:/path``, ``file:///path``, or ``s3://bucket/path`` and the
-    like with the ``options`` of :class:`~tidemill.connectors.object_store.ObjectStore`.
+    """The storage for a checkpoint directory.
 
-    ``durable=False`` leaves out fsync: faster, and a power cut (not a crash of a process) may lose committed epochs.
+    ``uri`` is a path, ``file:/path``, ``file:///path``, or an object store URI such as ``s3://bucket/path``.
+    ``options`` are those of :class:`~tidemill.connectors.object_store.ObjectStore`. ``durable=False`` disables fsync:
+    faster, but a power failure (not a process crash) may lose committed epochs.
     Raises :class:`ConfigurationError` for a scheme that is not supported. Does no I/O.
     """
     if not uri or "\0" in uri:
