@@ -71,7 +71,7 @@ def test_a_jump_ahead_and_back_leaves_no_trace(caplog: pytest.LogCaptureFixture)
     assert machine.ahead == 0
     assert [record.getMessage().split(".")[0] for record in caplog.records] == [
         "the wall clock has jumped ahead by 1:00:00",
-        "the wall clock has come back; processing time had not followed it",
+        "the wall clock has jumped back; processing time had not followed the jump ahead",
     ]
 
 

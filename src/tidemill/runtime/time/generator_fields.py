@@ -1,7 +1,8 @@
-"""What a watermark generator of the user's own remembers, so that it goes on in the next epoch on any worker.
+"""The state of a user-defined watermark generator, with which it continues in the next epoch on any worker.
 
-Only fields that differ from those of a new generator are kept: what the program sets up stays as the program says, also
-after it was changed. The built-in generators need nothing: their watermark says all.
+Only fields that differ from those of a new generator are kept. Fields that the program configures keep the program's
+values, even after the program has changed. The built-in generators keep no fields: their watermark is their whole
+state.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ _FORGETFUL = frozenset({AscendingTimestampsWatermarks, BoundedOutOfOrdernessWate
 
 
 def is_built_in(generator: Any) -> bool:
-    """Whether a generator has nothing to remember beside its watermark."""
+    """Whether a generator has no state besides its watermark."""
     return type(generator) in _FORGETFUL
 
 
 class GeneratorFields:
-    """The fields of one generator. Made when the generator is new; by its ``__getstate__`` if it has one."""
+    """The fields of one generator, read with its ``__getstate__``. Must be created while the generator is new."""
 
     def __init__(self, generator: Any) -> None:
         self._generator = generator
         self._first = {} if is_built_in(generator) else {n: (v, _encoded(v)) for n, v in _fields(generator).items()}
 
     def restore(self, kept: str) -> None:
-        """Set what :meth:`changed` gave."""
+        """Set the fields that :meth:`changed` returned."""
         changed = TaggedReader().loads(base64.b64decode(kept))
         setter = getattr(self._generator, "__setstate__", None)
         if setter is not None:
@@ -44,7 +45,7 @@ class GeneratorFields:
             setattr(self._generator, name, value)
 
     def changed(self) -> str | None:
-        """The fields that are not as they were in the new generator, encoded; None if there are none."""
+        """The fields that differ from those of the new generator, encoded; None if there are none."""
         if is_built_in(self._generator):
             return None
         changed = {}
@@ -53,7 +54,7 @@ class GeneratorFields:
             now = _encoded(value)
             if now is None:
                 if value is first:
-                    continue  # a lock, a connection: it is as good as the one that a new generator makes
+                    continue  # such as a lock or a connection: the one that a new generator creates is equivalent
                 raise SerializationError(
                     f"field {name!r} of {type(self._generator).__name__} cannot be kept from one epoch to the next: a "
                     f"{type(value).__name__} cannot be pickled. Give the generator a __getstate__() that leaves it out."

@@ -1,4 +1,4 @@
-"""The clock of an operator: what its input channels say of event time, put together as in Flink."""
+"""The event time clock of an operator: combines the watermarks of its input channels as Flink does."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ class Channel:
 class InputClock:
     """The clock of an operator: the minimum over its inputs that are not idle, never going back.
 
-    Where all are idle nobody is waited for: it goes to the greatest of their times. An input that was idle counts again
-    from when it is active, wherever it is; how the channels of one input count is told at :class:`_Input`.
+    If all inputs are idle, the clock does not wait for any: it advances to the greatest of their times. An input that
+    was idle counts again as soon as it is active, whatever its time. :class:`_Input` describes how the channels of one
+    input are combined.
 
-    An input is what one method of an operator reads: streams that were united are one, connected streams are two.
-    ``inputs`` tells the input of each edge, if there are several.
+    An input is what one method of an operator reads: the streams of a union are one input, connected streams are two.
+    ``inputs`` maps each edge to its input, if there are several.
     """
 
     def __init__(self, channels: Iterable[Channel], current: int, inputs: Mapping[int, int] | None = None) -> None:
         self._by_channel: dict[Channel, _Input] = {}
-        # What each of several inputs had come to is not kept from one epoch to the next: their channels tell it.
+        # The times of several inputs are not kept from one epoch to the next: their channels report them.
         single = inputs is None or len(set(inputs.values())) <= 1
         by_number: dict[int, _Input] = {}
         for channel in channels:
@@ -41,24 +42,27 @@ class InputClock:
 
     @property
     def idle(self) -> bool:
-        """Whether all channels are."""
+        """Whether all channels are idle."""
         return all(one.idle for one in self._inputs)
 
     def is_idle(self, channel: Channel) -> bool:
-        """Whether a channel is."""
+        """Whether a channel is idle."""
         return channel in self._by_channel[channel].idle_channels
 
     def advance(self, channel: Channel, watermark: int) -> int | None:
-        """A channel's time moved on; the new time of the operator if that moved too."""
+        """Advance the time of a channel; return the new time of the operator if it advanced too."""
         return self._moved() if self._by_channel[channel].advance(channel, watermark) else None
 
     def begin_idle(self, channel: Channel, watermark: int) -> int | None:
-        """A channel is idle when it is first heard of in an epoch: its watermark has counted before, if it does."""
+        """Register a channel that is idle at the start of an epoch; return the new time of the operator if it advanced.
+
+        If its watermark counts, it already did so in an earlier epoch.
+        """
         self._by_channel[channel].begin_idle(channel, watermark)
         return self._moved()
 
     def set_idle(self, channel: Channel, idle: bool) -> int | None:
-        """A channel has no records for now, or has some again; the new time of the operator if that moved too."""
+        """Mark a channel as idle or as active again; return the new time of the operator if it advanced."""
         self._by_channel[channel].set_idle(channel, idle)
         return self._moved()
 
@@ -79,9 +83,10 @@ class InputClock:
 class _Input:
     """The time of one input: the minimum over its channels that are not idle, never going back.
 
-    A channel that comes back from being idle may be *behind*: time has gone on without it, and it counts only when it
-    has caught up. One that is below the clock when an epoch begins is behind for the same reason; one without any time
-    is waited for. Where the last one that held the clock back goes idle too, time goes to the greatest of all.
+    A channel that becomes active again may be *behind*: time has advanced without it, and it counts only when it has
+    caught up. A channel below the clock at the start of an epoch is behind for the same reason. The input waits for a
+    channel that has no time yet. When the last channel that held the clock back becomes idle too, time advances to the
+    greatest time of all channels.
     """
 
     def __init__(self, current: int) -> None:
@@ -92,11 +97,11 @@ class _Input:
 
     @property
     def idle(self) -> bool:
-        """Whether all channels are."""
+        """Whether all channels are idle."""
         return len(self.idle_channels) == len(self.times)
 
     def advance(self, channel: Channel, watermark: int) -> bool:
-        """A channel's time moved on; whether that of the input may have."""
+        """Advance the time of a channel; return whether the time of the input advanced."""
         before = self.times[channel]
         if watermark <= before:
             return False
@@ -112,7 +117,7 @@ class _Input:
         return self._recompute()
 
     def set_idle(self, channel: Channel, idle: bool) -> None:
-        """A channel has no records for now, or has some again."""
+        """Mark a channel as idle or as active again."""
         if idle == (channel in self.idle_channels):
             return
         if not idle:
@@ -123,14 +128,14 @@ class _Input:
         self.idle_channels.add(channel)
         self._behind.discard(channel)
         if self.times[channel] != self.current:
-            return  # nobody waited for it
+            return  # this channel did not hold the clock back
         if self.idle:
             self.current = max(self.times.values())
         else:
             self._recompute()
 
     def begin_idle(self, channel: Channel, watermark: int) -> None:
-        """A channel has been idle since the epoch began, or before."""
+        """Register a channel that has been idle since the start of the epoch or longer."""
         self.times[channel] = watermark
         self.idle_channels.add(channel)
         if self.idle:

@@ -1,4 +1,4 @@
-"""Processing time: what the wall clock says, without its jumps."""
+"""Processing time: the time of the wall clock, without its jumps."""
 
 from __future__ import annotations
 
@@ -13,22 +13,26 @@ log = logging.getLogger(__name__)
 
 _MS: Final = 1_000_000
 _SECOND: Final = 1_000_000_000
-#: A step ahead of up to so many nanoseconds is an ordinary correction of the clock, and followed at once.
+#: A step ahead of up to this many nanoseconds is an ordinary correction of the clock, and is followed immediately.
 LARGEST_STEP: Final = 10 * _SECOND
 #: The default of ``execution.clock.jump-delay``, in seconds.
 JUMP_DELAY: Final = 60.0
 
 
 class SmoothTime:
-    """Turns readings of a wall clock and of a steady one into a time that never goes back and never stops.
+    """Converts readings of a wall clock and of a monotonic clock into a time that never goes back and never stops.
 
-    All times are in nanoseconds. Three rules, with the time that passed on the steady clock since the last reading:
+    All times are in nanoseconds. Three rules apply, based on the time that has passed on the monotonic clock since the
+    last reading:
 
-    1. Wall time is followed wherever it agrees with the steady clock, and up to :data:`LARGEST_STEP` ahead of it.
-    2. Where it is further ahead, the wall clock has jumped. Time continues at the steady pace until the jump has lasted
-       ``jump_delay``; then it is taken for a correction and followed. A jump that is taken back before leaves no trace.
-    3. Where it is behind, time continues at half the steady pace until wall time has caught up. That takes as long as
-       twice the difference. The least would be the difference itself, with a clock that stops meanwhile.
+    1. The time follows the wall clock while it agrees with the monotonic clock, and up to :data:`LARGEST_STEP` ahead of
+       it.
+    2. If the wall clock is further ahead, it has jumped. The time continues at the pace of the monotonic clock until
+       the jump has lasted ``jump_delay``. Then the jump counts as a correction, and the time follows it. A jump that is
+       reverted earlier has no effect.
+    3. If the wall clock is behind, the time continues at half the pace of the monotonic clock until the wall clock has
+       caught up. That takes twice the difference. The minimum would be the difference itself, with a clock that stops
+       in the meantime.
 
     >>> time = SmoothTime(jump_delay=60 * 10**9)
     >>> seconds = [(1000, 0), (1001, 1), (4602, 2), (1003, 3), (503, 4), (504, 5)]
@@ -46,12 +50,12 @@ class SmoothTime:
         self._reported_behind = False
 
     def resume(self, at: int, wall: int, steady: int) -> None:
-        """Continue from ``at`` if that is later than now: a former driver came so far, by whatever clock it had."""
+        """Continue from ``at``, the time that an earlier driver reached by its own clock, if that is later than now."""
         now = self.read(wall, steady)
         self._now = max(now, at)
 
     def read(self, wall: int, steady: int) -> int:
-        """The time at which both clocks show this."""
+        """The processing time for these readings of both clocks."""
         if self._now is None:
             self._now, self._steady = wall, steady
             return wall
@@ -63,7 +67,7 @@ class SmoothTime:
         else:
             if self._ahead_since is not None:
                 self._ahead_since = None
-                log.warning("the wall clock has come back; processing time had not followed it")
+                log.warning("the wall clock has jumped back; processing time had not followed the jump ahead")
             self._now = max(wall, self._now + passed // 2) if wall < expected else wall
         self._report_behind(wall)
         return self._now
@@ -89,8 +93,8 @@ class SmoothTime:
         if behind > LARGEST_STEP and not self._reported_behind:
             self._reported_behind = True
             log.warning(
-                "the wall clock is behind processing time by %s: it has jumped back, or was ahead when the job last "
-                "ran. Processing time passes at half the pace until they agree, in about %s",
+                "the wall clock is behind processing time by %s: it has jumped back, or it was ahead when the job last "
+                "ran. Processing time advances at half the pace until they agree, in about %s",
                 _shown(behind),
                 _shown(2 * behind),
             )
@@ -100,7 +104,7 @@ class SmoothTime:
 
 
 class ProcessingClock:
-    """The processing time of one job in this process, over all its attempts; for any thread.
+    """The processing time of one job in this process, over all its attempts. Thread-safe.
 
     >>> clock = ProcessingClock()
     >>> clock() <= clock()
@@ -114,7 +118,7 @@ class ProcessingClock:
         wall: Callable[[], int] | None = None,
         steady: Callable[[], int] | None = None,
     ) -> None:
-        """``jump_delay`` is in seconds; ``wall`` and ``steady`` give nanoseconds, by default this machine's."""
+        """``jump_delay`` is in seconds; ``wall`` and ``steady`` return nanoseconds, by default of this machine."""
         self._wall = _wall if wall is None else wall
         self._steady = _steady if steady is None else steady
         self._lock = threading.Lock()
@@ -125,7 +129,7 @@ class ProcessingClock:
             return self._time.read(self._wall(), self._steady()) // _MS
 
     def resume(self, at: int) -> None:
-        """The job has come to this time, in milliseconds: continue from there if it is later than now."""
+        """Continue from the time that the job has reached, in milliseconds, if that is later than now."""
         with self._lock:
             self._time.resume(at * _MS, self._wall(), self._steady())
 
@@ -135,7 +139,7 @@ def _wall() -> int:
 
 
 def _steady() -> int:
-    """Nanoseconds of a clock that nobody sets. Where there is one that also counts a machine's sleep, that one."""
+    """Nanoseconds of a monotonic clock: if available, one that also counts the time while the machine is suspended."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic_ns() if boot is None else time.clock_gettime_ns(boot)
 

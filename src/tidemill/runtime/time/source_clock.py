@@ -1,4 +1,4 @@
-"""The clock of a source whose input is dealt out anew in each epoch, as one receiver of its records knows it."""
+"""The clock of a source whose input is reassigned to tasks in each epoch, as a receiver of its records computes it."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ _Key = tuple[int, int]
 class SourceClock:
     """The time of all tasks that read a source, from their strands (:mod:`tidemill.runtime.time.strands`).
 
-    1. What tasks tell of their strands is known before the first record of any: no strand makes another's records late.
-    2. The time of a partition is that of its slowest strand which is not read to its end; then it is what the partition
-       has come to: the furthest that any task knows. A source that names no partitions is a single one.
-    3. The time of the source is that of its slowest partition, read in this epoch or not, but of no idle one.
-    4. If all are idle nobody is waited for: it goes to the greatest of all times.
-    5. A partition that was idle may be behind when it comes back: time stands until it has caught up.
+    1. All strands are known before the first record of any strand, so that no strand makes another's records late.
+    2. The time of a partition is that of its slowest strand that is not read to its end. When all its strands are read,
+       it is the time that the partition has reached: the greatest that any task reports. A source that does not name
+       partitions has a single one.
+    3. The time of the source is that of its slowest partition that is not idle, whether or not the partition is read in
+       this epoch.
+    4. If all partitions are idle, the source does not wait for any: its time advances to the greatest of all times.
+    5. A partition that was idle may be behind when it becomes active: time does not advance until it has caught up.
     """
 
     def __init__(self) -> None:
         self._partition: dict[_Key, str | None] = {}
         self._left: dict[_Key, int] = {}
         self._times: dict[_Key, int] = {}
-        #: By time; an entry whose strand is elsewhere by now does not count.
+        #: A heap by time. An entry whose strand has advanced since then is ignored.
         self._slowest: list[tuple[int, _Key]] = []
         self._unread: Counter[str | None] = Counter()
         self._ends: dict[str | None, PartitionEnd] = {}
         self._furthest = MIN_TIME
-        #: Whether any task has told something; else the source has no time.
+        #: Whether any task has announced its strands; otherwise the source has no time.
         self.begun = False
         self._start = MIN_TIME
         #: The time of the slowest partition that is read to its end.
         self._held: int | None = None
 
     def open(self, sender: int, opening: Opening, watermark: int) -> None:
-        """A task tells of its strands, and of the time of the source when the epoch began."""
+        """Register the strands of a task, and the time of the source at the start of the epoch."""
         self.begun = True
         self._start = max(self._start, watermark)
         for number, partition, parcels, start in opening.strands:
@@ -57,22 +59,22 @@ class SourceClock:
             )
 
     def begin(self) -> None:
-        """All tasks have told what they have to."""
+        """Begin reading: all tasks have announced their strands."""
         if len(self._ends) > 1:
-            self._ends.pop(None, None)  # it stood for partitions that were not known yet
+            self._ends.pop(None, None)  # the placeholder for partitions that were not known yet
         for partition in self._ends:
             if not self._unread[partition]:
                 self._hold(partition)
 
     def advance(self, sender: int, strand: int, watermark: int) -> None:
-        """Time in a strand has moved on."""
+        """Advance the time of a strand."""
         key = sender, strand
         if watermark > self._times.get(key, watermark):
             self._times[key] = watermark
             heapq.heappush(self._slowest, (watermark, key))
 
     def parcel_read(self, sender: int, strand: int) -> None:
-        """One more parcel of a strand has been read."""
+        """Record that one more parcel of a strand has been read."""
         key = sender, strand
         if key not in self._left:
             return
@@ -88,7 +90,7 @@ class SourceClock:
 
     @property
     def time(self) -> int:
-        """How far time has come: never back behind where the epoch began, though a partition that was idle may be."""
+        """The time of the source. It is never before the start of the epoch, even if a formerly idle partition is."""
         slowest = self._slowest
         while slowest and self._times.get(slowest[0][1]) != slowest[0][0]:
             heapq.heappop(slowest)
@@ -99,11 +101,11 @@ class SourceClock:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody is to be waited for."""
+        """Whether there is no partition to wait for."""
         return not self._times and self._held is None
 
     def _hold(self, partition: str | None) -> None:
-        """A partition is read to its end: from now on it has the time it has come to."""
+        """Fix the time of a partition that has been read to its end."""
         end = self._ends.get(partition)
         if end is not None:
             self._furthest = max(self._furthest, end.watermark)

@@ -1,9 +1,9 @@
 """Strands: what one task reads of one file, log or other part of a source in one epoch, in order.
 
-Where input is dealt out to tasks anew in each epoch, a task may read several parts of the source one after the other,
-or mixed, each of them with an event time of its own. Each is a strand: its parcels have sequence numbers and watermarks
-of their own, so that the receiver, which sorts parcels by progress, reads all strands side by side, in whatever order
-tasks have read them. How their times are combined: :class:`~tidemill.runtime.time.source_clock.SourceClock`.
+If input is reassigned to tasks in each epoch, a task may read several parts of the source, one after the other or
+interleaved, each with its own event time. Each of them is a strand: its parcels have their own sequence numbers and
+watermarks. The receiver, which sorts parcels by progress, can therefore read all strands in parallel, in whatever order
+tasks have read them. :class:`~tidemill.runtime.time.source_clock.SourceClock` combines their times.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import pickle
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
-#: Strands of one task that have a time of their own. Each costs a parcel per target; of a thousand small files the
-#: later ones share the strand 0.
+#: The maximum number of strands of one task that have their own time. Each costs a parcel per target. If a task reads a
+#: thousand small files, those beyond this number share strand 0.
 MOST_STRANDS: Final = 64
 
 
 class Strand(NamedTuple):
-    """One strand of a task. Rows of number 0 may be in any order: its time stands still until all have been read.
+    """One strand of a task. Rows of strand 0 may be in any order: its time does not advance until all have been read.
 
-    ``partition`` names the lasting part of the source that it is from, if the source has such: see
-    :class:`~tidemill.connectors.sources.Split`, whose own name is ``split``. With ``last`` nothing of that split's
-    partition comes after this epoch.
+    ``partition`` is the name of the partition of the source that the rows are from, if the source names partitions.
+    ``split`` is the name of the :class:`~tidemill.connectors.sources.Split`. With ``last``, the partition of that split
+    has no more records after this epoch.
     """
 
     number: int
@@ -32,7 +32,7 @@ class Strand(NamedTuple):
 
 
 class PartitionEnd(NamedTuple):
-    """What a partition has come to at the end of an epoch, as one task knows it; the name None is the whole source."""
+    """The time of a partition at the end of an epoch, as one task reports it. The name None is the whole source."""
 
     partition: str | None
     watermark: int
@@ -40,7 +40,7 @@ class PartitionEnd(NamedTuple):
 
 
 class SentStrand(NamedTuple):
-    """What a target must know of a strand before its first record: how much of it comes, and from which time on."""
+    """What a target needs to know about a strand before its first record: the number of parcels and the start time."""
 
     number: int
     partition: str | None
@@ -49,7 +49,7 @@ class SentStrand(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """What a task tells a target of all its strands. It is sent last, and read before everything else."""
+    """A task's announcement of all its strands to a target. It is sent last, and read before everything else."""
 
     strands: Sequence[SentStrand]
     ends: Sequence[PartitionEnd]
@@ -64,27 +64,27 @@ class Opening(NamedTuple):
 
 
 class StrandListener(Protocol):
-    """Is told of strands in band, as of watermarks."""
+    """Is notified of strands in band, as of watermarks."""
 
     def progress(self, strand: Strand, watermark: int) -> None:
-        """What follows is of this strand, whose time is this."""
+        """The following records belong to this strand, whose time is ``watermark``."""
 
     def partition_ends(self, ends: Sequence[PartitionEnd]) -> None:
-        """The epoch is over: what partitions have come to."""
+        """The epoch has ended; ``ends`` are the times that its partitions have reached."""
 
 
 class StrandNumbers:
-    """Gives the strands of a task their numbers, in the order in which they are first met in an epoch."""
+    """Numbers the strands of a task in the order in which they first occur in an epoch."""
 
     def __init__(self) -> None:
         self._strands: dict[tuple[str | None, str | None, int | None], Strand] = {}
 
     def clear(self) -> None:
-        """A new epoch begins."""
+        """Begin a new epoch."""
         self._strands.clear()
 
     def of(self, partition: str | None, split: str | None, file: int | None, *, last: bool) -> Strand:
-        """The strand of rows of one partition and one file; rows of which neither is known may be in any order."""
+        """The strand for the rows of one partition and one file. If neither is known, rows may be in any order."""
         if partition is None and file is None:
             return Strand(0, None, split, last)
         key = partition, split, file

@@ -1,8 +1,8 @@
-"""What makers of watermarks keep from one epoch to the next, and which subtask goes on with it.
+"""The state that watermark generators keep from one epoch to the next, and its distribution to subtasks.
 
-The state of one subtask is None if its watermark, which is kept elsewhere, says all; else a list with an entry for each
-partition of the source that it reads (:class:`PartitionState`), empty if it reads none. It is plain JSON data: it goes
-into the manifest, and from there into the next epoch's context.
+The state of one subtask is None if its watermark, which is kept elsewhere, is sufficient. Otherwise it is a list with
+an entry for each partition of the source that it reads (:class:`PartitionState`), empty if it reads none. It is plain
+JSON data: it is stored in the manifest, and passed from there to the next epoch's context.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ TimeState = Any
 
 
 class PartitionState(NamedTuple):
-    """Event time in one partition; a source that names none, or an operator, has a single one with the name None.
+    """Event time in one partition.
 
-    ``inactive_since`` is the processing time from which on it had no records. ``fields`` is what a generator of the
-    user's own remembers (see :mod:`tidemill.runtime.time.generator_fields`).
+    A source that does not name partitions, or an operator, has a single one with the name None. ``inactive_since`` is
+    the processing time since which there have been no records. ``fields`` is the state of a user-defined generator (see
+    :mod:`tidemill.runtime.time.generator_fields`).
     """
 
     partition: str | None
@@ -36,8 +37,9 @@ def deal_marks(
 ) -> tuple[int, ...]:
     """The watermarks with which the subtasks of the next epoch begin, from those of the last one.
 
-    Where the parallelism changes nobody knows whose they were: the slowest holds for all, but not one that was idle.
-    Where any subtask may read any partition all begin at the time of the slowest partition, wherever that has been.
+    If the parallelism changes, watermarks can no longer be assigned to subtasks: all begin with the slowest one that
+    was not idle, or with the furthest if all were idle. If any subtask may read any partition, all begin with the time
+    of the slowest partition, whichever subtask read it.
     """
     if clock_of is ClockOf.SOURCE:
         return (max(marks),) * parallelism
@@ -65,16 +67,19 @@ def deal_times(
 ) -> tuple[TimeState, ...]:
     """The states with which the subtasks of the next epoch begin.
 
-    ``read`` are the partitions that each of them reads in that epoch, where that is known beforehand.
+    ``read`` are the partitions that each subtask reads in that epoch, if they are known in advance.
 
-    1. A partition goes to the subtask that reads it; new ones are known from the start, so that no other runs ahead. So
-       does one that rows of a split have named: whoever reads the last of the split lets go of it.
-    2. One that nobody reads stays where it is. If the parallelism changes, these are dealt out by their names.
-    3. Where no partitions are named, each subtask goes on with its own state. If the parallelism changes nobody knows
-       whose it was: all go on with that of the slowest, or of the slowest that was not idle. Where the source has one
-       clock all go on with that of the furthest, as long as one of them is active.
-    4. If the job was ``restarted``, the time without records is counted anew: it may only have been down. What was idle
-       stays so.
+    1. A partition is assigned to the subtask that reads it. New partitions are included from the start, so that no
+       other partition gets ahead of them. A partition that is named by the rows of a split is assigned to the subtask
+       that reads the split: the subtask that reads the end of the split releases it.
+    2. A partition that no subtask reads stays with its subtask. If the parallelism changes, these partitions are
+       distributed in the order of their names.
+    3. If there are no named partitions, each subtask continues with its own state. If the parallelism changes, states
+       can no longer be assigned to subtasks: all continue with the state of the slowest that was not idle, or of the
+       slowest if all were idle. If the source has a single clock, all continue with the state of the furthest, active
+       if any of them is.
+    4. If the job was ``restarted``, the time without records is measured from zero, because the job itself may have
+       been down. A partition that was idle stays idle.
     """
     known = [[PartitionState(*entry) for entry in state or ()] for state in states]
     readers = {partition: subtask for subtask, partitions in enumerate(read) for partition in partitions}
@@ -91,7 +96,7 @@ def deal_times(
     if clock_of is ClockOf.SOURCE:
         unnamed = [furthest(unnamed)] * parallelism
     elif clock_of is ClockOf.PARTITION and named:
-        unnamed = []  # it held time back until the first partition was known
+        unnamed = []  # this entry only held time back until the first partition was known
     elif not same:
         unnamed = [_slowest(unnamed)] * parallelism
     for subtask, without_name in enumerate(unnamed):  # 3
@@ -106,14 +111,17 @@ def deal_times(
 
 
 def _reader(partition: str, readers: Mapping[str, int]) -> int | None:
-    """Who reads a partition, or the split whose rows have named it: split/partition."""
+    """The subtask that reads a partition, or the split whose rows name it: split/partition."""
     while partition and partition not in readers:
         partition = partition.rpartition("/")[0]
     return readers.get(partition)
 
 
 def _by_partition(states: Sequence[TimeState]) -> dict[str, tuple[int, PartitionState]]:
-    """Which subtask has which partition. Two have it if it has moved: who read it is further than who kept it."""
+    """The subtask and the state of each partition.
+
+    Two subtasks have a partition if it has moved. The one that read it is further ahead, and takes precedence.
+    """
     named: dict[str, tuple[int, PartitionState]] = {}
     for subtask, state in enumerate(states):
         for entry in (PartitionState(*entry) for entry in state or ()):
@@ -129,7 +137,10 @@ def _progress(entry: PartitionState) -> tuple[int, bool, bool]:
 
 
 def furthest(entries: Sequence[PartitionState | None]) -> PartitionState | None:
-    """One that is active if there is one, at the greatest time. A missing one is, at a time that is known elsewhere."""
+    """An active entry if there is one, with the greatest watermark of all.
+
+    None if an entry is missing: it is active, at a time that is kept elsewhere.
+    """
     if any(entry is None for entry in entries):
         return None
     found = [entry for entry in entries if entry is not None]
@@ -140,7 +151,10 @@ def furthest(entries: Sequence[PartitionState | None]) -> PartitionState | None:
 
 
 def _slowest(entries: Sequence[PartitionState | None]) -> PartitionState | None:
-    """An entry that is missing is active, at a time that is known elsewhere."""
+    """The slowest active entry, or the slowest one if all are idle.
+
+    None if an entry is missing: it is active, at a time that is kept elsewhere.
+    """
     if any(entry is None for entry in entries):
         return None
     found = [entry for entry in entries if entry is not None]

@@ -1,4 +1,4 @@
-"""Event time as a maker of watermarks knows it: a generator for each partition, and the clock over them."""
+"""Event time of an operator that generates watermarks: a generator for each partition, and the clock over them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemill.runtime.time.time_states import PartitionState, TimeState, furthes
 
 
 class PartitionTime(WatermarkOutput):
-    """Event time in one partition: its generator, and what that has emitted. A watermark ends idleness."""
+    """Event time in one partition: its generator, and what the generator has emitted. A watermark ends idleness."""
 
     def __init__(
         self, strategy: WatermarkStrategy, clock: Clock, state: PartitionState, *, never_idle: bool = False
@@ -24,14 +24,14 @@ class PartitionTime(WatermarkOutput):
         self.generator = strategy.create_watermark_generator(clock)
         if never_idle and isinstance(self.generator, WatermarksWithIdleness):
             self.generator = self.generator.generator
-        #: Whether a watermark may fall between any two records; of a generator that does not say, it may.
+        #: Whether the generator may emit a watermark between any two records. True if it does not declare this.
         self.emits_on_event = getattr(self.generator, "emits_on_event", True)
         self._idleness = self.generator if isinstance(self.generator, WatermarksWithIdleness) else None
         self._fields = GeneratorFields(self.generator if self._idleness is None else self._idleness.generator)
         self._partition = state.partition
         self.watermark = state.watermark
         self.idle = state.idle and not never_idle
-        #: Whether something was emitted that the clock over all partitions does not know yet.
+        #: Whether the generator has emitted something that is not yet included in the clock over all partitions.
         self.changed = False
         if self._idleness is not None:
             self._idleness.resume(state.inactive_since, idle=state.idle)
@@ -54,11 +54,11 @@ class PartitionTime(WatermarkOutput):
         self.idle = False
 
     def idle_from(self) -> int | None:
-        """The processing time from which on it is idle if no record comes."""
+        """The processing time at which the partition becomes idle if no record arrives."""
         return None if self._idleness is None else self._idleness.idle_from
 
     def state(self) -> PartitionState:
-        """What the next epoch must know."""
+        """The state for the next epoch."""
         since = None if self._idleness is None else self._idleness.inactive_since
         return PartitionState(self._partition, self.watermark, self.idle, since, self._fields.changed())
 
@@ -66,19 +66,19 @@ class PartitionTime(WatermarkOutput):
 class Timekeeper:
     """The clock over all partitions: the minimum over those that are not idle, never going back.
 
-    It is idle if all of them are; it goes to the greatest of their times then, as nobody is to be waited for. A
-    partition that was idle counts again from when it is active.
+    If all partitions are idle, the clock is idle too, and advances to the greatest of their times, because there is no
+    partition to wait for. A partition that was idle counts again as soon as it is active.
     """
 
     def __init__(self, strategy: WatermarkStrategy, clock: Clock) -> None:
         # configuration
         self._clock = clock
         self._strategy = strategy
-        #: Whether a partition without records is still waited for, whatever the strategy says of idleness.
+        #: Whether the clock waits for a partition without records, even if the strategy configures idleness.
         self.never_idle = False
         made = strategy.create_watermark_generator(clock)
         inner = made.generator if isinstance(made, WatermarksWithIdleness) else made
-        # A generator, or what its supplier holds on to, may change in an epoch that is then run again.
+        # A generator, or an object that its supplier references, may change in an epoch that is then run again.
         self._pristine: bytes | None = None if is_built_in(inner) else cloudpickle.dumps(strategy, 5)
         # checkpointed
         self._partitions: dict[str | None, PartitionTime] = {}
@@ -91,11 +91,11 @@ class Timekeeper:
 
     @property
     def strategy(self) -> WatermarkStrategy:
-        """The strategy whose generators are at work."""
+        """The strategy whose generators are in use."""
         return self._strategy
 
     def restore(self, state: TimeState, watermark: int) -> None:
-        """Go on from the last committed epoch."""
+        """Restore the state of the last committed epoch."""
         if self._pristine is not None:
             self._strategy = pickle.loads(self._pristine)
         entries = [PartitionState(None, watermark)] if state is None else [PartitionState(*entry) for entry in state]
@@ -106,7 +106,7 @@ class Timekeeper:
         self.idle = watermark < MAX_TIME and all(partition.idle for partition in self._partitions.values())
 
     def know(self, elsewhere: Mapping[str | None, PartitionState]) -> None:
-        """What other subtasks know of partitions, which may come here in this epoch."""
+        """Set the states of partitions in other subtasks; this subtask may read those partitions in this epoch."""
         self._elsewhere = elsewhere
 
     def partition(self, name: str | None) -> PartitionTime:
@@ -117,11 +117,11 @@ class Timekeeper:
         return found
 
     def strand(self, strand: Strand) -> PartitionTime:
-        """The time of a strand, from that of its partition on, until all strands are gathered."""
+        """The time of a strand. It starts from that of its partition and lasts until all strands are gathered."""
         key = strand.partition, strand.number
         found = self._strands.get(key)
         if found is None:
-            if strand.partition is not None:  # what stood for partitions that were not known does so no more
+            if strand.partition is not None:  # the placeholder for unknown partitions is no longer needed
                 self.release(None)
                 if strand.split != strand.partition:
                     self.release(strand.split)
@@ -129,7 +129,7 @@ class Timekeeper:
         return found
 
     def gather(self) -> None:
-        """All strands have been read: the furthest of a partition tells its time."""
+        """Set the time of each partition to that of its furthest strand, when all strands have been read."""
         by_partition: dict[str | None, list[PartitionState]] = {}
         for (name, _), time in self._strands.items():
             by_partition.setdefault(name, []).append(time.state())
@@ -139,32 +139,32 @@ class Timekeeper:
                 self._partitions[name] = self._time(found)
 
     def reach(self, name: str, watermark: int) -> None:
-        """Nothing of a partition is earlier, as is known before it is read."""
+        """Advance the time of a partition before it is read: none of its records is earlier."""
         self.partition(name).emit_watermark(Watermark(watermark))
 
     def release(self, name: str | None) -> None:
-        """Nothing of a partition comes any more."""
+        """Remove a partition that will have no more records."""
         self._partitions.pop(name, None)
 
     def release_split(self, name: str) -> None:
-        """Nothing of a split's partition comes any more, nor of those that its rows name."""
+        """Remove the partition of a split that will have no more records, and the partitions that its rows name."""
         for partition in list(self._partitions):
             if partition is not None and (partition == name or partition.startswith(f"{name}/")):
                 self.release(partition)
 
     def emit_periodically(self) -> None:
-        """Ask all generators."""
+        """Call ``on_periodic_emit`` of all generators."""
         read = {name for name, _ in self._strands}
         asked = [time for name, time in self._partitions.items() if name not in read]
         for time in (*self._strands.values(), *asked):
             time.generator.on_periodic_emit(time)
 
     def ends(self) -> list[PartitionEnd]:
-        """What all partitions have come to."""
+        """The times that all partitions have reached."""
         return [PartitionEnd(name, time.watermark, time.idle) for name, time in self._partitions.items()]
 
     def combine(self) -> int | None:
-        """Take in what the partitions emitted; the new time, if it moved."""
+        """Combine the watermarks of the partitions; return the new time if it advanced."""
         partitions = self._partitions.values()
         for partition in partitions:
             partition.changed = False
@@ -177,12 +177,12 @@ class Timekeeper:
         return time
 
     def end(self) -> None:
-        """Time has gone to its end."""
+        """Advance the time to the maximum."""
         self.watermark = MAX_TIME
         self.idle = False
 
     def state(self) -> TimeState:
-        """What the next epoch must know beside the watermark."""
+        """The state for the next epoch, besides the watermark."""
         if self.watermark == MAX_TIME:
             return None
         states = [partition.state() for partition in self._partitions.values()]
@@ -190,14 +190,14 @@ class Timekeeper:
         return None if states == [says_all] else [list(state) for state in states]
 
     def idle_from(self) -> int | None:
-        """The processing time at which the next partition is idle if no record comes."""
+        """The processing time at which the next partition becomes idle if no record arrives."""
         if self.watermark == MAX_TIME:
             return None
         times = [partition.idle_from() for partition in self._partitions.values()]
         return min((time for time in times if time is not None), default=None)
 
     def _begun(self, name: str | None) -> PartitionState:
-        """How a partition was when the epoch began."""
+        """The state of a partition at the start of the epoch."""
         return self._committed.get(name) or self._elsewhere.get(name) or PartitionState(name)
 
     def _time(self, state: PartitionState) -> PartitionTime:
