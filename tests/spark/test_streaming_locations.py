@@ -193,7 +193,7 @@ def test_what_cannot_be_mapped_is_refused() -> None:
     with pytest.raises(GraphError, match="uid 'ticks' was stored with a position in rate, and now reads rate and rate"):
         arranged(stored(), {**STORED, "ticks": [[1, 1, RATE], [3, 3, RATE]]}, allow_non_restored=True)
     for unknown in (stored(sources=None), stored(offsets=OFFSETS.replace("v1", "v2"))):
-        with pytest.raises(GraphError, match="3 Spark sources, and it is not known which is which; the program has 1"):
+        with pytest.raises(GraphError, match="3 Spark sources, and their uids are not known; the program has 1"):
             arranged(unknown, {"files": [[0, 0, FILES]]}, allow_non_restored=True)
 
 

@@ -1,4 +1,4 @@
-"""``execution.target: spark``: a program runs on Spark, in the session that is there or in one of its own."""
+"""``execution.target: spark``: runs a program on Spark, in the active session if there is one, else in a new one."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class _SparkJob:
         return self._lease.session
 
     def _begin_anew(self) -> None:
-        """Have another Spark in the place of one that has died."""
+        """Start a new Spark session in place of one that has died."""
         context = self._lease.renew().sparkContext
         for path in self._python_files:
             context.addPyFile(path)
@@ -161,7 +161,7 @@ class _SparkJob:
                     run_streaming_job(inputs, job, coordinator, locations, stop, open_input, watched.uids)
 
     def clean_up(self) -> None:
-        """Remove copies of input, and the materialised input of a job that has read all of it."""
+        """Remove copies of the input and, if the job has read all of its input, the materialized input."""
         self._staging.close()
         if self._locations is not None:
             self._locations.close()
@@ -169,20 +169,20 @@ class _SparkJob:
             remove_input(self._storage)
 
     def _positioned(self) -> Collection[str]:
-        """The uids of the streaming sources that Spark has a position for."""
+        """Return the uids of the streaming sources that Spark has a position for."""
         head = ManifestLog(self._storage, self._launch.job_id).read_head()
         start = self._launch.starting_from(head)
         manifest = head if start is None else start.state.manifest
         return positioned(None if manifest is None else manifest.spark)
 
     def _open_locations(self) -> SparkLocations:
-        """Where Spark's query keeps its checkpoint locations; one place for all attempts."""
+        """Open the checkpoint locations of Spark's query, which all attempts share."""
         if self._locations is None:
             self._locations = open_locations(self._storage, self.job.directory)
         return self._locations
 
     def _with_parquet(self) -> Launch:
-        """The launch with each bounded Spark source replaced by its materialised rows."""
+        """Return the launch with each bounded Spark source replaced by its materialized rows."""
         launch = self._launch
         chains = list(launch.plan.chains)
         operators = dict(launch.operators)

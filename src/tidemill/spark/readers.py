@@ -1,7 +1,7 @@
-"""Which reader reads which source, and how the Spark sources of a job come into its epochs.
+"""Maps sources to their readers, and groups the Spark sources of a job by the way its epochs read them.
 
-To add a kind of source: describe it in :mod:`tidemill.connectors`, write its
-:class:`~tidemill.spark.frames.source_reader.SourceReader`, and enter both in :data:`READERS`.
+To add a kind of source, describe it in :mod:`tidemill.connectors`, implement a
+:class:`~tidemill.spark.frames.source_reader.SourceReader` for it, and add both to :data:`READERS`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidemill.spark.kafka.kafka_reader import KafkaReader
 
 __all__ = ["READERS", "SparkReaders", "reader_of"]
 
-#: The reader of each kind of source, which also reads what is derived from that kind.
+#: The reader of each kind of source, which also reads its subclasses.
 READERS: Final[Mapping[type[SparkSource], type[SourceReader[Any]]]] = {
     DataFrameSource: DataFrameSourceReader,
     FormatSource: FormatReader,
@@ -30,12 +30,12 @@ READERS: Final[Mapping[type[SparkSource], type[SourceReader[Any]]]] = {
 
 
 def reader_of(source: SparkSource) -> SourceReader[Any]:
-    """The reader of a source. Raises :class:`GraphError` for a kind that has none."""
+    """Return the reader of a source. Raises :class:`GraphError` for a kind that has none."""
     for kind, reader in READERS.items():
         if isinstance(source, kind):
             return reader(source)
     raise GraphError(
-        f"{type(source).__name__} is not a source that Spark can read: make a DataFrame of it, for from_dataframe()"
+        f"{type(source).__name__} is not a source that Spark can read: pass a DataFrame to from_dataframe() instead"
     )
 
 
@@ -47,7 +47,7 @@ class SparkReaders:
 
     @classmethod
     def of(cls, sources: Mapping[int, Source]) -> SparkReaders:
-        """Those of all sources that Spark reads; others read themselves."""
+        """Return the readers of all sources that Spark reads. Other sources need no reader."""
         return cls({chain: reader_of(source) for chain, source in sources.items() if isinstance(source, SparkSource)})
 
     def check(self, session: SparkSession) -> None:
@@ -57,7 +57,7 @@ class SparkReaders:
 
     @property
     def bounded(self) -> dict[int, SourceReader[Any]]:
-        """The sources that end: their rows are materialized before the first epoch."""
+        """The bounded sources, whose rows are materialized before the first epoch."""
         return {chain: reader for chain, reader in self.by_chain.items() if reader.source.ends}
 
     @property
@@ -68,10 +68,10 @@ class SparkReaders:
 
     @property
     def watched(self) -> dict[int, FormatSource]:
-        """The sources that watch files, which each epoch reads as a batch."""
+        """The sources that watch files; each epoch reads the new files as a batch."""
         return {chain: files for chain, files in self.files.items() if self.by_chain[chain].watches}
 
     @property
     def files(self) -> dict[int, FormatSource]:
-        """The sources that read files, whether they end or not."""
+        """The sources that read files, bounded or not."""
         return {chain: reader.files for chain, reader in self.by_chain.items() if reader.files is not None}

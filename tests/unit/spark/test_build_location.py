@@ -219,7 +219,7 @@ def test_a_manifest_without_a_record_is_taken_at_its_word(made: Fixture) -> None
     checksum_path(made.old / "sources" / "0" / "3").unlink()
     assert made.build(recorded=None) == {**RECORDED, **BEGUN, "sources/0/1": "entry 1"}
     (made.old / "sources" / "0" / "4").write_bytes(b"")
-    with pytest.raises(CorruptFileError, match="sources/0/4 is corrupt: it does not match the checksum beside it"):
+    with pytest.raises(CorruptFileError, match="sources/0/4 is corrupt: it does not match its checksum file"):
         made.build(recorded=None)
 
 

@@ -51,7 +51,7 @@ def test_an_entry_that_is_missing_or_damaged_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorruptFileError, match=r"entry 1 of .* is missing"):
         logged_files(tmp_path, offset(2))
     (tmp_path / "1").write_text("v1\n{cut off")
-    with pytest.raises(CorruptFileError, match="/1, which says what files were read, is corrupt"):
+    with pytest.raises(CorruptFileError, match="/1, an entry in the log of files that were read, is corrupt"):
         logged_files(tmp_path, offset(2))
     with pytest.raises(CorruptFileError, match="is corrupt"):
         logged_files(tmp_path / "nowhere", offset(0))

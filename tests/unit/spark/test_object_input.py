@@ -236,7 +236,7 @@ def test_files_of_spark_are_read_in_a_store_too_by_their_names() -> None:
 
 def test_input_that_is_gone_is_told_and_never_taken_for_no_rows() -> None:
     storage = MemoryStorage()
-    with pytest.raises(CorruptFileError, match=f"{FOLDER} of the job's directory is missing or empty"):
+    with pytest.raises(CorruptFileError, match=f"{FOLDER} in the job's directory is missing or empty"):
         source(storage).create_enumerator(None)
     write_index(storage, FOLDER, [])
     assert source(storage).create_enumerator(None).finished, "a frame of no rows"

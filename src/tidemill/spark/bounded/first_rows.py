@@ -1,4 +1,4 @@
-"""What the first row of some input says of event time, before the input is read."""
+"""The event time of the first row of an input, determined before the input is read."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from tidemill.spark.bounded.row_groups import Beginning
 
 
 class FirstRows:
-    """Asks a strategy, as if a record were the first of its partition."""
+    """Applies a watermark strategy to a record as if it were the first of its partition."""
 
     def __init__(self, strategy: WatermarkStrategy | None) -> None:
-        """Without a strategy nothing is known."""
-        # Its own objects are not asked: they may keep what they have seen.
+        """Without a strategy, the event time of the first row is unknown."""
+        # Use a copy of the strategy: the program's own objects may have state that records change.
         self._strategy = None if strategy is None else cloudpickle.dumps(strategy, 5)
 
     def beginning(self, records: Batch) -> Beginning:
-        """How input begins whose first records are these; the least there is if that cannot be told.
+        """Return how an input begins whose first records are ``records``: the minimum time if that is unknown.
 
-        What the program raises is told when the record is read for good, with all that belongs to it.
+        Exceptions of the user's strategy are ignored here. They are reported, with their full context, when a worker
+        reads the record.
         """
         if self._strategy is None or not len(records):
             return Beginning()
@@ -46,7 +47,7 @@ def _asked(strategy: WatermarkStrategy, records: Batch) -> Beginning:
     output = _Greatest()
     generator.on_event(value, timestamp, output)
     generator.on_periodic_emit(output)
-    # A generator may say that time has come to the record's own: the record itself must not be late for it.
+    # A generator may emit a watermark equal to the record's timestamp, but the record itself must not be late.
     return Beginning(timestamp, max(MIN_TIME, min(output.watermark, timestamp - 1)))
 
 

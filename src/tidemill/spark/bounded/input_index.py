@@ -1,7 +1,7 @@
-"""What a folder of materialised input holds: Parquet files, each of some part of the input, in order.
+"""The index of a folder of materialized input, which lists the Parquet files of each part of the input in order.
 
-Spark's own files need no index: Spark shows them when all are complete, one for each part. Files that tasks have stored
-themselves need one, since a task that is tried twice stores them twice. The index is a
+Files that Spark writes need no index: Spark writes one file per part, and makes them visible when all are complete.
+Files that tasks store themselves need one, because a task that is retried stores its files twice. The index is a
 :mod:`~tidemill.checkpoint.frame` with magic ``TMINPUT\\n`` and version 1. Its header has ``parts``, a list of ``[name,
 files]``, where a file is ``[name in the folder, bytes, [rows of each row group]]``.
 """
@@ -29,7 +29,7 @@ _SUFFIX: Final = ".parquet"
 
 @dataclass(frozen=True)
 class InputFile:
-    """A Parquet file by its name in the folder, its size in bytes, and the number of rows in each of its row groups."""
+    """A Parquet file: its name in the folder, its size in bytes, and the number of rows in each of its row groups."""
 
     name: str
     size: int
@@ -38,23 +38,24 @@ class InputFile:
 
 @dataclass(frozen=True)
 class InputPart:
-    """A part of the input, which has event time of its own. Its rows are in these files, in this order."""
+    """A part of the input, which has its own event time. Its rows are in these files, in this order."""
 
     name: str
     files: tuple[InputFile, ...]
 
 
 def write_index(storage: Storage, folder: str, parts: Iterable[InputPart]) -> None:
-    """Store the index of a folder (its name ends with a slash); its files must be stored already."""
+    """Store the index of a folder (whose name ends with a slash). Its files must already be stored."""
     listed = [[part.name, [[file.name, file.size, list(file.rows)] for file in part.files]] for part in parts]
     storage.write(f"{folder}{INDEX}", pack(MAGIC, VERSION, {"parts": listed}, ()))
 
 
 def parts_of(storage: Storage, folder: str) -> list[InputPart]:
-    """The parts of what is in a folder, in an order that never changes.
+    """Return the parts of the input in a folder, in a stable order.
 
-    Without an index each file is a part. Raises :class:`~tidemill.errors.CorruptFileError` for a damaged index, and if
-    there is nothing: of no rows there is an empty index, or an empty file of Spark's.
+    Without an index, each file is a part. Raises :class:`~tidemill.errors.CorruptFileError` for a damaged index, and
+    for a folder that has neither an index nor files. Input without rows has an empty index, or an empty file written
+    by Spark.
     """
     name = f"{folder}{INDEX}"
     try:
@@ -66,7 +67,7 @@ def parts_of(storage: Storage, folder: str) -> list[InputPart]:
 
 
 def names_in(storage: Storage, folder: str) -> set[str]:
-    """The names in the storage of an index and of all that it lists."""
+    """Return the storage names of the index of a folder and of all files that it lists."""
     return {f"{folder}{INDEX}", *(f"{folder}{file.name}" for part in parts_of(storage, folder) for file in part.files)}
 
 
@@ -96,7 +97,7 @@ def _looked_up(storage: Storage, folder: str) -> list[InputPart]:
         parts.append(InputPart(inside, (InputFile(inside, size, rows),)))
     if not parts:
         raise CorruptFileError(
-            f"{folder} of the job's directory is missing or empty: it held the rows of a bounded source. Start from an "
-            "earlier savepoint, or begin anew with execution.resume-mode: none"
+            f"{folder} in the job's directory is missing or empty. It contained the rows of a bounded source. Start "
+            "from an earlier savepoint, or start without state with execution.resume-mode: none"
         )
     return parts

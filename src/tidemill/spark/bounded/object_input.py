@@ -1,8 +1,8 @@
-"""Bounded DataFrames as Parquet objects of a storage, written by the tasks that have the rows.
+"""Bounded DataFrames as Parquet objects in a storage, written by the tasks that compute the rows.
 
-Spark's own writer would need libraries and credentials of its own for an object store. The names of what a task stores
-have a token of the attempt: a task that is tried twice stores its rows twice. Those of the attempt whose result Spark
-takes count, and the index tells which these are. A task holds one object in memory, not its partition.
+Spark's own writer would need its own libraries and credentials for an object store. The name of each object contains a
+token of the task attempt, because a task that is retried stores its rows twice. Only the objects of the attempt whose
+result Spark accepts are valid, and the index lists them. A task keeps one object in memory, not its whole partition.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from tidemill.spark.bounded.input_index import InputFile, InputPart, write_index
 from tidemill.spark.bounded.stored_parquet import FirstRowsOfGroups
 from tidemill.spark.frames.frames import arrow_schema
 
-#: Row groups small enough that an epoch of the default size holds several for each subtask.
+#: The size of a row group: small enough that an epoch of the default size contains several for each subtask.
 ROW_GROUP_BYTES: Final = 4 << 20
-#: Objects of many row groups, and small enough that a worker, and whoever copies a savepoint, can hold some in memory.
+#: The size of an object: many row groups, and small enough that a worker, or a process that copies a savepoint, can
+#: keep several in memory.
 OBJECT_BYTES: Final = 32 << 20
 
 
 def write_objects(frame: DataFrame, storage: Storage, folder: str) -> None:
-    """Store the rows of a frame in a folder (its name ends with a slash), and the index that names what counts."""
+    """Store the rows of a frame in a folder (whose name ends with a slash), and the index that lists the objects."""
     if not frame.columns:
         raise GraphError("a DataFrame without columns has no rows to read: select at least one column")
     session = frame.sparkSession
@@ -46,8 +47,8 @@ def write_objects(frame: DataFrame, storage: Storage, folder: str) -> None:
 
 @contextmanager
 def settings_at_tasks(session: SparkSession) -> Iterator[None]:
-    """Let tasks see the session's SQL settings, as they do when Spark itself runs a query."""
-    context: Any = session.sparkContext  # it takes None for a value, which its types do not say
+    """Make the session's SQL settings visible to tasks, as they are when Spark itself runs a query."""
+    context: Any = session.sparkContext  # setLocalProperty accepts None as a value, although its types do not allow it
     settings = {key: value for key, value in session.conf.getAll.items() if key.startswith("spark.")}
     before = {key: context.getLocalProperty(key) for key in settings}
     try:
@@ -86,9 +87,10 @@ def write_part(
     row_group_bytes: int = ROW_GROUP_BYTES,
     object_bytes: int = OBJECT_BYTES,
 ) -> InputPart:
-    """Store rows as objects that begin with ``name``; a row group or an object is complete when it has so many bytes.
+    """Store rows as objects whose names begin with ``name``.
 
-    Without rows nothing is stored.
+    A row group or an object is complete when it reaches ``row_group_bytes`` or ``object_bytes``. If there are no rows,
+    nothing is stored.
     """
     files: list[InputFile] = []
     begun: _Object | None = None
@@ -111,11 +113,11 @@ def write_part(
 
 
 class _Object:
-    """A Parquet file in memory. With it go the first rows of its row groups, unless they are large."""
+    """A Parquet file in memory. Its footer contains the first rows of its row groups, unless they are large."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._bytes = io.BytesIO()
-        # As Spark writes it: types are those of Parquet, and nobody asks for statistics.
+        # The format that Spark writes, with plain Parquet types. Statistics are not used.
         self._writer = pq.ParquetWriter(
             self._bytes, schema, compression="lz4", store_schema=False, write_statistics=False
         )
@@ -132,14 +134,14 @@ class _Object:
         self._rows.append(group.num_rows)
 
     def finish(self) -> tuple[bytes, tuple[int, ...]]:
-        """All bytes, and the number of rows in each row group."""
+        """Return the contents of the file, and the number of rows in each row group."""
         self._writer.add_key_value_metadata(self._first_rows.metadata())
         self._writer.close()
         return self._bytes.getvalue(), tuple(self._rows)
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
-    """Neighbouring rows in tables of about so many bytes; none is empty."""
+    """Group consecutive rows into non-empty tables of about ``size`` bytes."""
     waiting: list[pa.RecordBatch] = []
     weight = 0
     for piece in (piece for batch in batches for piece in _pieces(batch, size)):
@@ -153,7 +155,7 @@ def _row_groups(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Tab
 
 
 def _pieces(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
-    """A batch in nearly equal pieces of about so many bytes at most; nothing of an empty one."""
+    """Split a batch into pieces of nearly equal length, of about ``size`` bytes at most; none for an empty batch."""
     pieces = max(1, -(-batch.nbytes // size))
     rows = max(1, -(-batch.num_rows // pieces))
     for start in range(0, batch.num_rows, rows):

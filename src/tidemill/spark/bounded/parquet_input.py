@@ -1,10 +1,10 @@
-"""Bounded DataFrames: written once as Parquet beside the job's checkpoints, then read by the workers epoch by epoch.
+"""Bounded DataFrames, written once as Parquet next to the job's checkpoints, then read by the workers epoch by epoch.
 
-A DataFrame gives no promise to yield the same rows twice, nor a position inside itself. Materialised, it has both: a
-position counts row groups, and workers read row groups directly, without rows ever passing the JVM. Which ones an epoch
-reads is described in :mod:`tidemill.spark.bounded.row_groups`.
+A DataFrame neither guarantees to produce the same rows twice, nor has positions. Materialized as Parquet, it has both:
+a position is a number of row groups, and workers read row groups directly, without passing rows through the JVM.
+:mod:`tidemill.spark.bounded.row_groups` describes which row groups an epoch reads.
 
-Into a directory Spark itself writes the files; objects of a store are written by its tasks
+In a directory, Spark itself writes the files. In an object store, Spark's tasks write the objects
 (:mod:`tidemill.spark.bounded.object_input`).
 """
 
@@ -44,8 +44,9 @@ log = logging.getLogger(__name__)
 class ParquetSource(SplitSource):
     """Reads the Parquet files in a folder of a storage (its name ends with a slash), row group by row group.
 
-    With ``has_time`` somebody makes watermarks: each part of the input is a partition, and these are read side by side.
-    ``strategy`` tells in which order; without one it is not known, and they are read in turn.
+    ``has_time`` indicates that the program generates watermarks from this source. Each part of the input is then a
+    partition, and all partitions are read concurrently, in the order of event time. The event time comes from
+    ``strategy``; without one it is unknown, and the partitions are read in turn.
     """
 
     bounded = True
@@ -73,7 +74,7 @@ class ParquetSource(SplitSource):
         self._waiting: dict[tuple[str, int], pa.RecordBatch] = {}
 
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
-        """An enumerator of what was not read yet."""
+        """Create an enumerator of the row groups that have not been read yet."""
         parts = [
             [
                 RowGroup(f"{self.folder}{file.name}", index, rows, part.name, file.size)
@@ -85,7 +86,7 @@ class ParquetSource(SplitSource):
         return RowGroups([part for part in parts if part], position, self._beginning if self._has_time else None)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        """The records of some row groups, as columns."""
+        """Read the records of some row groups, as columns."""
         groups: Sequence[RowGroup] = split.payload
         for (name, size), neighbours in groupby(groups, lambda group: (group.file, group.size)):
             with opened(self._storage, name, size) as file:
@@ -98,14 +99,14 @@ class ParquetSource(SplitSource):
         if rows is None:
             return Beginning()
         if self.decoder is not None:
-            with suppress(Exception):  # a worker will tell of it
+            with suppress(Exception):  # a worker will report it
                 decoded = self.decoder.decode(rows)
                 return self._first_rows.beginning(Batch(decoded.values, decoded.timestamps))
             return Beginning()
         return self._first_rows.beginning(ColumnBatch(rows, RecordShape.of(self.type_info)))
 
     def _first_row(self, group: RowGroup) -> pa.RecordBatch | None:
-        """The first row of a row group, which is asked for once; others of its file may come along, and are kept."""
+        """Return the first row of a row group. Each is requested once; first rows of later row groups are cached."""
         if (group.file, group.index) in self._waiting:
             return self._waiting.pop((group.file, group.index))
         with opened(self._storage, group.file, group.size) as file:
@@ -118,10 +119,10 @@ class ParquetSource(SplitSource):
 
 
 def materialise(dataframe: Callable[[], DataFrame], storage: Storage, uid: str) -> str:
-    """Write a bounded source's DataFrame as Parquet, unless an earlier start of the job has done so; into which folder.
+    """Write a bounded source's DataFrame as Parquet, unless an earlier start of the job did so, and return the folder.
 
-    Each start writes into a folder of its own. Which one counts is decided by who creates the marker: of two drivers
-    that start at the same time both read the rows of one.
+    Each start writes to its own folder. The driver that creates the marker decides which folder is used: two drivers
+    that start at the same time both read the rows of the same one.
     """
     marker = input_name(uid, CHOSEN)
     with suppress(NotFoundError):
@@ -133,10 +134,10 @@ def materialise(dataframe: Callable[[], DataFrame], storage: Storage, uid: str) 
             _write_files(dataframe(), storage, folder)
         else:
             write_objects(dataframe(), storage, folder)
-    # Attempts of tasks that do not count, and earlier starts, may have left something. It is looked for before ours
-    # counts: what appears later may be the input of a driver that has started the job anew.
+    # Failed task attempts and earlier starts may have left objects. List them before the marker is created: objects
+    # that appear later may be the input of a driver that has restarted the job.
     left = [] if isinstance(storage, LocalStorage) else _left_behind(storage, uid, folder)
-    with suppress(AlreadyExistsError):  # by another driver, or by us: the answer to a request may be lost
+    with suppress(AlreadyExistsError):  # by another driver, or by this one: the response to a request may be lost
         storage.create(marker, token)
     chosen = _folder(uid, storage.read(marker))
     if chosen != folder:
@@ -148,7 +149,7 @@ def materialise(dataframe: Callable[[], DataFrame], storage: Storage, uid: str) 
 
 
 def remove_input(storage: Storage) -> None:
-    """Remove all materialised input of a job. What cannot be removed is told, and stays."""
+    """Remove all materialized input of a job. Objects that cannot be removed stay, with a warning in the log."""
     _remove(storage, INPUT)
 
 
@@ -157,7 +158,7 @@ def _folder(uid: str, token: bytes) -> str:
 
 
 def _write_files(frame: DataFrame, storage: LocalStorage, folder: str) -> None:
-    """Let Spark write a frame, and see to it that what its executors have written is here."""
+    """Let Spark write a frame, and check that the driver sees the files that the executors have written."""
     directory = storage.root / folder
     rows = Observation()
     writer = frame.observe(rows, functions.count(functions.lit(1)).alias("rows")).write
@@ -168,13 +169,13 @@ def _write_files(frame: DataFrame, storage: LocalStorage, folder: str) -> None:
     if seen != written:
         raise CheckpointError(
             f"Spark wrote {written} rows of input to {directory}, but the driver sees {seen} of them there: the "
-            "checkpoint directory (execution.checkpointing.dir) must be one that all executors and the driver share"
+            "checkpoint directory (execution.checkpointing.dir) must be shared by all executors and the driver"
         )
-    storage.make_durable(folder)  # Spark does not wait for the disk, and an epoch relies on it
+    storage.make_durable(folder)  # Spark does not sync its files to disk, but epochs rely on them
 
 
 def _left_behind(storage: Storage, uid: str, folder: str) -> list[str]:
-    """What is in the place of a source's input beside what counts of a folder."""
+    """Return the names of all objects of a source's input, except the marker and those in the index of ``folder``."""
     kept = {input_name(uid, CHOSEN), *names_in(storage, folder)}
     return [name for name in storage.list(input_prefix(uid)) if name not in kept]
 
@@ -184,14 +185,14 @@ def _remove(storage: Storage, prefix: str) -> None:
         shutil.rmtree(storage.root / prefix, ignore_errors=True)
         return
     with _told():
-        # The markers go first: input of which a part is removed must not be taken for the whole.
+        # Delete the markers first: partially removed input must not be mistaken for complete input.
         storage.delete(sorted(storage.list(prefix), key=lambda name: not name.endswith(f"/{CHOSEN}")))
 
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """What cannot be removed is told, and stays."""
+    """Log a warning if something cannot be removed."""
     try:
         yield
     except CheckpointError as error:
-        log.warning("input that is not needed any more was not removed: %s", error)
+        log.warning("input that is no longer needed was not removed: %s", error)

@@ -1,13 +1,14 @@
-"""Which row groups of materialised input an epoch reads: part by part, or all parts side by side as event time goes on.
+"""Selects the row groups of materialized input that an epoch reads: part by part, or all parts by event time.
 
-A bounded DataFrame becomes one part for each of its partitions, which is a file or, in an object store, several. Nobody
-knows how these are related in time: they may be of the same hours, or each of another day. Without event time they are
-read one after the other. With it each part is a partition of the source, whose time is that of the slowest part
-(:class:`~tidemill.connectors.sources.ClockOf`); so that the others need not wait long, the row group that begins
-earliest is read next. A part that was not begun yet holds time back at what its first row says.
+A bounded DataFrame becomes one part for each of its partitions. A part is a file or, in an object store, several files.
+It is not known how parts are related in time: they may cover the same hours, or each of them a different day. Without
+event time they are read one after the other. With event time, each part is a partition of the source, and the slowest
+part determines the time of the source (:class:`~tidemill.connectors.sources.ClockOf`). To keep the parts close
+together, the row group that begins earliest is read next. A part that has not been started holds the watermark back at
+the time of its first row.
 
-An epoch has whole row groups, unless the next one alone has more rows than the epoch may have: then it is read slice by
-slice, each of them by all subtasks. For every slice the row group is decoded anew, which takes some milliseconds.
+An epoch reads whole row groups, unless the next row group alone has more rows than the epoch may have. Then it is read
+in slices, each of them by all subtasks. The row group is decoded again for every slice, which takes some milliseconds.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from tidemill.connectors.ranges import cut_range
 from tidemill.connectors.sources import Position, Split, SplitEnumerator
 from tidemill.runtime.batch.records import MIN_TIME
 
-#: The partition that stands for all parts that were not begun yet.
+#: The partition that represents all parts that have not been started yet.
 UNREAD: Final = "unread"
 
 
 @dataclass(frozen=True)
 class RowGroup:
-    """One row group of one file of so many bytes, which is of a partition of the source.
+    """One row group of a file of ``size`` bytes, which belongs to a partition of the source.
 
-    It may be a slice: so many rows from ``start`` on.
+    It may be a slice of the row group: ``rows`` rows, beginning with row ``start``.
     """
 
     file: str
@@ -41,7 +42,7 @@ class RowGroup:
     start: int = 0
 
     def slice(self, start: int, rows: int) -> RowGroup:
-        """So many of its rows, after the first ones of them."""
+        """Return a slice of ``rows`` rows, beginning ``start`` rows after the first one."""
         return replace(self, start=self.start + start, rows=rows)
 
 
@@ -53,10 +54,10 @@ class Beginning(NamedTuple):
 
 
 class RowGroups(SplitEnumerator):
-    """Hands out the row groups of several parts.
+    """Enumerates the row groups of several parts.
 
-    ``beginning`` tells how a row group begins; without it, parts are read one after the other. It is asked once for
-    each row group, when all before it in its part have been handed out.
+    ``beginning`` returns how a row group begins; without it, parts are read one after the other. It is called once for
+    each row group, when all previous row groups of its part have been assigned.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class RowGroups(SplitEnumerator):
         self._parts = parts
         self._numbers = {part[0].partition: number for number, part in enumerate(parts)}
         self._beginning = beginning
-        # checkpointed: row groups that were handed out of each part, and rows of the next one
+        # checkpointed: the number of assigned row groups of each part, and of assigned rows in its next row group
         groups, rows = (position["groups"], position["rows"]) if isinstance(position, dict) else (position, [])
         self._read = _counts(parts, groups)
         self._rows = [int(count) for count in rows] or [0] * len(parts)
@@ -92,9 +93,10 @@ class RowGroups(SplitEnumerator):
         return dealt
 
     def position(self) -> Position:
-        """The number of row groups that were handed out: of all parts, if these are the first ones, or of each.
+        """The number of assigned row groups: the total if parts were read one after the other, else one per part.
 
-        Where there are slices, also the number of rows of the next row group of each part.
+        If a row group is partly read, the position also has the number of assigned rows in the next row group of each
+        part.
         """
         if any(self._rows):
             return {"groups": list(self._read), "rows": list(self._rows)}
@@ -106,7 +108,7 @@ class RowGroups(SplitEnumerator):
         return all(read == len(part) for part, read in zip(self._parts, self._read, strict=True))
 
     def _choose(self, max_records: int) -> list[RowGroup]:
-        """The next row groups, in the order of parts, or a slice of one; nothing only if there is nothing left."""
+        """Return the next row groups in the order of parts, or a slice of one. Empty only if no row groups are left."""
         left = [
             group
             for number, (part, read) in enumerate(zip(self._parts, self._read, strict=True))
@@ -140,16 +142,16 @@ class RowGroups(SplitEnumerator):
         return sorted(chosen, key=lambda group: self._numbers[group.partition])
 
     def _next(self, number: int) -> RowGroup:
-        """What of a part was not handed out yet of the row group that is next; of a part at its end, the last one."""
+        """Return the rest of the next row group of a part, or the last row group of a part that has been read."""
         group = self._parts[number][min(self._read[number], len(self._parts[number]) - 1)]
         return group.slice(self._rows[number], group.rows - self._rows[number])
 
     def _begun(self) -> list[bool]:
-        """Whether something of each part was handed out."""
+        """For each part, whether any of its rows were assigned."""
         return [bool(read or rows) for read, rows in zip(self._read, self._rows, strict=True)]
 
     def _turn(self, number: int) -> tuple[int, int, int]:
-        """Sorts first for the part that goes on earliest; parts of which that is not known are read in turn."""
+        """Return a sort key: the part whose next row group begins earliest is first. Unknown ones are read in turn."""
         if self._beginning is None:
             return 0, 0, number
         return self._begins(number).timestamp, self._read[number], number
@@ -168,19 +170,19 @@ class RowGroups(SplitEnumerator):
         return Split(groups, rows, groups[0].partition, last=last)
 
     def _unread(self) -> Split:
-        """No records, but what is known of parts that were not begun yet."""
+        """Return a split without records, with the watermark of the parts that have not been started yet."""
         unread = [number for number, begun in enumerate(self._begun()) if not begun]
         watermark = min((self._begins(number).watermark for number in unread), default=None)
         return Split([], 0, UNREAD, last=not unread, watermark=watermark)
 
 
 def _cut(group: RowGroup, pieces: int) -> list[RowGroup]:
-    """A row group in nearly equal slices, none of them empty."""
+    """Cut a row group into non-empty slices of nearly equal length."""
     return [group.slice(low, high - low) for low, high in cut_range(0, group.rows, pieces)]
 
 
 def _counts(parts: Sequence[Sequence[RowGroup]], position: Position | None) -> list[int]:
-    """How many row groups of each part were handed out."""
+    """Return the number of assigned row groups of each part."""
     if isinstance(position, list):
         return [int(read) for read in position]
     left = 0 if position is None else int(position)
@@ -192,7 +194,7 @@ def _counts(parts: Sequence[Sequence[RowGroup]], position: Position | None) -> l
 
 
 def balanced(groups: Sequence[RowGroup], shares: int) -> list[list[RowGroup]]:
-    """Neighbouring row groups in up to ``shares`` lists with nearly equal numbers of rows; order is kept."""
+    """Divide row groups into up to ``shares`` lists with nearly equal numbers of rows, keeping their order."""
     total = sum(group.rows for group in groups)
     lists: list[list[RowGroup]] = []
     done = 0

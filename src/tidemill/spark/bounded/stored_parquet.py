@@ -1,7 +1,7 @@
-"""Parquet files in a storage, read where they are: of an object only the footer, and the row groups that are wanted.
+"""Reads Parquet files in a storage in place: only the footer of an object and the requested row groups are fetched.
 
-The driver wants to know how row groups begin, of all of them, to read them in the order of event time. In files of ours
-the footer tells: it has their first rows, as an Arrow stream in base 64.
+The driver needs the first row of every row group, to read row groups in the order of event time. In files that Tidemill
+writes, the footer contains these rows, as an Arrow stream in base64.
 """
 
 from __future__ import annotations
@@ -19,51 +19,52 @@ from tidemill.checkpoint.storage.storages import LocalStorage, Storage
 from tidemill.connectors.spark.schema_types import schema_from_json
 from tidemill.connectors.spark.type_mapping import arrow_schema_of
 
-#: Where Spark keeps the schema in a Parquet file of its own.
+#: The metadata key of the schema in Parquet files that Spark writes.
 _SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
-#: Where the first rows of row groups are in a Parquet file of ours.
+#: The metadata key of the first rows of row groups in Parquet files that Tidemill writes.
 _FIRST_ROWS: Final = b"tidemill.first-rows"
-#: How long they may be. Who opens a file reads its last 64 KB, and in base 64 these are 43: a footer stays one request.
+#: The maximum size of the first rows, in bytes. A reader that opens a file fetches its last 64 KB. In base64, the rows
+#: take at most 43 KB of these, so the footer is still read in one request.
 _MOST_FIRST_ROWS: Final = 32 << 10
 
 
 def opened(storage: Storage, name: str, size: int) -> pq.ParquetFile:
-    """The Parquet file of this name and size, whose footer has been read; to be closed."""
-    # Spark's own form of moments has a range of millennia, which microseconds hold and nanoseconds do not.
+    """Open the Parquet file of this name and size and read its footer. The caller must close it."""
+    # Spark's INT96 timestamps have a range of millennia, which fits in microseconds but not in nanoseconds.
     if isinstance(storage, LocalStorage):
         return pq.ParquetFile(storage.path(name), coerce_int96_timestamp_unit="us")
-    # Columns of a row group are neighbours: with pre_buffer they come by one request, not by one for each.
+    # The columns of a row group are adjacent: pre_buffer reads them with one request instead of one per column.
     return pq.ParquetFile(_StoredBytes(storage, name, size), pre_buffer=True, coerce_int96_timestamp_unit="us")
 
 
 class FirstRowsOfGroups:
-    """Collects the first rows of row groups, for the footer of the file that these are written to."""
+    """Collects the first rows of row groups for the footer of their file."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._bytes = io.BytesIO()
         self._stream = pa.ipc.new_stream(self._bytes, schema)
 
     def add(self, group: pa.Table) -> None:
-        """Note the first row of the next row group."""
+        """Record the first row of the next row group."""
         if self._bytes.tell() <= _MOST_FIRST_ROWS:
             self._stream.write_table(group.slice(0, 1))
 
     def metadata(self) -> dict[bytes, bytes]:
-        """What belongs into the footer: nothing if it would be too much."""
+        """Return the metadata for the footer, which is empty if the rows are too large."""
         self._stream.close()
         data = self._bytes.getvalue()
         return {_FIRST_ROWS: base64.b64encode(data)} if len(data) <= _MOST_FIRST_ROWS else {}
 
 
 class RowGroupReader:
-    """Reads row groups of a file as Arrow batches with the types that Spark's columns have."""
+    """Reads row groups of a file as Arrow batches, with the types of Spark's columns."""
 
     def __init__(self, file: pq.ParquetFile) -> None:
         self._file = file
         self._moments = _moments(file)
 
     def rows(self, group: int, batch_size: int, start: int = 0, count: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of one row group, in batches of at most so many; or ``count`` of them from ``start`` on."""
+        """Read the rows of a row group, or ``count`` of them from ``start``, in batches of up to ``batch_size``."""
         left = count
         for batch in self._file.iter_batches(batch_size=batch_size, row_groups=[group]):
             wanted = batch.slice(start, left)
@@ -76,7 +77,7 @@ class RowGroupReader:
                 return
 
     def first_rows(self) -> list[pa.RecordBatch]:
-        """The first row of each row group, where the footer tells; else nothing."""
+        """Return the first row of each row group if the footer contains them, else an empty list."""
         data = (self._file.metadata.metadata or {}).get(_FIRST_ROWS)
         if data is None:
             return []
@@ -85,7 +86,7 @@ class RowGroupReader:
 
 
 class _StoredBytes(io.RawIOBase):
-    """A file of which each read is a ranged read of a storage. Its size must be right."""
+    """A file in which each read is a range read of a storage. ``size`` must be the exact size of the object."""
 
     def __init__(self, storage: Storage, name: str, size: int) -> None:
         super().__init__()
@@ -121,7 +122,7 @@ class _StoredBytes(io.RawIOBase):
 
 
 def _moments(file: pq.ParquetFile) -> dict[int, pa.DataType]:
-    """The columns with moments in them, and their types: Spark writes them without a zone, which is UTC."""
+    """Return the columns that contain timestamps, and their types. Spark writes timestamps in UTC, without a zone."""
     described = (file.schema_arrow.metadata or {}).get(_SPARK_SCHEMA)
     if described is None:
         return {}
@@ -134,7 +135,7 @@ def _moments(file: pq.ParquetFile) -> dict[int, pa.DataType]:
 
 
 def _zoned(batch: pa.RecordBatch, moments: dict[int, pa.DataType]) -> pa.RecordBatch:
-    """A batch whose moments have a zone, so that they are not taken for times of no zone."""
+    """Add the zone to the timestamps of a batch, so that they are not interpreted as timestamps without time zone."""
     if not moments:
         return batch
     columns = [

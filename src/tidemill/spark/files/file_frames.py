@@ -1,4 +1,4 @@
-"""The files that an epoch reads of a watched path, as one batch DataFrame whose columns are the same in every epoch."""
+"""Reads the files of a watched path in an epoch as one batch DataFrame, with the same columns in every epoch."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tidemill.spark.frames.event_time import with_files
 
 __all__ = ["LITERAL_PATHS", "FileFrames", "decoded", "for_paths"]
 
-#: Paths are taken as they are: ``*`` is a letter, and nothing is read out of the names of directories.
+#: Options for literal paths: ``*`` is an ordinary character, and directory names do not define columns.
 LITERAL_PATHS: Final = {"__globPaths__": "false", "recursiveFileLookup": "true"}
-#: Hadoop looks for the checksum of a local file under a name that it cannot write if there is a colon in it.
+#: Options for local files with a colon in their names: Hadoop cannot construct the name of their checksum file.
 _WITHOUT_CHECKSUMS: Final = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
-#: What Spark takes for a pattern, though it is told not to.
+#: Characters that Spark treats as a pattern even if glob paths are disabled.
 _PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
-#: Files with such names that are read together: Spark lists all of them once for each of them.
+#: The maximum number of files with such names to read together: for each of them, Spark lists all of them.
 _MOST_PATTERNS: Final = 16
-#: The columns of formats that have no others.
+#: The columns of formats with a fixed schema.
 _SCHEMAS: Final = {
     "text": "value STRING",
     "binaryfile": "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY",
@@ -38,13 +38,13 @@ _SCHEMAS: Final = {
 
 
 def for_paths(paths: Sequence[str]) -> dict[str, str]:
-    """The options that a reader needs for these paths."""
+    """Return the options that a reader needs for these paths."""
     local = any(path.startswith("/") and ":" in path.rpartition("/")[2] for path in paths)
     return {**LITERAL_PATHS, **(_WITHOUT_CHECKSUMS if local else {})}
 
 
 def alike(paths: Sequence[str]) -> list[list[str]]:
-    """The paths in groups that a reader can load together: at most about one for all of them."""
+    """Group paths that a reader can load together, into as few groups as possible."""
     plain = [path for path in paths if ":" not in path.rpartition("/")[2] and not _PATTERN.search(path)]
     colons = [path for path in paths if ":" in path.rpartition("/")[2] and not _PATTERN.search(path)]
     patterns = [path for path in paths if _PATTERN.search(path)]
@@ -53,7 +53,7 @@ def alike(paths: Sequence[str]) -> list[list[str]]:
 
 
 def decoded(lines: DataFrame, charset: str) -> DataFrame:
-    """Text in a character set. Spark's text format passes the bytes of lines on, whatever they mean."""
+    """Decode text with a character set. Spark's text format returns the bytes of lines without decoding them."""
     name = lines.columns[0]
     line = F.col(f"`{name}`")
     text = F.make_valid_utf8(line) if charset == "UTF-8" else F.decode(line.cast("binary"), charset)
@@ -61,7 +61,7 @@ def decoded(lines: DataFrame, charset: str) -> DataFrame:
 
 
 class FileFrames:
-    """Makes DataFrames of files for one source."""
+    """Creates the DataFrames of one source from files."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class FileFrames:
         *,
         by_file: bool,
     ) -> None:
-        """``options`` are the reader's. ``partition_types`` are the columns that directories name; one that the schema
-        declares has its type. With ``by_file`` rows say which file they are from."""
+        """``options`` are those of the reader. ``partition_types`` are the types of the columns in directory names; a
+        column that the schema declares has the type of the schema. With ``by_file``, rows contain their file."""
         self._session = session
         self._source = source
         self._charset = options.get("encoding", "UTF-8") if source.format == "text" else None
@@ -83,12 +83,12 @@ class FileFrames:
         if schema is None:
             raise GraphError(
                 f"watching {source.path!r} as {source.format} needs a schema, such as schema='id STRING, amount "
-                "DOUBLE': Spark cannot infer one from files that are still to come"
+                "DOUBLE': Spark cannot infer one from files that do not exist yet"
             )
         described: Any = StructType.fromDDL(schema)
         self._fields = described.fields
         declared = {field.name: field.dataType.simpleString() for field in self._fields}
-        # To Spark, names are the same in upper and in lower case.
+        # Column names in Spark are case-insensitive.
         self._names: dict[str, str] = {}
         for name in (*declared, *partition_types):
             self._names.setdefault(name.lower(), name)
@@ -97,12 +97,12 @@ class FileFrames:
             self._names[name.lower()]: declared.get(self._names[name.lower()], kind)
             for name, kind in partition_types.items()
         }
-        #: A frame without rows that has the columns of all others.
+        #: An empty frame with the same columns as all other frames.
         self.empty = self._read([], frozenset(), 0)
-        schema_of(self.empty.schema)  # refuses types that have no counterpart here
+        schema_of(self.empty.schema)  # rejects types that Tidemill does not have
 
     def frame(self, paths: Sequence[str], root_depth: int) -> DataFrame:
-        """The rows of files; ``root_depth`` is how many parts their paths have before those that may name columns."""
+        """Return the rows of files. ``root_depth`` is the number of leading path parts that cannot name columns."""
         by_columns: dict[frozenset[str], list[str]] = {}
         for path in paths:
             found = columns_in(path, root_depth) if self._partition_types else {}
@@ -112,13 +112,13 @@ class FileFrames:
         return reduce(DataFrame.union, parts)
 
     def _read(self, paths: list[str], named: frozenset[str], root_depth: int) -> DataFrame:
-        """The rows of files, with all columns in their order; those that directories name are not in the files."""
+        """Return the rows of files with all columns in order. Columns in directory names are not in the files."""
         schema = StructType([field for field in self._fields if field.name not in named])
         reader: Any = self._session.read.format(self._source.format).schema(schema)
         frame: DataFrame = reader.options(**{**self._options, **for_paths(paths)}).load(paths)
         if self._charset is not None:
             frame = decoded(frame, self._charset)
-        # Spark writes a local path as file:///, which has two parts more.
+        # Spark writes a local path as file:///, which has two more parts.
         depth = root_depth + 2 if paths and paths[0].startswith("/") else root_depth
         types = {name: kind for name, kind in self._partition_types.items() if name in named}
         frame = with_partition_columns(frame, types, depth)

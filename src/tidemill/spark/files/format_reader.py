@@ -1,4 +1,4 @@
-"""How Spark reads files, or anything else that one of its formats names."""
+"""Reads files, or any other input that a Spark format supports."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tidemill.spark.frames.source_reader import SourceReader
 
 __all__ = ["FormatReader"]
 
-#: The formats whose files the driver finds. What other formats keep below a path is up to them.
+#: The formats whose files the driver lists. The contents of a path are specific to the format for all others.
 _FILE_FORMATS: Final = frozenset({"text", "csv", "json", "parquet", "orc", "xml", "avro", "binaryfile"})
 
 
 class FormatReader(SourceReader[FormatSource]):
-    """Reads through ``spark.read``, or ``spark.readStream`` for a source that does not end."""
+    """Reads with ``spark.read``, or with ``spark.readStream`` for an unbounded source."""
 
     def load(self, session: SparkSession, max_records: int, *, resuming: bool) -> DataFrame:
         source = self.source
@@ -46,7 +46,7 @@ class FormatReader(SourceReader[FormatSource]):
 
 
 def _batch_bound(format_name: str, options: Mapping[str, str], max_records: int) -> dict[str, str]:
-    """The option that bounds a batch, unless the program has set one itself."""
+    """Return the option that limits the size of a batch, unless the program has set one itself."""
     given = {name.lower() for name in options}
     if format_name == "kafka" and not given & {"maxoffsetspertrigger", "minoffsetspertrigger"}:
         return {"maxOffsetsPerTrigger": str(max_records)}

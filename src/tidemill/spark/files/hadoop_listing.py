@@ -1,4 +1,4 @@
-"""The files of a watched path of any file system that Spark has a connector for: HDFS, ``s3a://`` and the like."""
+"""Lists the files of a watched path in any file system that Spark has a connector for, such as HDFS or ``s3a://``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.errors import ConnectorError
 
 __all__ = ["HadoopListing", "has_connector"]
 
-#: How a file is shown by Hadoop: what is asked for, and for nothing else.
+#: The string form of Hadoop's file status; only the fields that are used here.
 _STATUS: Final = re.compile(
     r"\w+\{path=(?P<path>.*?); isDirectory=(?P<folder>true|false); (?:length=(?P<size>\d+); )?"
     r".*?modification_time=(?P<time>\d+)",
@@ -34,7 +34,7 @@ def has_connector(session: SparkSession, path: str) -> bool:
 
 
 class HadoopListing(FileListing):
-    """Lists through Hadoop's client, with the credentials that Spark reads with."""
+    """Lists files with Hadoop's client, which uses Spark's credentials."""
 
     interval = 1.0
 
@@ -98,7 +98,7 @@ class HadoopListing(FileListing):
         return found
 
     def _shown(self, statuses: Any) -> list[tuple[FoundFile, bool]]:
-        """What Hadoop says of several files, in one call to the JVM instead of five for each."""
+        """Return the status of several files, with one call to the JVM instead of five for each file."""
         count = len(statuses)
         if not count:
             return []
@@ -107,7 +107,7 @@ class HadoopListing(FileListing):
         matches = [_STATUS.match(text) for text in texts]
         if len(texts) == count and all(matches):
             return [_found(match) for match in matches if match is not None]
-        return [  # an implementation of its own kind
+        return [  # a file system whose status has another string form
             (
                 FoundFile(str(s.getPath().toString()), int(s.getLen()), s.getModificationTime() / 1000),
                 bool(s.isDirectory()),

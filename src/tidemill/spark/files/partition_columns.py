@@ -1,7 +1,7 @@
-"""Columns that the directories of watched files name: ``country=de`` is the value ``de`` of column ``country``.
+"""Partition columns in the directory names of watched files: ``country=de`` is the value ``de`` of column ``country``.
 
-Spark finds such columns in the paths it is given, but takes the names of single files for patterns while it does, and
-then reads some files twice. So the names of directories are read here, from the file that each row is from.
+Spark can find such columns in paths. But when it does, it treats the names of single files as patterns, and then reads
+some files twice. This module therefore derives the columns from the file name of each row.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 __all__ = ["column_types", "columns_in", "with_partition_columns"]
 
-#: The directory of rows that have no value in the column.
+#: The directory name of rows without a value in the column.
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-#: The types that values have by themselves, the narrowest first; what fits none is a string.
+#: The types that are inferred from values, the narrowest first. A value that matches none is a string.
 _TYPES: Final = (
     ("INT", re.compile(r"[+-]?\d{1,9}")),
     ("BIGINT", re.compile(r"[+-]?\d{1,18}")),
@@ -28,7 +28,7 @@ _TYPES: Final = (
 
 
 def columns_in(path: str, root_depth: int) -> dict[str, str]:
-    """The columns that the directories of a file name, with their values; its first ``root_depth`` parts do not count.
+    """Return the columns and values in the directory names of a path; the first ``root_depth`` parts are skipped.
 
     >>> columns_in("/in/country=de/day=1/a=b.json", 2)
     {'country': 'de', 'day': '1'}
@@ -38,7 +38,7 @@ def columns_in(path: str, root_depth: int) -> dict[str, str]:
 
 
 def column_types(found: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """The type of each column, from values that were found.
+    """Infer the type of each column from its values.
 
     >>> column_types([{"day": "1"}, {"day": "02", "country": "de"}])
     {'day': 'INT', 'country': 'STRING'}
@@ -54,9 +54,9 @@ def column_types(found: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def with_partition_columns(frame: DataFrame, types: Mapping[str, str], root_depth: int) -> DataFrame:
-    """The frame with the columns that the directories of all its files name.
+    """Add the partition columns in the directory names of its files to a frame.
 
-    ``root_depth`` is how many parts the name of a file has, as Spark writes it, before those that are looked at.
+    ``root_depth`` is the number of leading parts of a file name, as Spark writes it, that are skipped.
     """
     folders = F.slice(F.split(F.input_file_name(), "/"), root_depth + 1, 1000)
     for name, kind in types.items():
@@ -66,7 +66,7 @@ def with_partition_columns(frame: DataFrame, types: Mapping[str, str], root_dept
 
 
 def _value(folders: Column, name: str) -> Column:
-    """The value in the first directory of a column, null where there is none."""
+    """Return the value of a column in the first directory that has it, or null if there is none."""
     pairs = F.transform(
         F.filter(folders, lambda folder: F.instr(folder, "=") > 0), lambda folder: F.split(folder, "=", 2)
     )
@@ -75,5 +75,5 @@ def _value(folders: Column, name: str) -> Column:
 
 
 def _decoded(text: Column) -> Column:
-    """``%20`` as a space: once for the name of a file as Spark writes it, once as Spark writes values into names."""
+    """Decode ``%20`` to a space. Apply it twice: Spark encodes values in directory names, and then the file name."""
     return F.coalesce(F.try_url_decode(F.replace(text, F.lit("+"), F.lit("%2B"))), text)

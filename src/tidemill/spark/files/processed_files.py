@@ -1,6 +1,6 @@
-"""What becomes of watched files that were read: Spark's option ``cleanSource``, ``off``, ``delete`` or ``archive``.
+"""Cleans up watched files that were read: Spark's option ``cleanSource`` with ``off``, ``delete`` or ``archive``.
 
-It happens after the epoch that read a file is committed, and may not happen if the driver ends in between.
+A file is cleaned up after the epoch that read it is committed. If the driver ends in between, the file may stay.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class ProcessedFiles:
-    """Deletes or moves the files of epochs that are committed; or leaves them where they are."""
+    """Deletes, moves or keeps the files of committed epochs."""
 
     def __init__(self, archive: Path | None = None, *, delete: bool = False) -> None:
         self._archive = archive
@@ -26,7 +26,7 @@ class ProcessedFiles:
 
     @classmethod
     def of(cls, options: Mapping[str, str], root: str, *, local: bool) -> ProcessedFiles:
-        """What the options of a source ask for; their names are in lower case."""
+        """Create an instance from the options of a source, whose names are in lower case."""
         mode = options.get("cleansource", "off").lower()
         if mode == "off":
             return cls()
@@ -41,16 +41,16 @@ class ProcessedFiles:
             raise ConfigurationError("cleanSource: archive needs the option sourceArchiveDir")
         target = Path(archive.removeprefix("file://")).absolute()
         if target.is_relative_to(root) or Path(root).is_relative_to(target):
-            raise ConfigurationError(f"sourceArchiveDir {target} must not be inside of what is watched, nor around it")
+            raise ConfigurationError(f"sourceArchiveDir {target} must not be inside the watched path or contain it")
         return cls(target)
 
     def reading(self, paths: Sequence[str], epoch: int) -> None:
-        """An epoch reads these files."""
+        """Record that an epoch reads these files."""
         if self._delete or self._archive is not None:
             self._waiting += [(epoch, path) for path in paths]
 
     def clean(self, committed: int) -> None:
-        """All epochs up to this one are committed."""
+        """Clean up the files of all epochs up to ``committed``."""
         while self._waiting and self._waiting[0][0] <= committed:
             path = Path(self._waiting.pop(0)[1])
             try:
@@ -61,4 +61,4 @@ class ProcessedFiles:
                     target.parent.mkdir(parents=True, exist_ok=True)
                     path.rename(target)
             except OSError as error:
-                log.warning("%s was read, and cannot be put out of the way: %s", path, error)
+                log.warning("%s was read, but cannot be deleted or archived: %s", path, error)

@@ -1,7 +1,7 @@
-"""Copies of objects that Spark reads in the place of the objects, where it has no connector for their store.
+"""Copies of objects for Spark to read, if Spark has no connector for their store.
 
-The driver copies the objects of an epoch into a directory that the tasks see: the job's own, or, where tasks run on the
-driver's machine, a temporary one. The copies are deleted when the next epoch begins.
+The driver copies the objects of an epoch to a directory that is visible to the tasks: the job's own or, if tasks run on
+the driver's machine, a temporary one. The copies are deleted when the next epoch begins.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ __all__ = ["Staging"]
 
 #: The folder in a job's directory.
 _FOLDER: Final = ".staged"
-#: Objects copied at a time.
+#: The number of objects to copy in parallel.
 _REQUESTS: Final = 8
 
 
 class Staging:
-    """Where the copies of one job are, in all its attempts."""
+    """The copies of one job, which all its attempts share."""
 
     def __init__(self, directory: Path | None, *, local: bool) -> None:
-        """``directory`` is the job's own, if it has one; ``local``: tasks run on this machine."""
+        """``directory`` is the job's own, if it has one; ``local`` is true if tasks run on this machine."""
         self._directory = directory
         self._local = local
         self._root: Path | None = None
@@ -37,7 +37,7 @@ class Staging:
         self._originals: dict[str, str] = {}
 
     def check(self, uri: str) -> None:
-        """Raise :class:`ConfigurationError` if there is no place for copies that tasks can see."""
+        """Raise :class:`ConfigurationError` if there is no directory for copies that is visible to tasks."""
         if self._directory is None and not self._local:
             raise ConfigurationError(
                 f"{uri} cannot be watched: Spark has no connector for it (for s3a://, the package hadoop-aws), and "
@@ -45,9 +45,9 @@ class Staging:
             )
 
     def copies(self, listing: ObjectListing, paths: Sequence[str]) -> tuple[list[str], int]:
-        """Copy objects; returns where the copies are, and how many parts their paths have before the objects' names.
+        """Copy objects; returns the paths of the copies and the number of path parts before the objects' names.
 
-        Raises :class:`~tidemill.errors.LostInputError` for one that is gone.
+        Raises :class:`~tidemill.errors.LostInputError` for an object that no longer exists.
         """
         place = self._place() / uuid.uuid4().hex
         targets = [place / path.removeprefix(f"{listing.uri}/") for path in paths]
@@ -56,7 +56,7 @@ class Staging:
             try:
                 data = listing.read(path)
             except FileNotFoundError as error:
-                raise LostInputError(f"a file of a watched path is gone while it is read: {error}") from None
+                raise LostInputError(f"a file of a watched path was deleted before it was read: {error}") from None
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
 
@@ -67,11 +67,11 @@ class Staging:
         return [str(target) for target in targets], len(place.parts)
 
     def original(self, path: str) -> str:
-        """The object that a path is a copy of; the path itself if it is none."""
+        """Return the object that a path is a copy of, or the path itself if it is not a copy."""
         return self._originals.get(path, path)
 
     def clear(self) -> None:
-        """The epoch that read the copies is over."""
+        """Delete the copies, after the epoch that read them has ended."""
         if self._root is not None and self._originals:
             for folder in self._root.iterdir():
                 if folder.is_dir():
@@ -79,7 +79,7 @@ class Staging:
             self._originals.clear()
 
     def close(self) -> None:
-        """The job is over."""
+        """Delete everything, after the job has ended."""
         self.clear()
         self._remove()
 
@@ -88,10 +88,10 @@ class Staging:
             if self._local:
                 self._root, self._remove = scratch_directory()
             elif self._directory is not None:
-                # A driver that was killed has left its copies: nobody needs them.
+                # A driver that was killed has left its copies, which are no longer needed.
                 shutil.rmtree(self._directory / _FOLDER, ignore_errors=True)
                 self._root = self._directory / _FOLDER
                 self._root.mkdir(parents=True, exist_ok=True)
         if self._root is None:
-            raise ConfigurationError("there is no directory that tasks can see")
+            raise ConfigurationError("there is no directory that is visible to tasks")
         return self._root

@@ -1,8 +1,8 @@
-"""Records of JSON and CSV files that do not fit the schema: found and shown when a job has failed at one.
+"""Finds the record of a JSON or CSV file that does not match the schema, after a job has failed because of it.
 
-Spark's strict mode (``FAILFAST``) tells the file, and of the record only what it could read of it. Its lenient mode
-hands over the text, but costs every record a copy (a quarter of the time that Spark takes for it). So files are read in
-strict mode, and one at which that has failed is read once more.
+Spark's strict mode (``FAILFAST``) reports the file, but only the part of the record that it could read. Its lenient
+mode returns the text of the record, but copies every record (a quarter of the time that Spark needs for it). Files are
+therefore read in strict mode, and a file that fails is read again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tidemill.spark.files.partition_columns import columns_in
 
 __all__ = ["misfit_error"]
 
-#: What Spark says of a file in which a record does not fit.
+#: Spark's error message for a file with a malformed record.
 _FILE: Final = re.compile(r"FAILED_READ_FILE.*? while reading file (\S+?)\.(?:\s|$).*?MALFORMED_RECORD", re.DOTALL)
 _COLUMN: Final = "tidemill_misfit"
 
@@ -40,9 +40,9 @@ def misfit_error(
     failure: Exception,
     original: Callable[[str], str] = lambda path: path,
 ) -> TypeMismatchError | None:
-    """The record that a job has failed at, if it was one that did not fit its schema.
+    """Return an error with the record that a job has failed at, if the record does not match its schema, else None.
 
-    ``sources`` are those that read files, by uid. ``original`` names the file that Spark has read a copy of.
+    ``sources`` are the sources that read files, by uid. ``original`` maps a copy that Spark has read to its original.
     """
     told = _FILE.search(str(failure))
     if told is None:
@@ -51,7 +51,7 @@ def misfit_error(
     name = original(file)
     strict = {uid: one for uid, one in sources.items() if _is_strict(one)}
     readers = {uid: source for uid, source in strict.items() if _depth(source, name) is not None}
-    if not readers and len(strict) == 1:  # not every pattern is understood here, but who else should have read it
+    if not readers and len(strict) == 1:  # it has an unsupported pattern, but only this source can have read it
         readers = strict
     for uid, source in readers.items():
         if source.schema is not None:
@@ -66,7 +66,7 @@ def _is_strict(source: FormatSource) -> bool:
 
 
 def _depth(source: FormatSource, file: str) -> int | None:
-    """How many parts the one of the source's paths has that a file is below: directories after these name columns."""
+    """Return the length, in parts, of the source path that contains a file. Directories below it may name columns."""
     found = file.split("/")
     for path in (source.path, *source.more_paths):
         parts = [] if path is None else _plain(path).rstrip("/").split("/")
@@ -80,19 +80,22 @@ def _is_like(name: str, pattern: str) -> bool:
 
 
 def _plain(path: str) -> str:
-    """A path without the ``file:`` that Spark puts before one of this machine; relative ones begin where we are."""
+    """Remove Spark's ``file:`` prefix from a local path. Relative paths are resolved in the current directory."""
     return local_root(path) or path
 
 
 def _by_name(source: FormatSource) -> dict[str, str]:
-    """The options by their names in lower case: to Spark they are the same in any."""
+    """Return the options by their names in lower case: option names in Spark are case-insensitive."""
     return {name.lower(): value for name, value in source.options.items()}
 
 
 def _record(
     session: SparkSession, source: FormatSource, schema: str, file: str, elsewhere: Collection[str]
 ) -> str | None:
-    """The first record of a file that does not fit; None if there is none any more. Some columns are ``elsewhere``."""
+    """Return the first record of a file that does not match the schema, or None if there is none any longer.
+
+    The columns in ``elsewhere`` are not in the file.
+    """
     described = StructType.fromDDL(schema)
     if not isinstance(described, StructType):
         return None
@@ -107,7 +110,7 @@ def _record(
         frame = reader.schema(columns.add(_COLUMN, StringType())).load([file])
         found = frame.where(F.col(_COLUMN).isNotNull()).head(1)
     except (PySparkException, Py4JError):
-        return None  # the file is not what it was: Spark's own words have to do
+        return None  # the file has changed: use Spark's own error
     return found[0][_COLUMN] if found else None
 
 
@@ -116,8 +119,8 @@ def _error(uid: str, source: FormatSource, misfit: Misfit, file: str) -> TypeMis
     error = TypeMismatchError(
         f"Spark could not read the source with uid {uid!r}: file {file} has a record that does not fit the "
         f"schema: {misfit.problem()}. It is record {site.record}\nCorrect the file; or read it with "
-        f"read_{source.format}() and the option mode, which is DROPMALFORMED to leave such records out, or PERMISSIVE "
-        "to have None where a value does not fit."
+        f"read_{source.format}() and the option mode: DROPMALFORMED skips such records, PERMISSIVE replaces values "
+        "that do not fit by None."
     )
     error.site = site
     return error

@@ -1,4 +1,4 @@
-"""What the options of a source mean for how its files are found and read: Spark's file source has the same ones."""
+"""The options of a source that watches files, which are those of Spark's file source."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidemill.spark.files.watched_source import WatchedSource, WatchSettings
 
 __all__ = ["watched_source"]
 
-#: Options that say how files are found, and not how they are read; by their names in lower case.
+#: The options, in lower case, that define how files are found and not how they are read.
 _OF_LISTING: Final = frozenset(
     {
         "maxfilespertrigger",
@@ -42,7 +42,7 @@ _OF_LISTING: Final = frozenset(
         "basepath",
     }
 )
-#: How many files are looked at to learn which columns directories name.
+#: The number of files whose directory names are used to infer the partition columns.
 _SAMPLES: Final = 1000
 
 
@@ -55,10 +55,10 @@ def watched_source(
     *,
     by_file: bool,
 ) -> WatchedSource:
-    """The source of an operator that watches files. With ``by_file`` rows say which file they are from.
+    """Create the source of an operator that watches files. With ``by_file``, rows contain their file.
 
-    ``staging`` is where copies go that Spark can read. Raises :class:`ConfigurationError` for a path that cannot be
-    watched, and for options that contradict each other.
+    ``staging`` stores copies that Spark can read. Raises :class:`ConfigurationError` for a path that cannot be
+    watched, and for conflicting options.
     """
     options = {name.lower(): value for name, value in source.options.items()}
     recursive = _is_true(options, "recursivefilelookup")
@@ -87,7 +87,7 @@ def watched_source(
             by_name=_is_true(options, "filenameonly"),
         ),
         processed=ProcessedFiles.of(options, root, local=isinstance(listing, LocalListing)),
-        # The blocks of a file in Hadoop's file systems need not come in the same order in each epoch.
+        # In Hadoop's file systems, the blocks of a file may be in a different order in each epoch.
         keeps_order=not isinstance(listing, HadoopListing),
     )
 
@@ -125,5 +125,5 @@ def _number(options: Mapping[str, str], name: str) -> int | None:
 
 
 def _size(options: Mapping[str, str], name: str) -> int | None:
-    """A number of bytes, with a unit or without."""
+    """Parse a number of bytes, with or without a unit."""
     return None if name not in options else MemorySizeValue().parse(options[name])

@@ -1,8 +1,8 @@
-"""The watched directories of a job: which files each epoch reads, as DataFrames of Spark's.
+"""The watched directories of a job: the files that each epoch reads, as Spark DataFrames.
 
-The driver finds the files and remembers them (:mod:`tidemill.runtime.driver.file_enumerator`); Spark reads them as
-batch input, so that formats and codecs are Spark's. A job whose other sources are none of Spark's streams needs no
-streaming query.
+The driver finds the files and keeps track of them (:mod:`tidemill.runtime.driver.file_enumerator`). Spark reads them as
+batch input, so that all formats and codecs of Spark are supported. A job without Spark streams among its other sources
+needs no streaming query.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class WatchedFiles:
         metrics: JobMetrics,
         skipped: Counter[str],
     ) -> None:
-        """``staging`` is where copies go that Spark can read; ``skipped`` counts files by uid, over all attempts."""
+        """``staging`` stores copies that Spark can read; ``skipped`` counts files by uid, across all attempts."""
         self._launch = launch
         self._staging = staging
         self._metrics = metrics
@@ -79,7 +79,7 @@ class WatchedFiles:
         return bool(self._sources)
 
     def schemas(self) -> dict[int, bytes]:
-        """The Arrow schema of each source, for the workers."""
+        """Return the Arrow schema of each source, for the workers."""
         return {chain: one.schema() for chain, one in self._sources.items()}
 
     @property
@@ -88,9 +88,9 @@ class WatchedFiles:
         return {one.uid for one in self._sources.values()}
 
     def open(self, coordinator: Coordinator, locations: Callable[[], SparkLocations], *, alone: bool) -> None:
-        """Resume after what is committed; ``alone``: no other source has a position of Spark's.
+        """Resume after the last committed epoch; ``alone`` is true if no other source has a position in Spark's logs.
 
-        Raises :class:`~tidemill.errors.LostInputError` if a file that an epoch had begun to read is gone.
+        Raises :class:`~tidemill.errors.LostInputError` if a file that an epoch had begun to read no longer exists.
         """
         self._coordinator = coordinator
         head = coordinator.head
@@ -105,28 +105,28 @@ class WatchedFiles:
             if position is not None:
                 if not is_of_files(position):
                     raise GraphError(
-                        f"the source with uid {one.uid!r} was stored with the position of a source of another kind, "
-                        "and now watches files: give the new source another uid"
+                        f"the stored position of the source with uid {one.uid!r} belongs to another kind of source, "
+                        "but it now watches files: give the new source another uid"
                     )
                 read = files_read(coordinator.storage, coordinator.manifests, head, one.uid)
             else:
                 logged = old.get(one.uid, LoggedFiles(set(), []))
                 read, begun = logged.read, [*logged.begun, *begun]
                 if read:
-                    log.info("source %r resumes after %d files that Spark's log names", one.uid, len(read))
+                    log.info("source %r resumes after %d files in Spark's log", one.uid, len(read))
             one.open(position, read, begun)
             self._skipped[one.uid] += one.take_skipped()
             self._metrics.source_gauge(one.uid, "pendingFiles", partial(_pending, one))
             self._metrics.source_gauge(one.uid, "numFilesSkipped", partial(self._skipped.__getitem__, one.uid))
 
     def available(self) -> bool:
-        """Whether an epoch would read files now. Looks for new ones in the background."""
+        """Whether an epoch would read files now. New files are searched for in the background."""
         with self._lock:
             waiting = [one for one in self._sources.values() if one.available(self._epoch)]
             return bool(waiting)
 
     def add_to(self, inputs: EpochInput, limit: EpochLimit) -> EpochInput:
-        """The input of an epoch with the next files, of each source about as many records as it may have."""
+        """Add the next files to the input of an epoch: from each source, about as many records as the limit allows."""
         if not self._sources or self._coordinator is None:
             return inputs
         with self._lock:
@@ -140,7 +140,7 @@ class WatchedFiles:
             return self._with(inputs, frames, partitions, added)
 
     def add_nothing_to(self, inputs: EpochInput) -> EpochInput:
-        """The input of an epoch that reads no files."""
+        """Extend the input of an epoch that reads no files."""
         if not self._sources:
             return inputs
         with self._lock:
@@ -163,7 +163,7 @@ class WatchedFiles:
     def _with(
         self, inputs: EpochInput, frames: list[Any], partitions: dict[int, int], added: dict[str, list[str]]
     ) -> EpochInput:
-        """``added`` are the paths that the epoch adds to what was read, by uid."""
+        """Complete the input of an epoch. ``added`` are the paths that it adds to the files read, by uid."""
         state = {uid: files_section(uid, paths, self._epoch + 1) for uid, paths in added.items() if paths}
         return replace(
             inputs,
@@ -180,10 +180,10 @@ def _pending(one: WatchedSource) -> int:
 
 
 class JobInput(SplitInput):
-    """What a job reads beside a streaming query: sources in plain Python, and watched files, which never end."""
+    """The input of a job besides a streaming query: sources in plain Python, and watched files, which never end."""
 
     def __init__(self, watched: WatchedFiles, *arguments: Any, **options: Any) -> None:
-        """``watched`` is open; the rest is what :class:`SplitInput` takes."""
+        """``watched`` must be open; the other arguments are those of :class:`SplitInput`."""
         self._watched = watched
         super().__init__(*arguments, **options)
 

@@ -1,7 +1,8 @@
-"""One source that watches files: which files the next epoch reads, or which rows of a file that has too many.
+"""A source that watches files: it selects the files that the next epoch reads, or a range of rows of a large file.
 
-An epoch takes whole files, about as many bytes as the records it may have weigh. Where records are slow and a single
-file has more of them than an epoch may have, the file is read over several epochs, some rows in each.
+An epoch reads whole files. Its limit in records is converted to bytes with an estimated record size. If records are
+slow to process, and a single file has more records than an epoch may have, the file is read in parts over several
+epochs.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from tidemill.spark.session.failures import translated
 
 __all__ = ["WatchSettings", "WatchedSource"]
 
-#: What a record is assumed to weigh until an epoch has shown it, where the bound of an epoch becomes bytes.
+#: The assumed size of a record in bytes until an epoch has measured it. It converts the limit of an epoch to bytes.
 _RECORD_BYTES: Final = 100
 
 
 @dataclass(frozen=True)
 class WatchSettings:
-    """In which order files are read, how often new ones are looked for, and what becomes of one that is gone."""
+    """The order of files, the interval of the search for new files, and the handling of files that no longer exist."""
 
     missing: str = "fail"
     interval: float | None = None
@@ -44,9 +45,9 @@ class WatchSettings:
 
 @dataclass(frozen=True)
 class _BegunFile:
-    """A file that is read over several epochs, and the number of tasks that would read all of it at once.
+    """A file that is read over several epochs, and the number of tasks that would read all of it in one epoch.
 
-    Spark has to plan the whole file to know that number, so it is asked once; None after a start.
+    Spark must plan the whole file to determine that number, so it is computed only once. It is None after a start.
     """
 
     part: FilePart
@@ -54,7 +55,7 @@ class _BegunFile:
 
 
 class WatchedSource:
-    """The files of one source, from :meth:`open` on. For one thread at a time."""
+    """The files of one source. Call :meth:`open` first. Not thread-safe."""
 
     def __init__(
         self,
@@ -70,8 +71,8 @@ class WatchedSource:
         processed: ProcessedFiles,
         keeps_order: bool,
     ) -> None:
-        """``root_depth`` is how many parts a path has before those that may name columns. ``bounds`` are those that
-        the program sets. With ``keeps_order`` Spark reads the rows of a file in the same order each time."""
+        """``root_depth`` is the number of leading path parts that cannot name columns. ``bounds`` are the limits that
+        the program sets. With ``keeps_order``, Spark reads the rows of a file in the same order each time."""
         # configuration
         self.uid = uid
         self._name = name
@@ -85,19 +86,19 @@ class WatchedSource:
         # transient
         self._files: FileEnumerator | None = None
         self._processed = processed
-        #: What a record weighs, and the epoch that is to show it, with the bytes of its files.
+        #: The size of a record, and the epoch that will measure it, with the size of its files.
         self._record_bytes: float = _RECORD_BYTES
         self._weighing: tuple[Epoch, int] = (Epoch(0), 0)
         # checkpointed
         self._read = 0
         self._begun: _BegunFile | None = None
-        #: Paths that were read before this kind of position existed, to be stored with the next epoch.
+        #: Paths that were read before this kind of position existed. They are stored with the next epoch.
         self._inherited: frozenset[str] = frozenset()
 
     def open(self, position: Any, read: Collection[str], begun: Iterable[str]) -> None:
-        """Resume after the files ``read``; those ``begun`` come first. ``position`` is None if none is stored.
+        """Resume after the files in ``read``, starting with those in ``begun``. ``position`` is None if none is stored.
 
-        Raises :class:`~tidemill.errors.LostInputError` if a file that an epoch had begun to read is gone.
+        Raises :class:`~tidemill.errors.LostInputError` if a file that an epoch had begun to read no longer exists.
         """
         self._inherited = frozenset(read) if position is None else frozenset()
         self._read = len(read)
@@ -115,40 +116,40 @@ class WatchedSource:
         )
 
     def schema(self) -> bytes:
-        """The Arrow schema of the rows."""
+        """Return the Arrow schema of the rows."""
         schema: bytes = arrow_schema(self._frames.empty).serialize().to_pybytes()
         return schema
 
     @property
     def position(self) -> dict[str, Any]:
-        """The position after the files that were taken."""
+        """The position after the files of all epochs so far."""
         return files_position(self._read, None if self._begun is None else self._begun.part)
 
     @property
     def pending_files(self) -> int:
-        """How many files wait."""
+        """The number of files that are waiting to be read."""
         return 0 if self._files is None else self._files.pending_files
 
     def available(self, epoch: Epoch) -> bool:
-        """Whether there is something to read, now that an epoch is committed. Looks for new files in the background."""
+        """Whether there is something to read after the commit of an epoch. Searches for new files in the background."""
         self._processed.clean(epoch)
         waits = self._files is not None and self._files.available()
         return waits or self._begun is not None
 
     def take_skipped(self) -> int:
-        """How many files were skipped since the last call, because they were gone."""
+        """Return the number of files skipped since the previous call because they no longer existed."""
         if self._files is None:
             return 0
         skipped, self._files.skipped = self._files.skipped, 0
         return skipped
 
     def take_inherited(self) -> list[str]:
-        """Paths to be stored though the next epoch does not read them."""
+        """Return the paths to store with the next epoch although it does not read them."""
         inherited, self._inherited = sorted(self._inherited), frozenset()
         return inherited
 
     def take(self, head: Manifest, limit: EpochLimit) -> tuple[Any, list[str]]:
-        """The rows of the epoch after ``head`` as a Java RDD, None for none, and the paths to be stored with it."""
+        """Return the rows of the epoch after ``head`` as a Java RDD (None without rows), and the paths to store."""
         if self._files is None:
             return None, self.take_inherited()
         self._weigh(head)
@@ -164,7 +165,7 @@ class WatchedSource:
             self._files.close()
 
     def _next_rows(self, files: FileEnumerator, epoch: Epoch, limit: EpochLimit) -> tuple[Any, list[str], list[str]]:
-        """The rows of an epoch; the files that begin with it, and those that end with it."""
+        """Return the rows of an epoch, the files that it starts to read, and the files that it has read completely."""
         if self._begun is not None and files.is_there(self._begun.part.path):
             return self._next_part(self._frame([self._begun.part.path]), self._begun, limit, [])
         self._begun = None
@@ -183,12 +184,12 @@ class WatchedSource:
     def _next_part(
         self, frame: DataFrame, file: _BegunFile, limit: EpochLimit, begun: list[str]
     ) -> tuple[Any, list[str], list[str]]:
-        """The next rows of a file that is read over several epochs; the rest of it, once records are not slow.
+        """Return the next rows of a file that is read over several epochs, or all remaining rows if records are fast.
 
-        As many tasks as would read the whole file share them. Each reads the file from its beginning, in the order of
-        its rows, and leaves out those that are not its own: where records are slow, that takes little of an epoch. The
-        number of rows is only an estimate (Spark counts what it cannot parse in its own way), so the last task of the
-        last part has no bound.
+        The rows are divided among as many tasks as would read the whole file. Each task reads the file from its
+        beginning, in the order of its rows, and skips the rows of other tasks. If records are slow, this takes only a
+        small part of an epoch. The number of rows is an estimate (Spark counts records that it cannot parse in its own
+        way), so the last task of the last part has no upper bound.
         """
         part = file.part
         tasks = file.tasks or self._tasks_for(frame)
@@ -208,7 +209,7 @@ class WatchedSource:
         return 1 if whole is None else int(whole.getNumPartitions())
 
     def _frame(self, paths: list[str]) -> DataFrame:
-        """The rows of files."""
+        """Return the rows of files."""
         depth = self._root_depth
         if isinstance(self._listing, ObjectListing):
             paths, depth = self._staging.copies(self._listing, paths)
@@ -224,20 +225,20 @@ class WatchedSource:
         return translated(f"read the source with uid {self.uid!r}")
 
     def _weigh(self, head: Manifest) -> None:
-        """Learn from the last epoch, if it is committed, what a record weighs."""
+        """Update the record size from the last epoch, if it is committed."""
         epoch, size = self._weighing
         if size and epoch == head.epoch:
             records = head.metrics.get(f"{self.uid}.numRecordsOut", 0)
             self._record_bytes = size / records if records else self._record_bytes
 
     def _bounds_for(self, limit: EpochLimit) -> FileBounds:
-        """What an epoch takes. Where records are not slow, bounds that the program sets count alone."""
+        """Return the limits of an epoch. If records are not slow, only the limits that the program sets apply."""
         if self._bounds != FileBounds() and limit.records >= limit.max_records:
             return self._bounds
         return self._bounds.at_most(max(1, int(limit.records * self._record_bytes)))
 
     def _has_too_many(self, taken: list[FoundFile], limit: EpochLimit) -> bool:
-        """Whether records are slow, and the next file has more of them than an epoch may have."""
+        """Whether records are slow and the next file has more records than an epoch may have."""
         return (
             len(taken) == 1
             and limit.records < limit.max_records

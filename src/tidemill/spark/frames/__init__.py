@@ -1,5 +1,5 @@
 """Sources that Spark reads, as DataFrames.
 
-Start in ``source_reader.py``: what each kind of source must say. ``frames.py`` makes one frame of the streams of a job;
-``event_time.py`` and ``stateless.py`` look at what a frame does.
+Start in ``source_reader.py``, the interface that each kind of source implements. ``frames.py`` combines the streams of
+a job into one frame. ``event_time.py`` and ``stateless.py`` inspect frames.
 """

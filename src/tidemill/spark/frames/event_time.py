@@ -1,4 +1,4 @@
-"""Whether somebody makes watermarks of what a source reads, and which file a row is from if so."""
+"""Determines whether a program generates watermarks from a source and, if so, which file each row is from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemill.runtime.operators.source import does_nothing
 
 
 def has_event_time(chain: ChainPlan, operators: Mapping[str, Transformation]) -> bool:
-    """Whether an operator of a source's chain makes watermarks; ``operators`` are the program's, by uid."""
+    """Whether an operator of a source's chain generates watermarks; ``operators`` are the program's, by uid."""
     taken = [operators[operator.uid].taken for operator in chain.operators]
     strategies = [one.on_driver.watermarks for one in taken if isinstance(one.on_driver, SourceSpec)]
     return any(one.kind is TimestampsSpec for one in taken) or any(
@@ -25,11 +25,11 @@ def has_event_time(chain: ChainPlan, operators: Mapping[str, Transformation]) ->
 
 
 def with_files(frame: DataFrame) -> DataFrame:
-    """The frame with a column that tells the files of rows apart: null where a row is not from a file, or not any more.
+    """Return the frame with a column that identifies the file of each row: null if the row has none, or no longer.
 
-    Each file that a task reads has event time of its own. After a shuffle nobody knows of files. Of a frame that reads
-    several sources Spark refuses to tell; where Python computes columns or rows (a UDF, mapInPandas), Spark reads ahead
-    and tells of the file it is at by then, which may be the wrong one.
+    Each file that a task reads has its own event time. After a shuffle, the file of a row is no longer known. For a
+    frame that reads several sources, Spark refuses to report the file. If Python computes columns or rows (a UDF,
+    mapInPandas), Spark reads ahead and reports the file it has reached by then, which may be the wrong one.
     """
     plan = frame._jdf.queryExecution().analyzed()
     pattern: Any = frame.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # type: ignore[union-attr]

@@ -1,8 +1,8 @@
-"""Several streams of different schema as one DataFrame, and the Arrow schema of a DataFrame.
+"""Combines several streams with different schemas into one DataFrame, and returns the Arrow schema of a DataFrame.
 
-A Structured Streaming query has one plan, so several streaming sources become one frame: a column that names the source
-and one struct column per source, all but one of them null in a row. Each partition comes from one source; a worker
-takes the columns apart again and hands each source's rows to the chain that reads it.
+A Structured Streaming query has one plan, so several streaming sources become one frame: a column that identifies the
+source and one struct column per source, all but one of them null in a row. Each partition comes from one source. A
+worker separates the columns again and passes the rows of each source to the chain that reads it.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from tidemill.errors import GraphError
 
-#: The column that says which source a row of a combined frame is from.
+#: The column that identifies the source of a row in a combined frame.
 SOURCE_COLUMN: Final = "tidemill_source"
 
-#: Whether Spark sends offsets of 64 bits with strings and bytes.
+#: The setting that makes Spark use 64-bit offsets for strings and bytes.
 _LARGE_TYPES: Final = "spark.sql.execution.arrow.useLargeVarTypes"
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """The schema of the Arrow batches that Spark makes of a frame.
+    """Return the schema of the Arrow batches that Spark creates from a frame.
 
-    Moments are the same bytes in any zone. Here they are in UTC, and not in the session's zone: in Python the two hours
-    that daylight saving makes of one are equal.
+    Timestamps are the same bytes in any zone. The schema uses UTC and not the session's zone, because in Python the two
+    hours that a daylight saving change maps to the same local time would compare equal.
     """
     large = str(frame.sparkSession.conf.get(_LARGE_TYPES, "false")) == "true"
     return to_arrow_schema(frame.schema, timezone="UTC", prefers_large_types=large)
 
 
 def combine(frames: Mapping[int, DataFrame]) -> DataFrame:
-    """Several frames as one, each row marked with the number of its source."""
+    """Combine several frames into one, with the number of its source in each row."""
     if len(frames) == 1:
         return next(iter(frames.values()))
     combined: DataFrame | None = None
@@ -55,7 +55,7 @@ def combine(frames: Mapping[int, DataFrame]) -> DataFrame:
 
 
 def take_apart(batches: Iterable[pa.RecordBatch]) -> dict[int, list[pa.RecordBatch]]:
-    """The rows of combined batches by source, in order, as batches of the source's own columns."""
+    """Split combined batches by source: the rows of each source in order, as batches of the source's own columns."""
     by_source: dict[int, list[pa.RecordBatch]] = {}
     for batch in batches:
         marks = batch.column(SOURCE_COLUMN)

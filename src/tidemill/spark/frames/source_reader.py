@@ -1,8 +1,8 @@
-"""The contract between a source and Spark: how one source of a program is checked, read as a DataFrame and followed.
+"""The contract between a source and Spark: how a source is checked and read, and how its position is tracked.
 
-Sources are described in :mod:`tidemill.connectors`, which does not know Spark. Each kind has one reader here, in the
-room of what it reads: :mod:`tidemill.spark.kafka`, :mod:`tidemill.spark.files`, and below for DataFrames. The table of
-all of them is :mod:`tidemill.spark.readers`. Nothing else asks a source for its kind.
+Sources are described in :mod:`tidemill.connectors`, which does not depend on Spark. Each kind of source has a reader,
+in :mod:`tidemill.spark.kafka`, in :mod:`tidemill.spark.files`, or below for DataFrames. :mod:`tidemill.spark.readers`
+lists all readers. No other code checks the type of a source.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ S = TypeVar("S", bound=SparkSource)
 
 
 class SourceReader(abc.ABC, Generic[S]):
-    """How Spark reads one source. It keeps nothing of a session: attempts of a job share it."""
+    """Reads one source with Spark. It keeps no objects of a session, because the attempts of a job share it."""
 
-    #: Whether a row may come from a file, which then has event time of its own.
+    #: Whether rows may come from files, each of which then has its own event time.
     has_files: bool = True
 
     def __init__(self, source: S) -> None:
@@ -37,16 +37,16 @@ class SourceReader(abc.ABC, Generic[S]):
 
     @abc.abstractmethod
     def load(self, session: SparkSession, max_records: int, *, resuming: bool) -> DataFrame:
-        """The DataFrame of the source: a streaming one, unless the source ends.
+        """Return the DataFrame of the source: a streaming one, unless the source is bounded.
 
-        A batch of a stream takes at most about ``max_records``. With ``resuming`` the job has a position for it, so
-        where the source would begin does not matter.
+        A batch of a stream reads at most about ``max_records``. With ``resuming``, the job has a position for the
+        source, and the configured starting position is ignored.
         """
 
     def frame(self, session: SparkSession, max_records: int = 0, *, resuming: bool = False) -> DataFrame:
-        """What :meth:`load` returns. Raises :class:`GraphError` if the columns do not suit the job."""
+        """Return the result of :meth:`load`. Raises :class:`GraphError` if the job cannot use its columns."""
         frame = self.load(session, max_records, resuming=resuming)
-        schema_of(frame.schema)  # refuses types without a counterpart here: their bytes would be read as numbers
+        schema_of(frame.schema)  # rejects types that Tidemill does not have: their bytes would be read as numbers
         missing = [name for name in self.source.partition_by if name not in frame.columns]
         if missing:
             raise GraphError(
@@ -56,60 +56,60 @@ class SourceReader(abc.ABC, Generic[S]):
         return frame
 
     def max_records(self, limit: EpochLimit) -> int:
-        """How many records the next batch of a stream may have. It is asked again after each batch."""
+        """Return the maximum number of records of the next batch of a stream. It is called after each batch."""
         return limit.max_records
 
     def tracker(self, session: SparkSession) -> PositionTracker | None:
-        """Follows the position of a stream while a query reads it; None where Spark's offset log is enough."""
+        """Return a tracker for the position of a stream, or None if Spark's offset log is sufficient."""
         return None
 
     @property
     def files(self) -> FormatSource | None:
-        """The files that the source reads, if it does: the name of one in an error leads back to the source."""
+        """The files that the source reads, or None. It is used to map a file name in an error to the source."""
         return None
 
     @property
     def watches(self) -> bool:
-        """Whether :attr:`files` are watched: the driver finds new ones, and no streaming query is needed."""
+        """Whether :attr:`files` are watched: the driver finds new files, without a streaming query."""
         return False
 
 
 class PositionTracker(abc.ABC):
-    """Follows the position of one source of a streaming query, which reads a single stream.
+    """Tracks the position of one source of a streaming query, which reads a single stream.
 
     An ``offset`` is the line of this source in an entry of Spark's offset log.
     """
 
     @abc.abstractmethod
     def revised(self, offset: str, ids: Mapping[str, str]) -> str:
-        """The offset to resume from: the stored one, unless something there is to be skipped.
+        """Return the offset to resume from: the stored one, unless some of the input must be skipped.
 
-        ``ids`` are what :meth:`ids` returned when it was stored. Raises :class:`~tidemill.errors.LostInputError` if
-        input is gone that has to be read.
+        ``ids`` is the result of :meth:`ids` when the offset was stored. Raises
+        :class:`~tidemill.errors.LostInputError` if input that must be read no longer exists.
         """
 
     @abc.abstractmethod
     def ids(self, offset: str | None) -> dict[str, str]:
-        """The ids, by name, of what has been read up to an offset: what is created again under a name has another id.
+        """Return the ids, by name, of the objects read up to an offset. An object that is recreated has a new id.
 
-        ``offset`` is None as long as nothing has been read.
+        ``offset`` is None if nothing has been read yet.
         """
 
     @abc.abstractmethod
     def committed(self, offset: str, *, checkpoint: bool) -> None:
-        """An epoch that ends at this offset is committed; ``checkpoint``: it is a checkpoint."""
+        """Called when an epoch that ends at this offset is committed; ``checkpoint`` is true if it is a checkpoint."""
 
     @abc.abstractmethod
     def explain_failure(self) -> None:
-        """The query has failed: raise :class:`~tidemill.errors.LostInputError` if input that it needs is gone."""
+        """Called when the query has failed: raise :class:`~tidemill.errors.LostInputError` if its input is lost."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """The query has ended: release all connections."""
+        """Called when the query has ended: release all connections."""
 
 
 class DataFrameSourceReader(SourceReader[DataFrameSource]):
-    """A DataFrame that the program has made."""
+    """Reads a DataFrame that the program has created."""
 
     def load(self, session: SparkSession, max_records: int, *, resuming: bool) -> DataFrame:
         frame: DataFrame = self.source.dataframe

@@ -1,7 +1,7 @@
-"""Streaming DataFrames keep no state of their own: Spark's state would be outside of what an epoch commits.
+"""Checks that streaming DataFrames are stateless: an epoch would not commit Spark's state.
 
-Spark's stateful operators write their state from executors, into the checkpoint location of one lineage. Nobody could
-go on from it: neither after a failure nor from a savepoint.
+Spark's stateful operators write their state from executors, into the checkpoint location of one lineage. A job could
+not resume from it, neither after a failure nor from a savepoint.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from tidemill.errors import GraphError
 
-#: The classes of a plan that keep state over batches where they read a stream, and what makes them.
+#: The plan nodes that keep state across batches if they read a stream, and the operations that create them.
 _STATEFUL: Final = {
     "Aggregate": "groupBy",
     "Deduplicate": "dropDuplicates",
@@ -34,7 +34,7 @@ def check_stateless(frame: DataFrame, uid: str) -> None:
         if what is not None:
             raise GraphError(
                 f"the streaming DataFrame of the source with uid {uid!r} has {what}, for which Spark keeps state that "
-                "is not part of the job's checkpoints: the job could not go on after a failure. Do it in the job, on "
+                "is not part of the job's checkpoints: the job could not recover from a failure. Do it in the job, on "
                 "the stream: key_by with keyed state, windows or joins"
             )
 
@@ -47,7 +47,7 @@ def _state_of(node: Any) -> str | None:
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
-    """All nodes of a plan."""
+    """Return all nodes of a plan."""
     yield plan
     children = plan.children()
     for index in range(children.size()):

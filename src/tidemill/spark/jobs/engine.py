@@ -1,4 +1,4 @@
-"""One epoch as one Spark job."""
+"""Runs one epoch as one Spark job."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ from tidemill.spark.jobs.worker import (
 from tidemill.spark.session.failures import translated
 from tidemill.state.keys.key_groups import Subtask, subtasks_of
 
-#: A subtask with state has a slot, and so a worker, to itself, up to so many per core: a job may be wider than the
-#: machine, and is so after it was moved to a smaller one. An idle worker takes some 80 MB.
+#: The maximum number of slots per core for subtasks with state. Each such subtask has its own slot, and therefore its
+#: own worker. A job may have a higher parallelism than the machine has cores, for example after it was moved to a
+#: smaller machine. An idle worker needs about 80 MB.
 _SLOTS_PER_CORE: Final = 8
-#: A slot that only wide batches of Spark's use is cleared when none has come for so long: before Spark ends its idle
-#: worker, which it does after a minute and without closing anything in it.
+#: A slot that only wide Spark batches use is cleared if no such batch has used it for this time. Spark itself
+#: terminates an idle worker after a minute, without closing anything in it.
 _IDLE_SECONDS: Final = 10.0
 
 
@@ -43,7 +44,7 @@ _IDLE_SECONDS: Final = 10.0
 class SourceFrames:
     """A batch of Spark sources: a Java RDD of Arrow batches, and the chains that read each of its partitions.
 
-    The RDD is None for a batch without partitions, which one subtask of each chain reads all the same. Where there are
+    The RDD is None for a batch without partitions. One subtask of each chain runs for it nevertheless. If there are
     several chains, ``schema`` is the Arrow schema of their combined rows.
     """
 
@@ -56,31 +57,31 @@ class SparkEngine:
     """Runs the levels of each epoch as the stages of one Spark job."""
 
     def __init__(self, context: SparkContext, bundle: JobBundle, cores: int) -> None:
-        """``cores`` is the number of tasks that run at the same time; a cluster may get more of them."""
+        """``cores`` is the number of tasks that run at the same time. It can increase on a cluster."""
         self._context = context
         self._bundle = bundle
         self._cores = cores
         self._stages = StageBuilder(context, self._slots + cores)
-        # Background work has workers of its own: in those of a slot it would get between a subtask and its state.
+        # Background work has its own workers. In the worker of a slot it would separate a subtask from its state.
         self._background = StageBuilder(context, 1, pool="background-")
-        # A name of its own: workers that know an earlier program of this job must not take it for this one.
+        # A unique name: workers that have an earlier program of this job in memory must not use it for this one.
         self._broadcast = context.broadcast((uuid.uuid4().hex, cloudpickle.dumps(bundle)))
         self._job_group: str | None = None
-        # The slots of a chain's subtasks begin here, however wide it or its neighbours become.
+        # The first slot of each chain's subtasks. It does not change with the parallelism of any chain.
         self._homes: dict[int, int] = {}
         self._widths: dict[int, int] = {}
         self._used: frozenset[int] = frozenset()
-        #: Slots whose subtasks come and go with the partitions of Spark's batches, and when they last had one.
+        #: The slots whose subtasks follow the partitions of Spark's batches, and when each last had a subtask.
         self._last_used: dict[int, float] = {}
         self._ever_used: set[int] = set()
 
     @property
     def _slots(self) -> int:
-        """How many slots there are for subtasks with state."""
+        """The number of slots for subtasks with state."""
         return _SLOTS_PER_CORE * self._cores
 
     def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
-        """Run all levels of an epoch; returns what reached the driver."""
+        """Run all levels of an epoch and return the parcels that reached the driver."""
         layout = Layout(self._bundle.plan, context.parallelism)
         if self._job_group is None:
             self._job_group = self._context.getLocalProperty("spark.jobGroup.id")
@@ -97,14 +98,14 @@ class SparkEngine:
             self._context.setLocalProperty(EPOCH_PROPERTY, None)  # type: ignore[arg-type]
 
     def run_commits(self, tasks: Sequence[tuple[str, int, bytes]]) -> list[bytes]:
-        """Commit in tasks of their own, in the slots of the subtasks that wrote: their committers wait there."""
+        """Commit in separate tasks, in the slots of the subtasks that wrote the results, where their committers are."""
         chains = {operator.uid: chain.id for chain in self._bundle.plan.chains for operator in chain.operators}
         slots = [
             self._slot(chains[uid], Subtask(subtask)) if chains[uid] in self._homes else subtask % self._slots
             for uid, subtask, _ in tasks
         ]
         self._ever_used.update(slots)
-        # A driver commits again as it starts, in another thread than epochs may run in, and so in another group.
+        # When a driver starts, it repeats commits, possibly in another thread than epochs and so in another job group.
         of_epochs, self._job_group = self._job_group, self._context.getLocalProperty("spark.jobGroup.id")
         try:
             with translated():
@@ -116,14 +117,15 @@ class SparkEngine:
             self._job_group = of_epochs
 
     def interrupt(self) -> None:
-        """Cancel the Spark job of the epoch, or of the commits, that runs."""
+        """Cancel the Spark job of the current epoch or of the current commits."""
         if self._job_group is not None:
             self._context.cancelJobGroup(self._job_group)
 
     def merge(self, slices: Sequence[Slice]) -> list[Piece | None]:
-        """Merge slices of a background snapshot in small tasks of their own, in a pool that yields to epochs.
+        """Merge slices of a background snapshot in small separate tasks, in a pool that gives priority to epochs.
 
-        In a session that the program brought along, the pool has no more than its fair share (``fairscheduler.xml``).
+        The priority is set in ``fairscheduler.xml``. In a session that the program itself created, which does not use
+        that file, the pool only gets its fair share.
         """
         self._context.setLocalProperty("spark.scheduler.pool", "tidemill-background")
         with translated():
@@ -133,16 +135,16 @@ class SparkEngine:
             return [pickle.loads(piece) for piece in stages.collect(parts)]
 
     def close(self) -> None:
-        """Close the job's warm chains in all slots and forget its code."""
+        """Close the job's warm chains in all slots and discard its code."""
         with translated():
             self._in_slots(sorted(self._ever_used), "drop", DropFunction(self._bundle.job_id))
         self._broadcast.destroy()
 
     def _settle(self, context: EpochContext, layout: Layout) -> None:
-        """Give chains their slots; in slots that have no subtask left, close what waits there.
+        """Assign slots to chains, and close the warm chains in slots that no longer have a subtask.
 
-        That is at once after a rescale, and after a while where batches of Spark's have become narrower: they are as
-        likely to become wider again.
+        This happens immediately after a rescale. When Spark's batches become narrower, it happens after some time,
+        because they are likely to become wider again.
         """
         self._cores = max(self._cores, self._stages.cores)
         used: set[int] = set()
@@ -167,15 +169,15 @@ class SparkEngine:
         self._retire(sorted(idle))
 
     def _retire(self, slots: list[int]) -> None:
-        """Close what waits in slots whose subtasks are gone, or run elsewhere from now on."""
+        """Close the warm chains in slots whose subtasks no longer exist, or have moved to another slot."""
         self._in_slots(slots, "retire", RetireFunction(self._bundle.job_id))
 
     def _slot(self, chain: int, subtask: Subtask) -> int:
-        """The slot of a subtask.
+        """Return the slot of a subtask.
 
-        Where it has state it has one to itself, as far as they go. Subtasks without state share them, as long as there
-        are no more than run at the same time; else they keep to slots of their own: two tasks of one slot would make a
-        second worker in it, and the subtask with state would meet either.
+        A subtask with state has its own slot, as long as there are enough. Subtasks without state share these slots, as
+        long as there are no more of them than run at the same time. Otherwise they use separate slots: two concurrent
+        tasks in one slot would start a second worker in it, and the subtask with state could get either of them.
         """
         home = self._homes[chain] + subtask
         if self._bundle.plan.chains[chain].stateful:

@@ -1,8 +1,8 @@
-"""Which executor a slot belongs to: on a cluster a subtask finds its warm state again only on its own executor.
+"""Assigns slots to executors: on a cluster, the warm state of a subtask exists only on one executor.
 
-Spark gives a task to any executor with a free core. A preferred location makes it wait a moment
-(``spark.locality.wait``) for the one that holds the state; if that is busy or gone, another one starts cold, which is
-slower but right.
+Spark assigns a task to any executor with a free core. With a preferred location, the task waits briefly
+(``spark.locality.wait``) for the executor that has the state. If that executor is busy or lost, another one restores
+the state first, which is slower but correct.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pyspark import SparkContext
 
 from tidemill.spark.session.cluster import Executor, executors_of, is_clustered
 
-#: Executors come and go rarely, and asking Spark for them costs some milliseconds.
+#: The executors of a cluster rarely change, and a request to Spark for the list takes some milliseconds.
 _REFRESH_SECONDS: Final = 2.0
 
 
 def assign_slots(used: Iterable[int], executors: Sequence[str], before: Mapping[int, str]) -> dict[int, str]:
-    """Give each slot in use an executor, evenly (within one); a slot stays where it is as long as that is fair.
+    """Assign an executor to each slot in use, evenly (within one). A slot stays on its executor if that remains even.
 
-    Slots that are not in use any more count for nothing, and stay too: what waits in their workers is closed there.
+    Slots that are no longer in use do not count, and keep their executor: their warm chains are closed there.
 
     >>> assign_slots(range(4), ["1", "2"], {})
     {0: '1', 1: '2', 2: '1', 3: '2'}
@@ -35,7 +35,7 @@ def assign_slots(used: Iterable[int], executors: Sequence[str], before: Mapping[
     slots = sorted(used)
     fair, over = divmod(len(slots), len(executors))
     had = Counter(before.get(slot) for slot in slots)
-    # Where they do not divide evenly, those who had most keep one more: so the fewest move.
+    # If slots do not divide evenly, the executors that had the most keep one more, so that as few as possible move.
     room = dict.fromkeys(executors, fair)
     for executor in sorted(executors, key=lambda name: -had[name])[:over]:
         room[executor] += 1
@@ -55,12 +55,12 @@ def assign_slots(used: Iterable[int], executors: Sequence[str], before: Mapping[
 
 
 class Placement:
-    """The home of each slot, kept up to date with the executors Spark has; nothing on a single machine."""
+    """The executor of each slot, updated as executors join and leave. It has no effect on a single machine."""
 
     def __init__(self, context: SparkContext) -> None:
         # configuration
         self._context = context
-        # Where all tasks run in one process there is nothing to choose.
+        # If all tasks run in one process, there is no choice.
         self._clustered = is_clustered(context)
         # transient
         self._executors: list[Executor] = []
@@ -71,14 +71,14 @@ class Placement:
 
     @property
     def cores(self) -> int:
-        """How many tasks can run at the same time on the executors that were there at the last look; 0 if unknown."""
+        """The number of tasks that can run at the same time on the executors known at the last update; 0 if unknown."""
         return sum(executor.cores for executor in self._executors)
 
     def settle(self, used: Collection[int], leave: Callable[[list[int]], None]) -> None:
-        """Look which executors there are, and spread the slots over them that are in use from now on.
+        """Update the list of executors, and distribute the slots in ``used`` over them.
 
-        ``leave`` is called with the slots, if there are any, that go to another executor while theirs lives; they
-        still have the former one then.
+        ``leave`` is called with the slots, if any, that move to another executor while their former one is alive.
+        During the call they are still assigned to the former one.
         """
         if not self._clustered or (not self._look() and used == self._used):
             return
@@ -92,15 +92,15 @@ class Placement:
         self._anchors = {home: anchor for home, anchor in self._anchors.items() if home in living}
 
     def anchored(self, source: Any, slot: int) -> Any:
-        """A Java RDD with the same elements, whose tasks prefer the executor of the slot, if it has one."""
+        """Return a Java RDD with the same elements, whose tasks prefer the executor of the slot, if it has one."""
         executor = self._assigned.get(slot) or self._first_home(slot)
         if executor is None:
             return source
-        # The product with an RDD of one element has all elements of the other, and the preferences of both.
+        # The product with an RDD of one element has all elements of the other RDD, and the preferences of both.
         return self._anchor(executor).cartesian(source.toJavaRDD()).values().rdd()
 
     def _first_home(self, slot: int) -> str | None:
-        """A home for a slot that is not settled, as for commits before the first epoch: no other moves for it."""
+        """Assign an executor to a new slot, as for commits before the first epoch, without moving other slots."""
         if not self._clustered:
             return None
         self._look()
@@ -111,7 +111,7 @@ class Placement:
         return home
 
     def _look(self) -> bool:
-        """See which executors there are, unless that was done a moment ago; whether it was not."""
+        """Update the list of executors, unless it is recent. Returns whether it was updated."""
         now = time.monotonic()
         if now - self._looked < _REFRESH_SECONDS:
             return False

@@ -1,12 +1,12 @@
-"""Levels as Spark stages over byte strings: the one module that knows how parcels move through Spark.
+"""Runs levels as Spark stages over byte strings. Only this module defines how parcels move through Spark.
 
-Parcels cross from level to level by Spark's pairwise shuffle: a 64-bit key and opaque bytes. The partitioner looks at
-the key's lower half (the target partition), the sort inside each partition at the whole key, so parcels of a partition
-arrive by their order; the sort runs in the JVM and spills to disk. No record is ever seen by Spark.
+Parcels move from level to level through Spark's pairwise shuffle, as a 64-bit key and opaque bytes. The partitioner
+uses the lower half of the key (the target partition), and the sort inside each partition uses the whole key, so parcels
+arrive in a partition in order. The sort runs in the JVM and spills to disk. Spark never sees a record.
 
-Affinity. Spark hands a task to any idle Python worker, so a subtask's warm state would be in the wrong process half of
-the time. Worker pools are separate for each environment of the Python function: partition i therefore runs under the
-environment of *slot* i modulo the number of slots, and finds its own worker again (docs/decisions/0001). On a cluster
+Affinity: Spark assigns a task to any idle Python worker, so the warm state of a subtask would often be in another
+process. Spark has a separate worker pool for each environment of the Python function. Partition i therefore runs in the
+environment of *slot* i modulo the number of slots, and always gets the same worker (docs/decisions/0001). On a cluster,
 each slot has an executor that its tasks prefer (:mod:`tidemill.spark.jobs.placement`).
 """
 
@@ -23,26 +23,27 @@ from pyspark.serializers import NoOpSerializer
 
 from tidemill.spark.jobs.placement import Placement
 
-#: Partitions get a union entry each up to here; wider levels share one entry per slot, which is cheaper to build.
+#: Up to this width, each partition has its own entry in the union. Wider levels have one entry per slot, which is
+#: cheaper to build.
 _SINGLE: Final = 32
-#: Jobs between two looks for what is not used any more: wide batches of ever new widths need ever new functions, of a
-#: few kilobytes each.
+#: The number of jobs between two cleanups of unused functions. Batches of new widths need new functions, of a few
+#: kilobytes each.
 _KEPT_JOBS: Final = 100
 
 SLOT_VARIABLE: Final = "TIDEMILL_SLOT"
 
 _bytes = NoOpSerializer()
-#: A function takes the environment of its workers from the context it is made in, which all jobs share.
+#: Guards the environment of the context, which all jobs share: a function gets the environment of its workers from it.
 _environment = threading.Lock()
 
 
 def partition_identity(key: int) -> int:
-    """Stands for our partitioner: one module-level object, so that Spark sees equal partitioners as equal."""
+    """Identify Tidemill's partitioner: one module-level object, so that Spark treats equal partitioners as equal."""
     return key
 
 
 class Recent:
-    """Things that are made once and kept for as long as they are used now and then."""
+    """A cache of objects, which are created once and kept as long as they are used from time to time."""
 
     def __init__(self) -> None:
         self._used: dict[Any, Any] = {}
@@ -52,7 +53,7 @@ class Recent:
         return len(self._used.keys() | self._before.keys())
 
     def get(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What is kept under a key, made if it is not there."""
+        """Return the object for a key. If it does not exist, create it."""
         found = self._used.get(key)
         if found is None:
             found = self._before.get(key)
@@ -60,19 +61,19 @@ class Recent:
         return found
 
     def forget_unused(self) -> None:
-        """Let go of what was not asked for since the last call."""
+        """Discard the objects that were not used since the previous call."""
         self._before, self._used = self._used, {}
 
 
 class StageBuilder:
-    """Builds the stages of epochs; everything that does not change from epoch to epoch is made once and kept."""
+    """Builds the stages of epochs. Everything that does not change from epoch to epoch is created once and cached."""
 
     def __init__(self, context: SparkContext, slots: int, pool: str = "") -> None:
-        """``pool`` names slots of their own, whose workers nobody else uses."""
+        """``pool`` names a separate set of slots, whose workers are not shared with other slots."""
         self._context = context
         jvm: Any = context._jvm
         self._gateway: Any = context._gateway
-        # Looking a class up asks the JVM once per part of its name: half of what building an epoch's stages would cost.
+        # A class lookup calls the JVM once per part of its name, which would be half the cost of building the stages.
         self._python_rdd = jvm.PythonRDD
         self._pairwise_rdd = jvm.PairwiseRDD
         self._pruning_rdd = jvm.org.apache.spark.rdd.PartitionPruningRDD
@@ -93,13 +94,13 @@ class StageBuilder:
 
     @property
     def cores(self) -> int:
-        """How many tasks the cluster can run at the same time; 0 if that is not known, as where there is none."""
+        """The number of tasks that the cluster can run at the same time; 0 if it is unknown or there is no cluster."""
         return self._placement.cores
 
     def settle(self, slots: int, used: Collection[int], leave: Callable[[list[int]], None]) -> None:
-        """From now on there are so many slots, of which these are in use: those are spread over the executors.
+        """Set the number of slots, and distribute the slots in ``used`` over the executors.
 
-        ``leave`` is called first with those, if there are any, that go from one executor to another.
+        ``leave`` is called first with the slots, if any, that move from one executor to another.
         """
         self._slots = slots
         self._placement.settle(used, leave)
@@ -113,11 +114,11 @@ class StageBuilder:
         make: Callable[[tuple[int, ...]], Any],
         homes: Sequence[int] = (),
     ) -> list[Any]:
-        """Java RDDs that apply a function to each partition of a Java RDD of byte strings, in their slots.
+        """Return Java RDDs that apply a function to each partition of a Java RDD of byte strings, in its slot.
 
         Partition i of ``source`` is partition ``first + i`` of its level. ``make`` builds the function for the
-        partitions of one entry; ``name`` identifies it over epochs. ``homes`` gives each partition's slot, modulo the
-        number of slots; by default it is the partition itself.
+        partitions of one entry; ``name`` identifies it across epochs. ``homes`` contains the slot of each partition,
+        modulo the number of slots. By default it is the number of the partition.
         """
         applied = []
         slots = [home % self._slots for home in homes or range(first, first + width)]
@@ -131,7 +132,7 @@ class StageBuilder:
         return applied
 
     def exchange(self, parts: Sequence[Any], width: int) -> Any:
-        """The parcels that ``parts`` yield, moved to their target partitions and sorted, as one Java RDD."""
+        """Move the parcels of ``parts`` to their target partitions and sort them; returns one Java RDD."""
         pairs = self._pairwise_rdd(self.union(parts)).asJavaPairRDD()
         partitioner = self._partitioners.get(width, lambda: self._python_partitioner(width, id(partition_identity)))
         shuffled = pairs.repartitionAndSortWithinPartitions(partitioner)
@@ -139,7 +140,7 @@ class StageBuilder:
         return self._python_rdd.valueOfPair(shuffled).rdd()
 
     def collect(self, parts: Sequence[Any]) -> list[bytes]:
-        """Run the job that ends in ``parts`` and bring what they yield to the driver."""
+        """Run the job that ends in ``parts`` and return their elements to the driver."""
         try:
             collected: list[bytes] = RDD(self.union(parts).toJavaRDD(), self._context, _bytes).collect()
         finally:
@@ -148,7 +149,7 @@ class StageBuilder:
         return collected
 
     def _forget_shuffles(self) -> None:
-        """Let Spark delete the shuffle files of a finished job now, not when the JVM happens to collect its garbage."""
+        """Let Spark delete the shuffle files of a finished job now, not at the next garbage collection of the JVM."""
         for shuffled in self._shuffles:
             if self._cleaner is not None:
                 self._cleaner.doCleanupShuffle(shuffled.rdd().dependencies().apply(0).shuffleId(), False)
@@ -161,14 +162,14 @@ class StageBuilder:
                 kept.forget_unused()
 
     def scatter(self, items: Sequence[bytes]) -> Any:
-        """A Java RDD with one byte string per partition."""
+        """Create a Java RDD with one byte string per partition."""
         values = self._array_list()
         for item in items:
             values.add(bytearray(item))
         return self._context._jsc.parallelize(values, len(items)).rdd()
 
     def union(self, parts: Sequence[Any]) -> Any:
-        """Several Java RDDs as one, their partitions in order."""
+        """Combine several Java RDDs into one, with their partitions in order."""
         if len(parts) == 1:
             return parts[0]
         array = self._gateway.new_array(self._java_rdd, len(parts))
@@ -197,6 +198,6 @@ class StageBuilder:
                 del context.environment[SLOT_VARIABLE]
 
     def _pruned(self, source: Any, indexes: tuple[int, ...]) -> Any:
-        # A Scala set of partition indexes is the predicate that pruning asks for.
+        # A Scala set of partition indexes is the predicate that pruning requires.
         wanted = self._sets.get(indexes, lambda: self._to_seq(list(indexes)).toSet())
         return self._pruning_rdd.create(source, wanted)

@@ -1,9 +1,9 @@
-"""What runs inside Spark's Python workers: one module-level callable per level, the process's warm chains, its garbage.
+"""The code that runs inside Spark's Python workers: the functions of tasks, the warm chains, and garbage collection.
 
-Spark keeps Python workers alive and hands them one task after the other; the chains of a subtask wait here for the
-next epoch. Spark also runs a full garbage collection after every task, which would cost as much as the state is large:
-what survives an epoch is therefore frozen, that is, taken out of the collector's sight, and looked at again only now
-and then.
+Spark keeps Python workers alive and sends them one task after the other. The chains of a subtask stay in the worker
+until the next epoch. Spark also runs a full garbage collection after every task, whose cost would grow with the size of
+the state. Objects that survive an epoch are therefore frozen, that is, excluded from garbage collection, and checked
+again only from time to time.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class WorkerProcess:
         self._bundles: dict[str, JobBundle] = {}
         self._swept = time.monotonic()
         self._sweep_seconds = 0.0
-        # The default threshold of 700 makes the collector run thousands of times per epoch, to find nothing.
+        # With the default threshold of 700, the collector would run thousands of times per epoch and find nothing.
         gc.set_threshold(100_000, 50, 100)
 
     def bundle(self, broadcast: Any) -> JobBundle:
-        """The job of a broadcast, unpacked once."""
+        """Return the job bundle of a broadcast, which is unpacked once."""
         name = str(broadcast.value[0])
         found = self._bundles.get(name)
         if found is None:
-            # A worker serves one job at a time, rarely two: older bundles can be unpacked again.
+            # A worker usually runs one job at a time, rarely two. Discarded bundles can be unpacked again.
             if len(self._bundles) >= 8:
                 self._bundles.clear()
             found = self._bundles[name] = pickle.loads(broadcast.value[1])
@@ -64,10 +64,10 @@ class WorkerProcess:
         return found
 
     def settle(self) -> None:
-        """Freeze what this task left behind, so that Spark's collection after it has nothing to look at."""
+        """Freeze the objects that this task leaves in memory, so that Spark's collection after it has nothing to do."""
         now = time.monotonic()
         if now - self._swept > 100 * self._sweep_seconds + 1:
-            # Frozen objects that became garbage in cycles are found here; at most about 1 % of the time goes into it.
+            # This finds frozen objects that became cyclic garbage. It takes at most about 1% of the time.
             gc.unfreeze()
             gc.collect()
             self._swept = time.monotonic()
@@ -81,7 +81,7 @@ _process: WorkerProcess | None = None
 
 
 def this_process() -> WorkerProcess:
-    """The state of this worker process, made on first use."""
+    """Return the state of this worker process, which is created on first use."""
     global _process
     if _process is None:
         _process = WorkerProcess()
@@ -89,10 +89,11 @@ def this_process() -> WorkerProcess:
 
 
 class LevelFunction:
-    """Runs subtasks of one level: a function of (split index, iterator of byte strings), constant over all epochs.
+    """Runs subtasks of one level: a function of (split index, iterator of byte strings) that all epochs share.
 
     ``partitions`` maps split indexes to partitions of the level. Between levels it yields the sort key and the parcel
-    of each pair in turn, as Spark's pairwise shuffle expects; on the last level only parcels, for the driver.
+    of each pair alternately, as Spark's pairwise shuffle expects. On the last level it yields only parcels, for the
+    driver.
     """
 
     def __init__(self, bundle: Any, level: int, partitions: tuple[int, ...], last: bool) -> None:
@@ -113,7 +114,7 @@ class LevelFunction:
 class FramesFunction:
     """Runs the subtasks that read one partition of Spark's batch: one per streaming source of the job.
 
-    With several sources the batches are combined ones (see ``spark.frames``), of which each chain gets its own rows.
+    With several sources, the batches are combined (see ``spark.frames``), and each chain gets the rows of its source.
     """
 
     def __init__(
@@ -152,7 +153,7 @@ class FramesFunction:
 
 
 def epoch_context() -> EpochContext:
-    """The context of the epoch whose job this task belongs to."""
+    """Return the context of the epoch whose job this task belongs to."""
     task = TaskContext.get()
     if task is None:
         raise RuntimeError("a level runs only inside a Spark task")
@@ -160,7 +161,7 @@ def epoch_context() -> EpochContext:
 
 
 def delivered(output: Iterator[tuple[int, bytes]], last: bool) -> Iterator[bytes]:
-    """What a subtask sends, in the form Spark takes it: keys and parcels in turn, or parcels only for the driver."""
+    """Convert the output of a subtask for Spark: alternating keys and parcels, or only parcels for the driver."""
     if last:
         for _, parcel in output:
             yield parcel
@@ -171,9 +172,9 @@ def delivered(output: Iterator[tuple[int, bytes]], last: bool) -> Iterator[bytes
 
 
 class RetireFunction:
-    """Closes what a job has in a slot whose subtasks are gone, or run elsewhere from now on.
+    """Closes everything of a job in a slot whose subtasks no longer exist, or have moved to another slot.
 
-    What they have on local disk stays for those that run elsewhere, which may be a worker of the same host.
+    Files on the local disk stay, because the subtasks may have moved to another worker on the same host.
     """
 
     def __init__(self, job_id: str) -> None:
@@ -189,7 +190,7 @@ class RetireFunction:
 
 
 class DropFunction:
-    """Closes a job's warm chains, and its committers, in whatever workers it runs."""
+    """Closes a job's warm chains and committers in the worker that runs it."""
 
     def __init__(self, job_id: str) -> None:
         self._job_id = job_id
@@ -203,7 +204,7 @@ class DropFunction:
 
 
 class CommitFunction:
-    """Commits what subtasks of sinks wrote."""
+    """Commits the results that subtasks of sinks have written."""
 
     def __init__(self, bundle: Any) -> None:
         self._bundle = bundle

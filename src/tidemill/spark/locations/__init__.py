@@ -1,4 +1,4 @@
-"""Spark's own checkpoint locations: one for each history of a job, built from those before it.
+"""Spark's own checkpoint locations: one for each lineage of a job, built from that of an earlier lineage.
 
 Start in ``locations.py``.
 """

@@ -1,19 +1,21 @@
-"""Building the Spark checkpoint location of a lineage from that of an earlier one.
+"""Builds the Spark checkpoint location of a lineage from that of an earlier one.
 
-Spark resumes a query from what it finds in its location, and trusts it. So only what is known to be whole is copied:
+Spark resumes a query from the contents of its location, without checking them. Only files that are known to be complete
+are therefore copied:
 
-1. What the manifest records of the sources' logs must be there as recorded, or nothing starts.
-2. Entries that no manifest records are of a batch that was begun and not committed. They are copied if Spark's own
-   checksum confirms them, so that the batch is cut where it was cut before: were it cut anew each time, a job that
-   fails again and again would get a larger batch each time. Otherwise they are left behind, and Spark cuts the batch
-   anew: after a power failure they may be torn, and nothing committed depends on them.
-3. Where the last batch ended, the manifest says. It is logged for the batch before as well, so that Spark has nothing
-   to do where it replays the batch. No commit is forged: where Spark had not logged it, the batch is replayed, and
-   skipped by its manifest.
-4. As long as no batch is committed, no manifest records where sources began. Spark's checksum must confirm it: a source
-   that begins at the end of a topic would begin elsewhere.
+1. The entries of the sources' logs that the manifest records must exist as recorded. Otherwise the job does not start.
+2. Entries that no manifest records belong to a batch that was started but not committed. They are copied if Spark's own
+   checksum confirms them, so that the batch has the same boundaries as before. If the boundaries were computed again
+   each time, the batch of a job that fails repeatedly would grow with each attempt. Entries that are not confirmed are
+   not copied, and Spark computes the batch again: after a power failure they may be incomplete, and nothing that is
+   committed depends on them.
+3. The manifest contains the end of the last batch. It is also logged for the batch before, so that Spark has nothing to
+   do if it replays the batch. No commit is forged: if Spark had not logged the commit, the batch is replayed, and
+   skipped because of its manifest.
+4. Until a batch is committed, no manifest records the starting positions of sources. Spark's checksum must confirm
+   them: a source that starts at the end of a topic would otherwise start at a different position.
 
-``metadata`` is written last, when all else is durable: a location without it was never complete.
+``metadata`` is written last, when everything else is durable: a location without it was never complete.
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ log = logging.getLogger(__name__)
 
 METADATA: Final = "metadata"
 
-#: By uid of the source operator, what it reads: the line of the offset log, the folder of the source's own log, and the
-#: kind of source it is.
+#: The streams of each source operator, by its uid. Each is a list of the line in the offset log, the folder of the
+#: source's own log, and the kind of source.
 Layout = dict[str, list[list[Any]]]
 
 
@@ -55,8 +57,8 @@ Layout = dict[str, list[list[Any]]]
 class Origin:
     """The location that a lineage resumes from.
 
-    ``recorded`` is what the manifest records of its logs, None if it has no record. In a ``sealed`` one files without
-    a checksum of Spark's are whole: they come from a storage or a savepoint.
+    ``recorded`` contains the log entries that the manifest records, or None if it records none. In a ``sealed``
+    location, files without a Spark checksum are complete, because they come from a storage or a savepoint.
     """
 
     location: Path
@@ -75,9 +77,10 @@ def build_location(
 ) -> None:
     """Build the location ``new`` for a query with this layout.
 
-    ``positions`` are where its sources go on, None if no batch is committed. ``moves`` has the old numbers of the
-    sources' logs by their new ones, where some have changed: how a batch had been cut is then forgotten, since it was
-    cut for other sources. Raises :class:`CorruptFileError`, having left no complete location.
+    ``positions`` are the positions from which its sources resume, or None if no batch is committed. ``moves`` maps new
+    to old numbers of the sources' logs if some have changed. The boundaries of an uncommitted batch are then discarded,
+    because they belong to other sources. Raises :class:`CorruptFileError` for a damaged log; the new location is then
+    incomplete.
     """
     builder = _Builder(origin, new, positions, layout, durable)
     builder.build(moves)
@@ -100,7 +103,7 @@ class _Builder:
 
     def build(self, moves: Mapping[int, int] | None) -> None:
         last = -1 if self._positions is None else int(self._positions["batch_id"])
-        # Read before the logs that it refers to, so that these are at least as new, also if the predecessor still runs.
+        # Read before the logs that it refers to, so that these are at least as new, even if the predecessor still runs.
         cut = self._read(self._old / "offsets" / str(last + 1)) if moves is None else None
         for number, old_number in self._folders(moves):
             self._copy_log(number, old_number)
@@ -158,12 +161,12 @@ class _Builder:
         }
 
     def _copy_begun(self, old: Path, new: Path, number: int, others_recorded: bool) -> bool:
-        """Copy an entry that no manifest records; False if it cannot be trusted, and is left behind."""
+        """Copy an entry that no manifest records. Returns False if it cannot be trusted and is not copied."""
         data = self._read(old)
         if data is None:
-            return True  # Spark has merged it meanwhile
+            return True  # Spark has compacted it in the meantime
         intact = is_intact(old, data)
-        # A manifest of before records were kept says nothing about its logs; they are taken at their word, as then.
+        # Manifests of older versions do not record their logs. Such logs are trusted, as they were in those versions.
         trusted = self._origin.sealed or (not others_recorded and self._positions is not None)
         if intact or (intact is None and trusted):
             self._write(new, data)
@@ -172,15 +175,15 @@ class _Builder:
             return True
         name = f"{SPARK}{self._old.name}/sources/{old.parent.name}/{old.name}"
         if others_recorded or (self._positions is None and self._kinds.get(number) == FILE_SOURCE):
-            log.warning("%s is of a batch that was not committed, and not whole: the batch is cut anew", name)
+            log.warning("%s belongs to an uncommitted batch and is incomplete: Spark computes the batch again", name)
             self._left_behind = True
             return False
-        raise CorruptFileError(f"{name} is corrupt: it does not match the checksum beside it. {WAYS_OUT}")
+        raise CorruptFileError(f"{name} is corrupt: it does not match its checksum file. {WAYS_OUT}")
 
     # --- batches
 
     def _copy_cut(self, batch: int, cut: bytes) -> None:
-        """Copy how the next batch was cut, if that is whole and so are the logs it refers to."""
+        """Copy the boundaries of the next batch, if they and the logs they refer to are complete."""
         path = self._old / "offsets" / str(batch)
         intact = is_intact(path, cut)
         if (intact or (intact is None and self._origin.sealed)) and not self._left_behind and self._fits(cut):
@@ -188,7 +191,7 @@ class _Builder:
             if intact:
                 self._copy_checksum(path, self._new / "offsets" / str(batch))
         else:
-            log.warning("%s%s/offsets/%d is not whole: the batch is cut anew", SPARK, self._old.name, batch)
+            log.warning("%s%s/offsets/%d is incomplete: Spark computes the batch again", SPARK, self._old.name, batch)
 
     def _fits(self, cut: bytes) -> bool:
         lines = cut.decode(errors="replace").split("\n")[HEADER_LINES:]
@@ -205,7 +208,7 @@ class _Builder:
         return True
 
     def _copy_commit(self, batch: int) -> None:
-        """Copy that Spark took a batch as done. What it says beside is for queries with state, which are refused."""
+        """Copy Spark's commit of a batch. Its contents only matter for stateful queries, which are not supported."""
         data = self._read(self._old / "commits" / str(batch)) or b""
         version, _, rest = data.partition(b"\n")
         with contextlib.suppress(ValueError):
@@ -213,7 +216,7 @@ class _Builder:
                 self._write(self._new / "commits" / str(batch), data)
 
     def _metadata(self, moves: Mapping[int, int] | None) -> bytes:
-        """The id of the query, which stays as long as its sources do."""
+        """Return the query id, which stays the same as long as the sources do."""
         found = self._read(self._old / METADATA) if moves is None else None
         with contextlib.suppress(ValueError):
             if found is not None and isinstance(json.loads(found)["id"], str):
@@ -223,7 +226,7 @@ class _Builder:
     # --- files
 
     def _names(self, folder: Path) -> list[str]:
-        """The names of all files below a folder; not checksums, nor what was still being written."""
+        """Return the names of all files below a folder, without checksums and unfinished files."""
         return sorted(
             os.path.relpath(os.path.join(place, name), folder)  # noqa: PTH118
             for place, _, names in os.walk(folder)
@@ -247,7 +250,7 @@ class _Builder:
             self._write(checksum_path(new), data)
 
     def _sync(self) -> None:
-        """Make all that was written so far durable, with its folders inside of the location."""
+        """Make all files written so far durable, with their folders inside the location."""
         if not self._durable:
             return
         for path in (*self._written, *sorted(set(self._parents()))):

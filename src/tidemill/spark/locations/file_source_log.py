@@ -1,7 +1,7 @@
-"""Which files Spark's own streaming source has read, from the log that it keeps in a checkpoint location.
+"""Reads which files Spark's own streaming source has read, from its log in a checkpoint location.
 
-Jobs that watched a directory before it was listed here have their positions in such a log. It has one entry for each
-batch, ``<number>``, and now and then ``<number>.compact``, which stands for all entries up to its own.
+Jobs of versions in which Spark listed watched directories have their positions in such a log. The log has one entry for
+each batch, ``<number>``, and occasionally ``<number>.compact``, which replaces all entries up to its own number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KIND: Final = "FileSource"
 
 
 class LoggedFiles(NamedTuple):
-    """The files of batches that were committed, and those that a later batch had begun to read."""
+    """The files of committed batches, and the files that a later batch had begun to read."""
 
     read: set[str]
     begun: list[str]
@@ -37,9 +37,9 @@ class LoggedFiles(NamedTuple):
 def former_files(
     head: Manifest, lineage: str, uids: Collection[str], locations: Callable[[], SparkLocations]
 ) -> dict[str, LoggedFiles]:
-    """What sources have read by such logs, for those of ``uids`` whose position in a manifest is of that kind.
+    """Return the files in such logs, for those of ``uids`` whose position in the manifest refers to one.
 
-    ``uids`` are those of all sources that watch files now. Raises :class:`GraphError` where a position is that of
+    ``uids`` are the uids of all sources that watch files now. Raises :class:`GraphError` if a position belongs to
     another kind of source, and :class:`~tidemill.errors.CorruptFileError` if a log is missing or damaged.
     """
     wanted = set(uids) - head.sources.keys()
@@ -50,8 +50,8 @@ def former_files(
     if not layout:
         if len(lines) != 1 or len(uids) != 1:
             raise GraphError(
-                f"the job was stored with {len(lines)} Spark sources, and it is not known which is which. Start it "
-                "with the sources it had"
+                f"the job was stored with {len(lines)} Spark sources, and their uids are not known. Start it with the "
+                "sources it had"
             )
         layout = {next(iter(wanted)): [[0, 0, _KIND]]}
     stored = {uid: streams for uid, streams in layout.items() if uid in wanted}
@@ -79,9 +79,9 @@ def former_files(
 
 
 def logged_files(folder: Path, offset: str) -> LoggedFiles:
-    """What a source's log says of a position in it, ``{"logOffset": 7}``.
+    """Return the files in a source's log, relative to a position in it such as ``{"logOffset": 7}``.
 
-    Raises :class:`~tidemill.errors.CorruptFileError` if something of the log is missing: files would be read twice.
+    Raises :class:`~tidemill.errors.CorruptFileError` if a part of the log is missing: files would be read twice.
     """
     try:
         through = int(json.loads(offset)["logOffset"])
@@ -108,7 +108,7 @@ def logged_files(folder: Path, offset: str) -> LoggedFiles:
 
 
 def plain_path(logged: str) -> str:
-    """A path as it is listed here, from the URI that Spark writes.
+    """Convert a URI that Spark writes to a path as Tidemill lists it.
 
     >>> plain_path("file:///data/first%20one.json"), plain_path("hdfs://host/a%23b")
     ('/data/first one.json', 'hdfs://host/a#b')
@@ -129,4 +129,4 @@ def _files(path: Path) -> list[tuple[str, int]]:
         found = [json.loads(line) for line in lines if line]
         return [(plain_path(str(entry["path"])), int(entry["batchId"])) for entry in found]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CorruptFileError(f"{path}, which says what files were read, is corrupt: {error}") from error
+        raise CorruptFileError(f"{path}, an entry in the log of files that were read, is corrupt: {error}") from error

@@ -1,19 +1,19 @@
-"""Where a job has its Spark checkpoint locations: in its own directory, or, on an object store, mirrored there.
+"""The Spark checkpoint locations of a job: in its own directory or, with an object store, mirrored there.
 
-Spark keeps a location in a directory, and only the driver writes to it. Where the job's storage is no directory, the
-driver has one for as long as it runs, laid out like the job's own. What another driver needs of a location is copied to
-the storage, under the names that it has in a job's directory, before an epoch that needs it is committed::
+Spark needs a location in a directory, and only the driver writes to it. If the job's storage is not a directory, the
+driver has a temporary one with the same layout while it runs. The files of a location that another driver would need
+are copied to the storage, under the same names as in a job's directory, before an epoch that needs them is committed::
 
-    spark/<lineage>/sources/<number>/<entry>    the logs of sources: which files were read, where a topic began
-    spark/<lineage>/offsets/0                   how the first batch was cut, as long as no batch is committed
-    spark/<lineage>/metadata                    stored last: from now on the lineage says where its sources began
+    spark/<lineage>/sources/<number>/<entry>    the logs of sources: the files read, the starting offsets of a topic
+    spark/<lineage>/offsets/0                   the boundaries of the first batch, until a batch is committed
+    spark/<lineage>/metadata                    stored last: the starting positions of this lineage are complete
 
-Where a batch ended is in its manifest. So nothing is copied in an epoch whose sources have logged nothing, which is so
-for all of Kafka's after the first.
+The manifest of an epoch contains the end of its batch. An epoch whose sources have logged nothing therefore copies
+nothing, which is the case for all Kafka sources after their first epoch.
 
-A process may die at any moment. A log that is ahead of the manifest is what Spark leaves as well: files that are in it,
-but in no batch, are those of the next one. A lineage writes under its own name only, and a driver that still runs after
-it was taken over changes nothing that its successor has: that has copied what was there, and what is not needed.
+A process may die at any time. A log can then be ahead of the manifest, as it can be in Spark itself: files that are in
+the log but in no batch belong to the next batch. A lineage writes only under its own name. A driver that still runs
+after another one has taken over its job does not affect its successor, which has copied everything it needs.
 """
 
 from __future__ import annotations
@@ -45,48 +45,49 @@ T = TypeVar("T")
 
 _OFFSETS: Final = "offsets/"
 _NOTHING: Final[frozenset[str]] = frozenset()
-#: Requests to the store at a time: where a directory was watched for long, a start copies some hundred entries.
+#: The number of parallel requests to the store. If a directory was watched for a long time, a start copies several
+#: hundred entries.
 _REQUESTS: Final = 8
 
 
 class SparkLocations:
-    """The Spark checkpoint locations of a job that has a directory. For one thread at a time.
+    """The Spark checkpoint locations of a job that has a directory. Not thread-safe.
 
-    Spark leaves it to the operating system when its logs reach the disk. So before a manifest may rely on them they are
-    made durable here, and what the manifest is to record of them is taken down. An epoch looks at what is new since the
-    last one: nothing for Kafka, one small file for each batch of a watched directory.
+    Spark does not sync its logs to disk. Before a manifest may rely on them, this class makes them durable and collects
+    the entries for the manifest to record. An epoch only processes the files that are new since the previous one: none
+    for Kafka, one small file for each batch of a watched directory.
     """
 
-    #: Whether files without a checksum of Spark's are whole.
+    #: Whether files without a Spark checksum are complete.
     sealed = False
 
     def __init__(self, directory: Path, *, durable: bool = True) -> None:
-        """Without ``durable`` nothing need survive a power failure."""
+        """Without ``durable``, files are not synced, and a power failure may lose them."""
         self.directory = directory
         self.durable = durable
         # transient
         self._lineage = ""
-        self._kept: dict[str, set[str]] = {}  # by folder inside of the location, the names of files in it
-        self._looked_at: dict[str, set[str]] = {}  # the same, as it was when it was looked at the last time
-        self._durable_folders: set[Path] = set()  # those whose own names are durable
-        self._entries: dict[str, LogEntry] = {}  # by name inside of the location, of those that are in a source's log
+        self._kept: dict[str, set[str]] = {}  # file names, by folder inside the location
+        self._looked_at: dict[str, set[str]] = {}  # the same, as of the last listing
+        self._durable_folders: set[Path] = set()  # folders whose own names are durable
+        self._entries: dict[str, LogEntry] = {}  # the entries of sources' logs, by name inside the location
 
     def bring(self, lineage: str, restored: Manifest | None) -> None:
-        """Have in :attr:`directory` the location that ``lineage`` goes on from, if there is one.
+        """Bring the location from which ``lineage`` resumes, if there is one, to :attr:`directory`.
 
-        ``restored`` is the manifest the job goes on from. What no start can go back to any more is deleted.
+        ``restored`` is the manifest from which the job resumes. Locations that no start can return to are deleted.
         """
 
     def keep(self, lineage: str, *, begun: bool) -> list[LogEntry]:
-        """From now on a manifest may say that the job goes on from the location of ``lineage``; what it is to record.
+        """Secure the location of ``lineage``, so that a manifest may refer to it, and return the entries to record.
 
-        ``begun`` is whether a batch has been committed; until then also how the first one is cut is kept.
-        Raises :class:`~tidemill.errors.CheckpointError`; may then be called again.
+        ``begun`` indicates whether a batch has been committed. Until then, the boundaries of the first batch are
+        secured as well. Raises :class:`~tidemill.errors.CheckpointError`, after which the call can be repeated.
         """
         if lineage != self._lineage:
             self._open(lineage)
-        # What comes later refers to what comes before: it is kept after that, but looked at before it, since Spark
-        # may write both meanwhile.
+        # Later parts refer to earlier ones. They are therefore secured after those, but listed before them, because
+        # Spark may write both at the same time.
         parts = (SOURCES,) if begun else (SOURCES, _OFFSETS, METADATA)
         looked_at = [self._new(part) for part in reversed(parts)]
         for files in reversed(looked_at):
@@ -96,24 +97,24 @@ class SparkLocations:
         return self._recorded()
 
     def forget_superseded(self) -> None:
-        """An epoch was committed after the last :meth:`keep`, and nobody copies the logs: some may go."""
+        """Delete superseded logs. Call it after an epoch was committed since :meth:`keep`, while no one copies logs."""
 
     def close(self) -> None:
-        """The job is over."""
+        """Release all resources, after the job has ended."""
 
     def _open(self, lineage: str) -> None:
-        """Begin with the location of a lineage."""
+        """Start with the location of a lineage."""
         self._lineage, self._kept, self._looked_at, self._entries = lineage, {}, {}, {}
         self._durable_folders = set()
 
     def _keep(self, new: Iterable[str], *, begun: bool) -> None:
-        """Make files durable. Before the first batch is committed Spark's checksums are all that tells of damage."""
+        """Make files durable. Until the first batch is committed, only Spark's checksums can reveal damage."""
         place = self.directory / spark_location(self._lineage)
         folders: set[Path] = set()
         try:
             for name in new:
                 path = place / name
-                with contextlib.suppress(FileNotFoundError):  # Spark deletes what it has merged long ago
+                with contextlib.suppress(FileNotFoundError):  # Spark deletes entries that it has compacted
                     self._read(name, path)
                     self._sync(path)
                     folders.add(path.parent)
@@ -132,14 +133,14 @@ class SparkLocations:
             sync_path(path)
 
     def _read(self, name: str, path: Path) -> bytes:
-        """The content of a file, of which a note is taken if it is an entry of a source's log."""
+        """Return the contents of a file, and record it if it is an entry of a source's log."""
         data = path.read_bytes()
         if name.startswith(SOURCES) and entry_id(path.name) is not None:
             self._entries[name] = LogEntry.of(name.removeprefix(SOURCES), data)
         return data
 
     def _recorded(self) -> list[LogEntry]:
-        """What a manifest is to record of the sources' logs. What it can do without is not remembered any longer."""
+        """Return the entries of the sources' logs for the manifest to record, and discard those it does not need."""
         logs: dict[str, list[str]] = {}
         for name in self._entries:
             folder, _, entry = name.rpartition("/")
@@ -149,22 +150,22 @@ class SparkLocations:
         return [*self._entries.values()]
 
     def _new(self, part: str) -> Mapping[str, object]:
-        """What a part of the lineage's location holds that was not kept yet; not checksums, nor unfinished files."""
+        """Return the files in a part of the location that are not secured yet; no checksums or unfinished files."""
         found: dict[str, object] = {}
         if part not in self._kept.get("", _NOTHING):
             self._look(f"{self.directory / spark_location(self._lineage)}/", part, found)
         return found
 
     def _look(self, place: str, name: str, found: dict[str, object]) -> bool:
-        """Look for files; whether ``name`` is one itself."""
+        """Search for files. Returns whether ``name`` is a file itself."""
         with contextlib.suppress(FileNotFoundError):
             if not name.endswith("/"):
                 if stat.S_ISREG(os.stat(f"{place}{name}").st_mode):  # noqa: PTH116
                     found[name] = None
                     return True
                 name += "/"
-            # In each epoch, and a log has as many entries as there were batches in ten minutes: only new ones are
-            # looked at one by one. Spark never changes an entry.
+            # This runs in each epoch, and a log has as many entries as there were batches in ten minutes. Only new
+            # entries are examined individually, because Spark never changes an entry.
             names = self._looked_at[name] = set(os.listdir(f"{place}{name}"))  # noqa: PTH208
             for child in names - self._kept.get(name, _NOTHING):
                 if child[0] != "." and not self._look(place, f"{name}{child}", found):
@@ -172,13 +173,13 @@ class SparkLocations:
         return False
 
     def _remember(self, looked_at: Iterable[Mapping[str, object]]) -> None:
-        """All that was looked at is kept."""
+        """Record that all listed files are secured."""
         self._kept.update(self._looked_at)
         self._kept.setdefault("", set()).update(name for files in looked_at for name in files if "/" not in name)
 
 
 class MirroredLocations(SparkLocations):
-    """The Spark checkpoint locations of a job whose storage is not a directory. For one thread at a time."""
+    """The Spark checkpoint locations of a job whose storage is not a directory. Not thread-safe."""
 
     sealed = True
 
@@ -188,7 +189,7 @@ class MirroredLocations(SparkLocations):
         # configuration
         self._storage = storage
         # transient
-        self._stored: dict[str, tuple[int, int]] = {}  # by name inside of the location: when it was changed, its size
+        self._stored: dict[str, tuple[int, int]] = {}  # modification time and size, by name inside the location
         self._may_go = 0
 
     def bring(self, lineage: str, restored: Manifest | None) -> None:
@@ -203,21 +204,21 @@ class MirroredLocations(SparkLocations):
             if not (self.directory / spark_location(needed)).exists():
                 self._fetch(needed, (SOURCES,))
         else:
-            # The newest that says where its sources began, unless an attempt of this process knows more.
+            # The newest one with the starting positions of its sources, unless an attempt of this process has a newer.
             needed = next((owner for owner in reversed(earlier) if METADATA in stored[owner]), "")
             ours = earlier_locations(self.directory, lineage)
             if needed and (not ours or ours[-1].name < needed):
-                # Logs of sources last: they are then as new as the offsets that refer to them.
+                # The logs of sources last, so that they are at least as new as the offsets that refer to them.
                 self._fetch(needed, (METADATA, _OFFSETS, SOURCES))
-            # Of a newer one nothing may be missing: a driver that still runs may be about to make it count.
+            # Do not delete newer ones: a driver that still runs may be about to commit an epoch that refers to one.
             earlier = [owner for owner in earlier if owner < needed]
         superseded = [owner for owner in earlier if owner != needed]
         self._delete([f"{spark_location(owner)}/{inside}" for owner in superseded for inside in sorted(stored[owner])])
 
     def forget_superseded(self) -> None:
-        """Delete entries that Spark has deleted, having compacted its log: the epoch's manifest can do without.
+        """Delete the entries that Spark has deleted after compacting its log, which the manifest does not need.
 
-        A few at a time, but more than were added: deleting must not hold the next epoch up.
+        Each call deletes only a few, but more than were added, so that it does not delay the next epoch.
         """
         there = self._files(SOURCES)
         gone = [name for name in self._stored if name.startswith(SOURCES) and name not in there][: self._may_go]
@@ -241,8 +242,9 @@ class MirroredLocations(SparkLocations):
             self._stored.update(files)
 
     def _files(self, part: str) -> dict[str, tuple[int, int]]:
-        """What a part of the lineage's location holds; not checksums, nor what is still being written."""
-        # Twice in each epoch, and a log has as many entries as there were batches in ten minutes: pathlib is too slow.
+        """Return the files in a part of the lineage's location, without checksums and unfinished files."""
+        # This runs twice in each epoch, and a log has as many entries as there were batches in ten minutes. pathlib is
+        # too slow for it.
         place = f"{self.directory / spark_location(self._lineage)}/"
         folders: Iterable[tuple[str, Any, list[str]]] = [(place, [], [part])]
         if part.endswith("/"):
@@ -260,18 +262,18 @@ class MirroredLocations(SparkLocations):
         return found
 
     def _keep(self, new: Iterable[str], *, begun: bool) -> None:
-        """Store files, each as a whole."""
+        """Copy files to the storage, each as one object."""
         place, names = spark_location(self._lineage), list(new)
 
         def store(name: str) -> None:
-            with contextlib.suppress(FileNotFoundError):  # Spark deletes what it has merged long ago
+            with contextlib.suppress(FileNotFoundError):  # Spark deletes entries that it has compacted
                 self._storage.write(f"{place}/{name}", self._read(name, self.directory / place / name))
 
         self._each(store, names)
         self._may_go += 2 * len(names)
 
     def _fetch(self, lineage: str, parts: Iterable[str]) -> None:
-        """Copy parts of a location from the storage, one after the other: all of it, or nothing is there."""
+        """Copy parts of a location from the storage, one after the other. The copy is complete or does not exist."""
         place, incoming = self.directory / spark_location(lineage), self.directory / ".incoming"
         shutil.rmtree(incoming, ignore_errors=True)
         incoming.mkdir(parents=True)
@@ -281,7 +283,7 @@ class MirroredLocations(SparkLocations):
             try:
                 data = self._storage.read(name)
             except NotFoundError:
-                return  # deleted meanwhile, by a driver that still runs: it is part of a compacted one
+                return  # deleted by a driver that still runs: it is now part of a compacted entry
             target = incoming / name.removeprefix(prefix)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
@@ -292,14 +294,14 @@ class MirroredLocations(SparkLocations):
         incoming.rename(place)
 
     def _delete(self, names: Iterable[str]) -> None:
-        """Delete what nobody needs; what cannot be deleted now is found by a later start."""
+        """Delete files that are no longer needed. If one cannot be deleted now, a later start deletes it."""
         try:
             self._each(lambda name: self._storage.delete([name]), names)
         except CheckpointError as error:
             log.warning("superseded logs of Spark's sources were not deleted: %s", error)
 
     def _each(self, do: Callable[[str], T], names: Iterable[str]) -> None:
-        """Do something for each name; the first failure is raised."""
+        """Call ``do`` for each name, and raise the first exception."""
         names = list(names)
         if len(names) < 2:  # the usual case: a thread would cost more than the request
             for name in names:
@@ -311,7 +313,7 @@ class MirroredLocations(SparkLocations):
 
 
 def open_locations(storage: Storage, directory: Path | None) -> SparkLocations:
-    """The Spark checkpoint locations of a job with this storage, which is in ``directory`` if it is in one."""
+    """Open the Spark checkpoint locations of a job with this storage, which is in ``directory`` unless that is None."""
     if directory is None:
         return MirroredLocations(storage)
     return SparkLocations(directory, durable=not isinstance(storage, LocalStorage) or storage.durable)

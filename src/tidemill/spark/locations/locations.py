@@ -1,10 +1,10 @@
-"""Spark's checkpoint locations: which one a lineage goes on from, what it takes over, and what it may delete.
+"""Spark's checkpoint locations: which one a lineage resumes from, what it takes over, and what it may delete.
 
-Spark numbers the sources of a query by their place in it, and knows them by nothing else: the lines of an entry of its
-offset log by the places where a stream is read, the folders of the sources' own logs by streams, of which one may be
-read in two places. Here each belongs to an operator: the manifest says which numbers are whose. Where a program has its
-sources in another order, more of them or fewer, a location is built in which each finds its own position and its own
-log under its new number.
+Spark identifies the sources of a query only by numbers. The lines of an entry in its offset log are numbered by the
+places in the plan where a stream is read, the folders of the sources' own logs by streams, and the same stream may be
+read in two places. The manifest records which numbers belong to which operator. If a program has its sources in another
+order, or has more or fewer of them, a location is built in which each source has its own position and its own log under
+its new number.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tidemill.checkpoint.spark_logs import (
 from tidemill.errors import GraphError
 from tidemill.spark.locations.build_location import METADATA, Layout, Origin, build_location
 
-#: The classes that stand for a stream in a plan and know what kind it is.
+#: The plan nodes that represent a stream and have the kind of its source.
 _NAMED_RELATIONS: Final = frozenset({"StreamingRelation", "StreamingRelationV2"})
 
 
 def source_layout(query: DataFrame, frames: Mapping[str, DataFrame]) -> Layout:
-    """The layout of a query that is these frames by uid, combined in this order.
+    """Return the layout of a query that combines these frames, by uid, in this order.
 
     A frame may itself read several streams.
     """
@@ -47,25 +47,25 @@ def source_layout(query: DataFrame, frames: Mapping[str, DataFrame]) -> Layout:
             if stream not in known:
                 known.append(stream)
             named = stream.getClass().getSimpleName() in _NAMED_RELATIONS
-            # The name of some goes on with a path, which may change.
+            # Some names contain a path after the kind, and the path may change.
             kind = stream.sourceName().partition("[")[0] if named else ""
             layout.setdefault(uid, []).append([line, known.index(stream), kind])
     return layout
 
 
 def _streams(frame: DataFrame) -> list[Any]:
-    """What stands for streams in a plan, in the order in which Spark numbers them."""
+    """Return the nodes that represent streams in a plan, in the order in which Spark numbers them."""
     leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
     return [leaf for leaf in (leaves.apply(index) for index in range(leaves.size())) if leaf.isStreaming()]
 
 
 def layout_of(offsets: str, layout: Layout) -> Layout | None:
-    """The layout, if it fits the offsets that Spark has logged; else it is better not to know it."""
+    """Return the layout if it matches the offsets that Spark has logged, else None."""
     return layout if len(offsets.split("\n")) - HEADER_LINES == _size(layout) else None
 
 
 def positioned(stored: Mapping[str, Any] | None) -> set[str]:
-    """The uids of the sources that stored offsets hold a position of."""
+    """Return the uids of the sources that have a position in the stored offsets."""
     if stored is None:
         return set()
     lines = stored["offsets"].split("\n")[HEADER_LINES:]
@@ -90,12 +90,12 @@ def take_over(
 ) -> dict[str, Any] | None:
     """Build the location of a lineage; returns the positions of Spark's sources in it, None if nothing was read.
 
-    ``restored`` is the manifest the job goes on from; ``revise`` has a last word on where its sources do: it is
-    handed the offsets as the query writes them, and all that was stored with them. In a ``sealed`` directory files are
-    whole where Spark has left no checksum, and one that is ``durable`` survives a power failure. ``elsewhere`` are the
-    uids of sources that have their positions elsewhere from now on. Raises :class:`GraphError`, before anything runs,
-    where positions and sources do not fit together, and :class:`~tidemill.errors.CorruptFileError` for a log that is
-    missing or damaged; a source without a position begins at its start.
+    ``restored`` is the manifest from which the job resumes. ``revise`` may change the offsets from which its sources
+    resume: it is called with the offsets as the query writes them, and everything that was stored with them. In a
+    ``sealed`` directory, files without a Spark checksum are complete. A ``durable`` directory survives a power failure.
+    ``elsewhere`` are the uids of sources whose positions are now stored elsewhere. A source without a position starts
+    at its beginning. Raises :class:`GraphError`, before anything runs, if positions and sources do not match, and
+    :class:`~tidemill.errors.CorruptFileError` for a log that is missing or damaged.
     """
     location = directory / spark_location(lineage)
     before = former_location(directory, lineage, restored)
@@ -111,11 +111,11 @@ def take_over(
         revised = offsets if revise is None else revise(offsets, stored)
         positions = {**without_logs(stored), "offsets": revised, "lineage": lineage, "sources": layout}
         if revised != offsets:
-            # A batch of its own leads there, which reads nothing. The next one must not be cut as it was before: it
-            # would end before it begins.
+            # An additional empty batch moves to the revised offsets. The former boundaries of the next batch must not
+            # be reused: it would end before it begins.
             positions["batch_id"] = int(stored["batch_id"]) + 1
             moves = moves or {log: log for sources in layout.values() for _, log, _ in sources}
-    # What a savepoint brought was checked when it was copied, and stored as a whole.
+    # Files from a savepoint were verified when they were copied, and stored completely.
     origin = Origin(before, recorded, sealed=sealed or lineage_slot(before.name) == 0)
     build_location(origin, location, positions, layout, moves, durable=durable)
     forget_locations(directory, lineage, before)
@@ -125,12 +125,12 @@ def take_over(
 def arranged(
     stored: Mapping[str, Any], layout: Layout, *, allow_non_restored: bool, elsewhere: Collection[str] = frozenset()
 ) -> tuple[str, dict[int, int] | None]:
-    """Stored offsets as a query with this layout writes them, and the old folders of its sources' logs by their new
-    ones, or None if nothing has moved.
+    """Rearrange stored offsets for a query with this layout.
 
-    ``elsewhere`` are the uids of sources that have their positions elsewhere from now on.
-    Raises :class:`GraphError` for a source that is not there any more (unless ``allow_non_restored``), is of another
-    kind, reads another number of streams, or now reads the same stream as one that was elsewhere in it.
+    Returns the offsets as that query writes them, and a mapping from the new to the old folders of its sources' logs,
+    or None if nothing has moved. ``elsewhere`` are the uids of sources whose positions are now stored elsewhere. Raises
+    :class:`GraphError` for a source that no longer exists (unless ``allow_non_restored``), is of another kind, reads
+    another number of streams, or now shares a stream with a source that had another position in it.
     """
     offsets: str = stored["offsets"]
     version, metadata, *lines = offsets.split("\n")
@@ -139,7 +139,7 @@ def arranged(
         return offsets, None
     if version != "v1" or not old or len(lines) != _size(old):
         raise GraphError(
-            f"the job was stored with {len(lines)} Spark sources, and it is not known which is which; the program has "
+            f"the job was stored with {len(lines)} Spark sources, and their uids are not known; the program has "
             f"{_size(layout)}. Start it with the sources it had"
         )
     check_gone(old, layout.keys() | elsewhere, allowed=allow_non_restored)
@@ -161,24 +161,24 @@ def arranged(
             if positions.setdefault(log, lines[old_line]) != lines[old_line]:
                 raise GraphError(
                     f"the source with uid {uid!r} reads the same stream as another one, but they were stored with "
-                    "different positions in it: let each read a stream of its own"
+                    "different positions in it: use a separate stream for each"
                 )
     return "\n".join([version, metadata, *moved]), moves
 
 
 def check_gone(stored: Layout, there: Collection[str], *, allowed: bool) -> None:
-    """Raise :class:`GraphError` if a position is stored of a source that is not there any more, unless ``allowed``."""
+    """Raise :class:`GraphError` if a position of a source is stored that no longer exists, unless ``allowed``."""
     gone = sorted(stored.keys() - set(there))
     if gone and not allowed:
         raise GraphError(
-            f"there is a position of the Spark source with uid {gone[0]!r}, which is not part of the program. Give the "
-            "source the same uid as before, or drop its position with "
+            f"the job has a position of the Spark source with uid {gone[0]!r}, which is not part of the program. Give "
+            "the source the same uid as before, or discard its position with "
             "execution.state-recovery.ignore-unclaimed-state: true"
         )
 
 
 def _size(layout: Layout) -> int:
-    """In how many places a stream is read."""
+    """Return the number of places in which a stream is read."""
     return sum(len(sources) for sources in layout.values())
 
 
@@ -187,11 +187,11 @@ def _named(kinds: list[str]) -> str:
 
 
 def former_location(directory: Path, lineage: str, restored: Manifest | None) -> Path | None:
-    """The Spark checkpoint location to go on from: that of the last committed batch.
+    """Return the Spark checkpoint location to resume from: that of the last committed batch.
 
-    Where no batch has been committed yet, it is the newest one that an earlier lineage left: it knows where the sources
-    began, and how the first batch was cut. One without ``metadata``, which Spark writes first and
-    :func:`~tidemill.spark.locations.build_location.build_location` last, was never complete.
+    If no batch has been committed yet, it is the newest location of an earlier lineage, which contains the starting
+    positions of the sources and the boundaries of the first batch. A location without ``metadata``, which Spark writes
+    first and :func:`~tidemill.spark.locations.build_location.build_location` last, was never complete.
     """
     if restored is not None and restored.spark is not None:
         return directory / spark_location(restored.spark["lineage"])
@@ -200,7 +200,7 @@ def former_location(directory: Path, lineage: str, restored: Manifest | None) ->
 
 
 def earlier_locations(directory: Path, lineage: str) -> list[Path]:
-    """The Spark checkpoint locations of earlier lineages, oldest first; those of later ones are their drivers' own."""
+    """Return the Spark checkpoint locations of earlier lineages, oldest first. Later ones belong to other drivers."""
     own = lineage_slot(lineage) or 0
     found = [
         (slot, location)
@@ -211,9 +211,9 @@ def earlier_locations(directory: Path, lineage: str) -> list[Path]:
 
 
 def forget_locations(directory: Path, lineage: str, needed: Path) -> None:
-    """Remove the Spark checkpoint locations of earlier lineages that no start can go back to.
+    """Remove the Spark checkpoint locations of earlier lineages that no start can return to.
 
-    The one the head manifest was committed in stays until an epoch of the new lineage is committed.
+    The location in which the head manifest was committed stays until an epoch of the new lineage is committed.
     """
     for location in earlier_locations(directory, lineage):
         if location != needed:

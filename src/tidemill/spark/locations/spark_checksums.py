@@ -1,7 +1,7 @@
-"""The checksums that Spark writes beside the entries of its logs, read without Spark.
+"""Reads the checksums that Spark writes next to the entries of its logs, without Spark.
 
-Hadoop's local file system keeps ``.<name>.crc`` beside ``<name>``: the bytes ``crc`` and 0, the size of a chunk as a
-big-endian u32, and the CRC32 of each chunk. What no manifest records yet can be judged by them alone.
+Hadoop's local file system stores ``.<name>.crc`` next to ``<name>``: the bytes ``crc`` and 0, the size of a chunk as a
+big-endian u32, and the CRC32 of each chunk. They are the only way to verify files that no manifest records yet.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ _PREFIX: Final = struct.Struct(">4sI")
 
 
 def checksum_path(path: Path) -> Path:
-    """Where the checksum of a file is."""
+    """Return the path of the checksum file of a file."""
     return path.with_name(f".{path.name}.crc")
 
 
 def checksum_of(data: bytes, chunk: int = 512) -> bytes:
-    """The content of the checksum file of ``data``."""
+    """Return the contents of the checksum file of ``data``."""
     sums = [zlib.crc32(data[start : start + chunk]) for start in range(0, len(data), chunk)]
     return _PREFIX.pack(_MAGIC, chunk) + struct.pack(f">{len(sums)}I", *sums)
 
 
 def is_intact(path: Path, data: bytes) -> bool | None:
-    """Whether ``data`` is what Spark wrote to ``path``; None if it left no checksum."""
+    """Whether ``data`` is what Spark wrote to ``path``; None if there is no checksum file."""
     try:
         stored = checksum_path(path).read_bytes()
     except FileNotFoundError:
