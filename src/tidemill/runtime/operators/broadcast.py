@@ -15,6 +15,7 @@ from tidemill.errors import StateError
 from tidemill.runtime.batch.records import MAX_TIME, Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
 from tidemill.runtime.operators.keyed import KeyedContext, KeyedOperator
+from tidemill.runtime.operators.record_loops import outputs_of
 from tidemill.state.operator.maps import OperatorMapState, ReadOnlyMapState
 
 #: Bytes of records held back in memory; what is more goes to a temporary file.
@@ -141,26 +142,9 @@ class _HeldBack:
 
 
 def _run(operator: Operator, batch: Batch, context: _Clock, method: Callable[[Any, Any], Any], name: str) -> None:
-    """Call a method for every record of a batch, then hand on what it yielded."""
-    values: list[Any] = []
-    timestamps: list[int] | None = None if batch.timestamps is None else []
-    extend = operator.output.emissions.extend_of(values)
-    value = None
-    try:
-        for position, value in enumerate(batch.values):
-            before = len(values)
-            if batch.timestamps is not None:
-                context.current_timestamp = batch.timestamps[position]
-            result = method(value, context)
-            if result is not None:
-                extend(result)
-                if timestamps is not None and batch.timestamps is not None:
-                    timestamps += [batch.timestamps[position]] * (len(values) - before)
-    except BaseException as error:
-        raise operator.failed(error, method=name, record=value, with_record=True) from error
-    finally:
-        context.current_timestamp = None
-    operator.output.emit_tagged(values, timestamps)
+    """Call a method for every record of a batch, then emit what it yielded."""
+    outputs = outputs_of(operator, batch, method, context, with_context=True, method=name)
+    operator.output.emit_tagged(*outputs)
 
 
 class BroadcastProcessOperator(Operator):

@@ -1,4 +1,4 @@
-"""Operators over a keyed stream: the one place with a loop per record, kept as tight as Python allows."""
+"""Operators over a keyed stream: process and reduce, and what all operators with timers have in common."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tidemill.datastream.timerservice import TimerService
 from tidemill.errors import StateError
 from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
+from tidemill.runtime.operators.record_loops import outputs_of, results_of
 from tidemill.state.keyed.backend import KeyedStateBackend
 
 
@@ -78,6 +79,9 @@ def _checked(timestamp: int) -> int:
 class KeyedOperator(Operator):
     """Common part of keyed operators with timers: the key context, and the firing of timers."""
 
+    #: The method that timers call, as errors name it.
+    timer_method = "on_timer"
+
     def __init__(self, function: Any, context: OperatorContext) -> None:
         super().__init__(context)
         if context.backend is None:
@@ -85,6 +89,10 @@ class KeyedOperator(Operator):
         self.backend = context.backend
         self.function = function
         self.function_context = KeyedContext(self, context.backend)
+        # transient
+        #: What timers have emitted, with timestamps.
+        self._values: list[Any] = []
+        self._timestamps: list[int] = []
 
     def functions(self) -> list[Any]:
         return [self.function]
@@ -96,11 +104,11 @@ class KeyedOperator(Operator):
 
     def begin_epoch(self, processing_time: int) -> None:
         super().begin_epoch(processing_time)
-        self._fire(self.backend.processing_timers, processing_time, TimeDomain.PROCESSING_TIME)
+        self.fire(self.backend.processing_timers, processing_time, TimeDomain.PROCESSING_TIME)
 
     def watermark(self, watermark: int) -> None:
         self.current_watermark = watermark
-        self._fire(self.backend.event_timers, watermark, TimeDomain.EVENT_TIME)
+        self.fire(self.backend.event_timers, watermark, TimeDomain.EVENT_TIME)
         self.output.watermark(watermark)
 
     def end_keys(self) -> None:
@@ -108,72 +116,59 @@ class KeyedOperator(Operator):
         self.current_watermark = MAX_TIME
         events, processing = self.backend.event_timers, self.backend.processing_timers
         while events.peek() is not None or processing.peek() is not None:
-            self._fire(events, MAX_TIME, TimeDomain.EVENT_TIME)
-            self._fire(processing, MAX_TIME, TimeDomain.PROCESSING_TIME)
+            self.fire(events, MAX_TIME, TimeDomain.EVENT_TIME)
+            self.fire(processing, MAX_TIME, TimeDomain.PROCESSING_TIME)
         self.current_watermark = MIN_TIME
 
     def end_epoch(self) -> None:
         # Timers set for a time that has come already fire within the same epoch.
-        self._fire(self.backend.processing_timers, self.processing_time, TimeDomain.PROCESSING_TIME)
+        self.fire(self.backend.processing_timers, self.processing_time, TimeDomain.PROCESSING_TIME)
         self.backend.context.leave()
 
-    def _fire(self, queue: Any, until: int, domain: TimeDomain) -> None:
-        timer = queue.pop_due(until)
-        if timer is None:
-            return
-        keys, context = self.backend.context, self.function_context
-        on_timer = self.function.on_timer
-        values: list[Any] = []
-        timestamps: list[int] = []
-        extend = self.output.emissions.extend_of(values)
+    def fire(self, queue: Any, until: int, domain: TimeDomain) -> None:
+        """Fire all timers up to ``until`` in the order of time, also those that are registered meanwhile."""
+        keys, context, by_event_time = self.backend.context, self.function_context, domain is TimeDomain.EVENT_TIME
+        on_time = self._on_time
         context.current_domain = domain
         try:
-            while timer is not None:
-                time, keys.key, _ = timer
+            while (timer := queue.pop_due(until)) is not None:
+                time, keys.key, namespace = timer
                 context.current_timestamp = time
-                result = on_timer(time, context)
-                if result is not None:
-                    before = len(values)
-                    extend(result)
-                    timestamps += [time] * (len(values) - before)
-                timer = queue.pop_due(until)
+                on_time(time, namespace, by_event_time)
         except BaseException as error:
-            raise self.failed(error, method="on_timer", key=keys.key) from error
+            raise self.failed(error, method=self.timer_method, key=keys.key) from error
         finally:
             context.current_timestamp = context.current_domain = None
+        self._emit_fired(by_event_time)
+
+    def _on_time(self, time: int, namespace: Any, by_event_time: bool) -> None:
+        """A timer of the current key is due."""
+        self._collect(self.function.on_timer(time, self.function_context), time)
+
+    def _collect(self, results: Iterable[Any] | None, timestamp: int) -> None:
+        """Keep what a timer emits until all timers that are due have fired."""
+        if results is not None:
+            values = self._values
+            before = len(values)
+            self.output.emissions.extend_of(values)(results)
+            self._timestamps += [timestamp] * (len(values) - before)
+
+    def _emit_fired(self, by_event_time: bool) -> None:
         # Processing time is no event time: what such a timer emits has no timestamp.
-        self.output.emit_tagged(values, timestamps if domain is TimeDomain.EVENT_TIME else None)
+        self._flush(with_timestamps=by_event_time)
+
+    def _flush(self, *, with_timestamps: bool = True) -> None:
+        if self._values:
+            values, timestamps = self._values, self._timestamps
+            self._values, self._timestamps = [], []
+            self.output.emit_tagged(values, timestamps if with_timestamps else None)
+
+    def abandon(self) -> None:
+        self._values, self._timestamps = [], []
 
     def run(self, batch: Batch, call: Callable[[Any, Any], Iterable[Any] | None]) -> None:
-        """Call the function for every record of a batch with its key set, then hand on what it yielded."""
-        values: list[Any] = []
-        timestamps: list[int] | None = None
-        extend = self.output.emissions.extend_of(values)
-        keys, context = self.backend.context, self.function_context
-        record_keys = batch.keys or []
-        if self.backend.prefetches:
-            self.backend.prefetch(record_keys)
-        value = None
-        try:
-            if batch.timestamps is None:
-                for value, keys.key in zip(batch.values, record_keys, strict=True):
-                    result = call(value, context)
-                    if result is not None:
-                        extend(result)
-            else:
-                timestamps = []
-                for value, keys.key, timestamp in zip(batch.values, record_keys, batch.timestamps, strict=True):
-                    context.current_timestamp = timestamp
-                    result = call(value, context)
-                    if result is not None:
-                        before = len(values)
-                        extend(result)
-                        timestamps += [timestamp] * (len(values) - before)
-        except BaseException as error:
-            raise self.failed(error, record=value, with_record=True, key=keys.key) from error
-        finally:
-            context.current_timestamp = None
-        self.output.emit_tagged(values, timestamps)
+        """Call the function for every record of a batch with its key set, then emit what it yielded."""
+        self.output.emit_tagged(*outputs_of(self, batch, call, self.function_context, with_context=True))
 
 
 class KeyedProcessOperator(KeyedOperator):
@@ -185,9 +180,9 @@ class KeyedProcessOperator(KeyedOperator):
     def process(self, batch: Batch, input_index: int) -> None:
         self.run(batch, self.function.process_element)
 
-    def _fire(self, queue: Any, until: int, domain: TimeDomain) -> None:
+    def fire(self, queue: Any, until: int, domain: TimeDomain) -> None:
         if not self.function._timers_wait:
-            super()._fire(queue, until, domain)
+            super().fire(queue, until, domain)
 
 
 class ReduceOperator(Operator):
@@ -206,6 +201,8 @@ class ReduceOperator(Operator):
         self._function = spec.function
         self._batch_mode = context.runtime_mode == "BATCH"
         self._accumulator_type = spec.accumulator_type
+        #: The event time of the current record.
+        self.current_timestamp: int | None = None
 
     def functions(self) -> list[Any]:
         return [self._function]
@@ -223,31 +220,24 @@ class ReduceOperator(Operator):
             reducing = ReducingStateDescriptor(self.STATE, method_of(function, "reduce"), output_type)
             self._state = self._backend.reducing_state(reducing)
             self._get = self._state.get
+        add, get, take = self._state.add, self._get, self.output.emissions.take
+
+        def step(value: Any) -> Any:
+            add(value)
+            return get()
+
+        def taken_step(value: Any) -> Any:
+            add(value)
+            return take(get())
+
+        self._step, self._taken_step = step, taken_step
 
     def process(self, batch: Batch, input_index: int) -> None:
-        keys, get, add = self._backend.context, self._get, self._state.add
-        results: list[Any] = []
-        record_keys = batch.keys or []
-        if self._backend.prefetches:
-            self._backend.prefetch(record_keys)
-        value = None
-        try:
-            if self._batch_mode:
-                for value, keys.key in zip(batch.values, record_keys, strict=True):
-                    add(value)
-                return
-            if not self.output.emissions.looks:
-                for value, keys.key in zip(batch.values, record_keys, strict=True):
-                    add(value)
-                    results.append(get())
-            else:
-                take = self.output.emissions.take
-                for value, keys.key in zip(batch.values, record_keys, strict=True):
-                    add(value)
-                    results.append(take(get()))
-        except BaseException as error:
-            raise self.failed(error, record=value, with_record=True, key=keys.key) from error
-        self.output.emit(results, batch.timestamps)
+        if self._batch_mode:
+            results_of(self, batch, self._state.add, self)
+        else:
+            call = self._taken_step if self.output.emissions.looks else self._step
+            self.output.emit(results_of(self, batch, call, self), batch.timestamps)
 
     def end_keys(self) -> None:
         results = []

@@ -162,8 +162,8 @@ class PoisonGuard:
         self._process = operator.process
         operator.process = self.process  # type: ignore[method-assign]
         if isinstance(operator, KeyedOperator):
-            self._fire = operator._fire
-            operator._fire = self.fire  # type: ignore[method-assign]
+            self._fire = operator.fire
+            operator.fire = self.fire  # type: ignore[method-assign]
 
     def process(self, batch: Batch, input_index: int) -> None:
         """Let the operator process a batch: as a whole or, if that fails, record by record."""

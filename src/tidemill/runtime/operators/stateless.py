@@ -6,11 +6,8 @@ On a keyed stream the same functions may use keyed state, so there the key is se
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from operator import length_hint
 from typing import Any
 
-from tidemill.common.calls import call_each
 from tidemill.datastream.functions.process import ProcessFunction
 from tidemill.datastream.program.specs import BatchMapSpec, FilterSpec, FlatMapSpec, MapSpec, ProcessSpec
 from tidemill.datastream.timerservice import TimerService
@@ -18,6 +15,7 @@ from tidemill.errors import StateError
 from tidemill.runtime.batch.plain_functions import keeps_nothing
 from tidemill.runtime.batch.records import Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
+from tidemill.runtime.operators.record_loops import outputs_of, results_of
 
 
 class ElementwiseOperator(Operator):
@@ -30,35 +28,19 @@ class ElementwiseOperator(Operator):
         self._function = spec.function
         self._call: Callable[[Any], Any] = method_of(spec.function, self.method)
         self._keeps_nothing = keeps_nothing(self._call)
-        self._timestamp: int | None = None
+        #: The event time of the current record.
+        self.current_timestamp: int | None = None
 
     def functions(self) -> list[Any]:
         return [self._function]
 
     @property
     def record_timestamp(self) -> int | None:
-        return self._timestamp
+        return self.current_timestamp
 
     def _apply(self, batch: Batch) -> list[Any]:
         """The function's result for each record."""
-        backend, call = self.context.backend, self._taking() or self._call
-        if batch.keys is None or backend is None:
-            return call_each(call, batch.values, partial(self.failed_at, batch.values))
-        remaining = iter(batch.values)
-        try:
-            context = backend.context
-            results = []
-            if backend.event_time_ttl and batch.timestamps is not None:
-                for context.key, self._timestamp, value in zip(batch.keys, batch.timestamps, remaining, strict=True):
-                    results.append(call(value))
-            else:
-                for context.key, value in zip(batch.keys, remaining, strict=True):
-                    results.append(call(value))
-        except BaseException as error:
-            raise self.failed_at(batch.values, error, len(batch) - length_hint(remaining) - 1) from error
-        finally:
-            self._timestamp = None
-        return results
+        return results_of(self, batch, self._taking() or self._call, self)
 
     def _taking(self) -> Callable[[Any], Any] | None:
         """The function, made to take what it emits as it is then; None where that needs no look."""
@@ -115,36 +97,7 @@ class FlatMapOperator(ElementwiseOperator):
     method = "flat_map"
 
     def process(self, batch: Batch, input_index: int) -> None:
-        values: list[Any] = []
-        timestamps: list[int] | None = None if batch.timestamps is None else []
-        keys = None if self.context.backend is None else batch.keys
-        context = None if self.context.backend is None else self.context.backend.context
-        event_times = batch.timestamps if self.context.backend and self.context.backend.event_time_ttl else None
-        call, extend = self._call, self.output.emissions.extend_of(values)
-        value = None
-        try:
-            if timestamps is None and keys is None:
-                for value in batch.values:
-                    result = call(value)
-                    if result is not None:
-                        extend(result)
-            else:
-                for position, value in enumerate(batch.values):
-                    if context is not None and keys is not None:
-                        context.key = keys[position]
-                    if event_times is not None:
-                        self._timestamp = event_times[position]
-                    before = len(values)
-                    result = call(value)
-                    if result is not None:
-                        extend(result)
-                    if timestamps is not None and batch.timestamps is not None:
-                        timestamps += [batch.timestamps[position]] * (len(values) - before)
-        except BaseException as error:
-            raise self.failed(error, record=value, with_record=True) from error
-        finally:
-            self._timestamp = None
-        self.output.emit(values, timestamps)
+        self.output.emit(*outputs_of(self, batch, self._call, self, with_context=False))
 
 
 class MapBatchOperator(Operator):
@@ -215,23 +168,5 @@ class ProcessOperator(Operator):
         return [self._function]
 
     def process(self, batch: Batch, input_index: int) -> None:
-        values: list[Any] = []
-        timestamps: list[int] | None = None if batch.timestamps is None else []
-        context = self._function_context
-        call, extend = self._function.process_element, self.output.emissions.extend_of(values)
-        value = None
-        try:
-            for position, value in enumerate(batch.values):
-                before = len(values)
-                if timestamps is not None and batch.timestamps is not None:
-                    context.current_timestamp = batch.timestamps[position]
-                result = call(value, context)
-                if result is not None:
-                    extend(result)
-                    if timestamps is not None and batch.timestamps is not None:
-                        timestamps += [batch.timestamps[position]] * (len(values) - before)
-        except BaseException as error:
-            raise self.failed(error, record=value, with_record=True) from error
-        finally:
-            context.current_timestamp = None
-        self.output.emit_tagged(values, timestamps)
+        call = self._function.process_element
+        self.output.emit_tagged(*outputs_of(self, batch, call, self._function_context, with_context=True))

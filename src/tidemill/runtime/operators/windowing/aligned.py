@@ -45,7 +45,8 @@ class AlignedWindowOperator(WindowOperator):
         self._offset: int = spec.assigner.offset
 
     def process(self, batch: Batch, input_index: int) -> None:
-        timestamps: list[int] = self._event_times(batch)
+        self._check_event_times(batch)
+        timestamps = batch.timestamps
         if not timestamps:
             return
         # The first window of the earliest record is the first one of all to end.

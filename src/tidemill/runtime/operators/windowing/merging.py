@@ -9,6 +9,7 @@ from tidemill.datastream.functions.state_descriptors import MapStateDescriptor
 from tidemill.datastream.program.specs import WindowSpec
 from tidemill.errors import StateError
 from tidemill.runtime.operators.base import OperatorContext
+from tidemill.runtime.operators.keyed import KeyedContext
 from tidemill.runtime.operators.windowing.merging_set import MergingWindowSet, WindowSet
 from tidemill.runtime.operators.windowing.operator import WindowOperator
 from tidemill.runtime.operators.windowing.states import NoWindowStore, PerWindowStore
@@ -41,7 +42,8 @@ class MergingOperator(WindowOperator, Generic[S]):
         super().end_epoch()
         self._persist()
 
-    def _element(self, value: Any, timestamp: int | None) -> None:
+    def _element(self, value: Any, context: KeyedContext) -> None:
+        timestamp = context.current_timestamp
         windows = self._set()
         in_time = False
         for assigned in self._assign(value, timestamp):

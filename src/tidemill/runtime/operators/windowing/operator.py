@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from tidemill.datastream.program.specs import WindowSpec
-from tidemill.datastream.time_domain import TimeDomain
 from tidemill.datastream.window.trigger import TriggerResult
 from tidemill.errors import GraphError
 from tidemill.runtime.batch.emitted import emitted, is_immutable
 from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.operators.base import FunctionContext, OperatorContext
-from tidemill.runtime.operators.keyed import KeyedOperator
+from tidemill.runtime.operators.keyed import KeyedContext, KeyedOperator
+from tidemill.runtime.operators.record_loops import outputs_of
 from tidemill.runtime.operators.windowing.contents import make_contents
 from tidemill.runtime.operators.windowing.contexts import AssignerContext, EvaluationContext, WindowTriggerContext
 from tidemill.runtime.operators.windowing.evaluation import evaluation_of
@@ -27,6 +27,8 @@ _CONTINUE = TriggerResult.CONTINUE
 
 class WindowOperator(KeyedOperator):
     """Windows of any assigner that does not merge, with any trigger, evictor and function."""
+
+    timer_method = ""
 
     def __init__(self, spec: WindowSpec, context: OperatorContext) -> None:
         super().__init__(spec.function, context)
@@ -44,8 +46,6 @@ class WindowOperator(KeyedOperator):
         evaluation_context = EvaluationContext(self, runtime_context, self._window_store())
         self._evaluate, self._forget = evaluation_of(spec.function, evaluation_context)
         # transient
-        self._values: list[Any] = []
-        self._timestamps: list[int] = []
         self._elements: list[Any] | None = None
 
     def functions(self) -> list[Any]:
@@ -58,23 +58,15 @@ class WindowOperator(KeyedOperator):
         super().open()
 
     def process(self, batch: Batch, input_index: int) -> None:
-        timestamps = self._event_times(batch)
-        keys, context = self.backend.context, self.function_context
-        value = None
-        try:
-            for value, keys.key, timestamp in zip(batch.values, batch.keys or [], timestamps, strict=True):
-                context.current_timestamp = timestamp
-                self._element(value, timestamp)
-        except BaseException as error:
-            raise self.failed(error, record=value, with_record=True, key=keys.key) from error
-        finally:
-            context.current_timestamp = None
+        self._check_event_times(batch)
+        outputs_of(self, batch, self._element, self.function_context, with_context=True)
         self._flush()
 
     # --- records
 
-    def _element(self, value: Any, timestamp: int | None) -> None:
-        """Put one record into its windows."""
+    def _element(self, value: Any, context: KeyedContext) -> None:
+        """Put one record into its windows; results of windows that fire are collected."""
+        timestamp = context.current_timestamp
         windows = self._assign(value, timestamp)
         in_time = [window for window in windows if not self._is_late(window)]
         # Windows must not share an object that a function may change.
@@ -112,8 +104,7 @@ class WindowOperator(KeyedOperator):
                 self._values.append(late)
                 self._timestamps.append(timestamp)
 
-    def _event_times(self, batch: Batch) -> Any:
-        """The timestamps of a batch, None for each record if there are none and none are needed."""
+    def _check_event_times(self, batch: Batch) -> None:
         timestamps = batch.timestamps
         if self._event_time and (timestamps is None or MIN_TIME in timestamps):
             raise GraphError(
@@ -121,28 +112,8 @@ class WindowOperator(KeyedOperator):
                 "timestamps: call assign_timestamps_and_watermarks() before it, or give from_source() a "
                 f"WatermarkStrategy (defined at {self.context.plan.user_line})"
             )
-        return [None] * len(batch) if timestamps is None else timestamps
 
     # --- time
-
-    def _fire(self, queue: Any, until: int, domain: TimeDomain) -> None:
-        timer = queue.pop_due(until)
-        if timer is None:
-            return
-        keys, context = self.backend.context, self.function_context
-        by_event_time = domain is TimeDomain.EVENT_TIME
-        context.current_domain = domain
-        try:
-            while timer is not None:
-                time, keys.key, window = timer
-                context.current_timestamp = time
-                self._on_time(time, window, by_event_time)
-                timer = queue.pop_due(until)
-        except BaseException as error:
-            raise self.failed(error, key=keys.key) from error
-        finally:
-            context.current_timestamp = context.current_domain = None
-        self._flush()
 
     def _on_time(self, time: int, window: Any, by_event_time: bool) -> None:
         """A timer of a window is due: its trigger's, or the one that ends it."""
@@ -197,7 +168,8 @@ class WindowOperator(KeyedOperator):
         return self._elements
 
     def abandon(self) -> None:
-        self._values, self._timestamps, self._elements = [], [], None
+        super().abandon()
+        self._elements = None
 
     def pass_over(self, time: int, key: Any, namespace: Any, by_event_time: bool) -> None:
         self.backend.context.key = key
@@ -212,23 +184,14 @@ class WindowOperator(KeyedOperator):
         elements = self._contents.elements(window)
         if elements is None:
             return False
-        values = self._values
-        extend = self.output.emissions.extend_of(values)
         self._elements = elements
-        result = self._evaluate(self.backend.context.key, window, elements)
-        if result is not None:
-            before = len(values)
-            extend(result)
-            self._timestamps += [window.max_timestamp()] * (len(values) - before)
+        self._collect(self._evaluate(self.backend.context.key, window, elements), window.max_timestamp())
         self._contents.evaluated(window)
         self._elements = None
         return True
 
-    def _flush(self) -> None:
-        if self._values:
-            values, timestamps = self._values, self._timestamps
-            self._values, self._timestamps = [], []
-            self.output.emit_tagged(values, timestamps)
+    def _emit_fired(self, by_event_time: bool) -> None:
+        self._flush()
 
     def _window_store(self) -> PerWindowStore | NoWindowStore:
         return PerWindowStore(self._states)

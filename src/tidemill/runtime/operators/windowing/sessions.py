@@ -9,13 +9,16 @@ general way, record by record. The results, their order, committed state and tim
 
 from __future__ import annotations
 
+from functools import partial
 from operator import length_hint
 from typing import Any
 
+from tidemill.common.calls import call_each
 from tidemill.datastream.program.specs import WindowSpec
 from tidemill.datastream.window.sessions import DynamicEventTimeSessionWindows, EventTimeSessionWindows
 from tidemill.datastream.window.triggers import EventTimeTrigger
 from tidemill.datastream.window.types import TimeWindow
+from tidemill.errors import TidemillError
 from tidemill.runtime.batch.records import MAX_TIME, Batch
 from tidemill.runtime.operators.windowing.merging import MergingOperator
 from tidemill.runtime.operators.windowing.session_set import OpenSession, SessionSet
@@ -34,7 +37,8 @@ class SessionWindowOperator(MergingOperator[SessionSet]):
     """Sessions by event time that fire at their end."""
 
     def process(self, batch: Batch, input_index: int) -> None:
-        timestamps: list[int] = self._event_times(batch)
+        self._check_event_times(batch)
+        timestamps = batch.timestamps
         if not timestamps:
             return
         keys, ends, watermark = batch.keys or [], self._ends(batch, timestamps), self.current_watermark
@@ -53,13 +57,12 @@ class SessionWindowOperator(MergingOperator[SessionSet]):
         if type(assigner) is EventTimeSessionWindows:
             gap = assigner.gap_of(None)
             return [timestamp + gap for timestamp in timestamps]
-        gap_of, taken = assigner.gap_of, iter(batch.values)
-        try:
-            return [timestamp + gap_of(value) for timestamp, value in zip(timestamps, taken, strict=True)]
-        except BaseException as error:
-            at = len(timestamps) - length_hint(taken) - 1
-            key = (batch.keys or [])[at]
-            raise self.failed(error, record=batch.values[at], with_record=True, key=key) from error
+        gaps = call_each(assigner.gap_of, batch.values, partial(self._gap_failed, batch))
+        return [timestamp + gap for timestamp, gap in zip(timestamps, gaps, strict=True)]
+
+    def _gap_failed(self, batch: Batch, error: BaseException, position: int) -> TidemillError:
+        key = (batch.keys or [])[position]
+        return self.failed(error, record=batch.values[position], with_record=True, key=key)
 
     def _add_records(self, keys: list[Any], timestamps: list[int], ends: list[int], values: list[Any]) -> None:
         """Put records into sessions that have not ended."""
