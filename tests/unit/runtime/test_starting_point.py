@@ -70,7 +70,7 @@ def where(job: JobHarness) -> tuple[int, int]:
 def test_a_job_is_taken_back_to_its_savepoint(job: JobHarness, saved: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         job.restart(configuration={PATH: saved})
-    assert "leaves its epoch 3, and starts from epoch 1" in caplog.text
+    assert "abandons its epoch 3 and starts from epoch 1" in caplog.text
     assert where(job) == (1, 1)
     job.run()
     assert where(job) == (3, 3)  # what it had read since, it has read again
@@ -85,7 +85,7 @@ def test_the_same_command_does_not_take_it_back_again(
         assert where(job) == (number, number)
         with caplog.at_level(logging.INFO):
             job.restart(parallelism=number % 3 + 1)
-        assert "it began from" in caplog.text
+        assert "it has already started from" in caplog.text
         job.epoch(words=["a"])
 
 
@@ -398,9 +398,9 @@ def test_a_finished_job_is_not_run_again(jobs: Jobs, uid: str, caplog: pytest.Lo
     assert run("words") == JobStatus.FINISHED
     if uid == "words":
         assert run(uid) == JobStatus.FINISHED
-        assert "is FINISHED since its epoch 1, and is not run again" in caplog.text
+        assert "is FINISHED at epoch 1 and is not run again" in caplog.text
     else:
-        with pytest.raises(JobFinishedError, match=r"The program is another one: it has .* \(uid others\)"):
+        with pytest.raises(JobFinishedError, match=r"This program is different: it has .* \(uid others\)"):
             run(uid)
 
 

@@ -147,7 +147,7 @@ def test_pickled_state_from_elsewhere_is_refused_before_it_is_read(
     with pytest.raises(UntrustedStateError) as caught:
         start(path)
     said = str(caught.value)
-    assert said.startswith(f"{path} is not in a directory of the job's own")
+    assert said.startswith(f"{path} is not in one of the job's own directories")
     assert f"{state}' of operator " in said
     assert f"(uid {uid}) in snapshots/" in said
     assert "execution.state-recovery.allow-pickle: true" in said

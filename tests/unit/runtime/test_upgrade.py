@@ -128,7 +128,7 @@ def test_state_that_is_left_behind_is_gone_for_good(key: str, caplog: pytest.Log
     program = remember(value("s", Types.LONG()))
     with started(program, [("a", 1)], merge_after=2) as job:
         job.restart(build=remember(value("s", Types.LONG()), uid="other"), configuration={old: "true"})
-        assert "state of operator 'KEYED PROCESS' is left behind" in caplog.text
+        assert "state of operator 'KEYED PROCESS' is ignored" in caplog.text
         job.epoch(records=[("b", 2)])
         # From here on nobody has to allow it any more, and who has the uid again begins with nothing.
         job.restart(configuration={old: "false"})

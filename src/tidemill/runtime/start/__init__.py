@@ -1,5 +1,5 @@
-"""What a job starts from, and whether its program fits that state.
+"""Finds the state that a job starts from, and checks whether its program is compatible with that state.
 
-Start in ``starting_point.py``, then ``upgrade.py``. Nothing here changes anything: a program that does not fit is
-refused before it runs.
+Start in ``starting_point.py``, then ``upgrade.py``. The checks have no side effects: an incompatible program is refused
+before it runs.
 """

@@ -1,4 +1,4 @@
-"""Which states a program registers when its functions are opened, found out by opening them without any state."""
+"""Finds the states that a program registers when its functions are opened, by opening them with empty state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["DeclaredState", "OperatorStates", "declared_states"]
 
 @dataclass(frozen=True)
 class DeclaredState:
-    """A state as the program declares it; ``name`` is the one in storage."""
+    """A state as the program declares it; ``name`` is its name in storage."""
 
     name: str
     shape: StateShape
@@ -38,23 +38,23 @@ class DeclaredState:
 
     @property
     def migrations(self) -> Collection[str]:
-        """The types that the program has a migration of its own for."""
+        """The stored types for which the program registers a migration function."""
         return self.shape.migrations.keys()
 
 
 @dataclass(frozen=True)
 class OperatorStates:
-    """The states of one operator by name; ``failure`` is what its functions raised when they were opened."""
+    """The states of one operator by name; ``failure`` is the exception that its functions raised in ``open``."""
 
     states: dict[str, DeclaredState] = field(default_factory=dict)
     failure: str | None = None
 
 
 def declared_states(plan: JobPlan, settings: ChainSettings) -> dict[str, OperatorStates]:
-    """The states of each operator that can have some, by uid.
+    """The states of each operator that can have state, by uid.
 
-    The functions of these operators are made, opened and closed once, in this process, with empty state. States that
-    they register later, with the first record say, are not found.
+    The functions of these operators are created, opened and closed once, in this process, with empty state. States that
+    they register later, such as with the first record, are not found.
     """
     found: dict[str, OperatorStates] = {}
     for chain in plan.chains:
@@ -84,7 +84,7 @@ def _of_operator(operator: Operator) -> OperatorStates:
     try:
         operator.initialize_state(None)
         operator.open()
-    except Exception as error:  # whatever a user function raises where it does not belong
+    except Exception as error:  # a user function may depend on the environment of a worker
         cause = error.__cause__ or error
         failure = f"{type(cause).__name__}: {cause}"
     finally:

@@ -1,4 +1,7 @@
-"""A queryable state is found by its name alone. Names that functions give when they are opened are compared here."""
+"""Checks that queryable names are unique in a job: a queryable state is identified by its name alone.
+
+This module checks the names that functions set when they are opened.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ __all__ = ["check_queryable_names"]
 
 
 def check_queryable_names(plan: JobPlan, acks: Iterable[Ack]) -> None:
-    """Raise ``GraphError``, naming both, if two operators have states that are to be queried under one name.
+    """Raise ``GraphError``, naming both operators, if two operators have states with the same queryable name.
 
-    As in Flink the job fails for it, for good; nothing of the epoch is committed.
+    As in Flink, the job fails permanently. Nothing of the epoch is committed.
     """
     owners: dict[str, tuple[str, str]] = {}
     for report in reports_of(acks):

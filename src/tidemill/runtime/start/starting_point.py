@@ -1,11 +1,11 @@
 """What a job starts from: its own last epoch, or the savepoint or checkpoint that its configuration names.
 
-``execution.state-recovery.path`` is what a user asks for, and what a process manager repeats with each start of the
-same command line. Both must be right: a roll-back rolls back, and a driver that comes back after a crash does not roll
-back again. So a job remembers, in its manifests, which savepoint its present *history* began from
-(:class:`~tidemill.checkpoint.model.Manifest`). If it is the one that is asked for, the job resumes from its last epoch.
-If it is another one, the job is taken back (or forward) to it, and a new history begins: sinks take epochs that come
-again for new ones.
+``execution.state-recovery.path`` may be set by a user who wants to roll back, or repeated by a process manager that
+runs the same command line again after a crash. Both must work: the first start rolls back, and a restarted driver does
+not roll back again. A job therefore records, in its manifests, which savepoint its current *history* began from
+(:class:`~tidemill.checkpoint.model.Manifest`). If that is the configured savepoint, the job resumes from its last
+epoch. If it is another one, the job moves back (or forward) to it, and a new history begins: sinks treat repeated
+epochs as new ones.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ANEW = f"set {ExecutionOptions.RESUME_MODE.key}: none"
 
 @dataclass(frozen=True)
 class StartingPoint:
-    """What a job starts from, other than its own last epoch. With ``claim`` a savepoint is the job's afterwards."""
+    """What a job starts from, other than its own last epoch. With ``claim`` the job takes ownership of a savepoint."""
 
     state: PortableState
     path: str
@@ -45,29 +45,32 @@ class StartingPoint:
 
     @property
     def begins(self) -> Mapping[str, str]:
-        """What manifests say of the history that begins here."""
+        """The origin of the history that begins here, as manifests record it."""
         place = place_of(self.state.where)
         where = str(Path(*place[1:])) if place[:1] == ("file",) else self.state.where
         return {"id": self.state.id, "path": where}
 
     def is_behind(self, head: Manifest | None) -> bool:
-        """Whether a job with this head has begun from here already."""
+        """Whether a job with this head has already started from here."""
         return head is not None and has_committed(head) and head.history.get("id") == self.state.id
 
     def without_results_of(self, sinks: Collection[str]) -> StartingPoint:
-        """The same, without the results that other drivers were to hand out to their own callers."""
+        """This starting point without the results that other drivers were to return to their own callers."""
         manifest = self.state.manifest
         left = {uid: results for uid, results in manifest.committables.items() if uid not in sinks}
         return replace(self, state=replace(self.state, manifest=replace(manifest, committables=left)))
 
     def claimed(self) -> None:
-        """The job has all it needs, durably. A claimed savepoint goes; another job's checkpoints are left alone."""
+        """Delete a claimed savepoint, once the job has durable copies of all it needs.
+
+        Checkpoints of another job are never deleted.
+        """
         if not (self.claim and self.state.storage.exists(METADATA)):
             return
         try:
             dispose_savepoint(self.path, self.options)
         except CheckpointError as error:
-            log.warning("savepoint %s was claimed, but not all of it could be deleted: %s", self.path, error)
+            log.warning("savepoint %s was claimed, but could not be deleted completely: %s", self.path, error)
 
 
 def starting_point(
@@ -75,11 +78,11 @@ def starting_point(
 ) -> StartingPoint | None:
     """The savepoint or checkpoint that a job is to start from; None if it resumes from its own last epoch, or is new.
 
-    ``manifests`` is the job's own log. The configured path counts unless the job's history began from it, or the
+    ``manifests`` is the job's own log. The configured path is used unless the job's history began from it, or the
     configuration prefers the job's last epoch.
 
-    Raises :class:`~tidemill.errors.NoSavepointError` if there is nothing to start from at that path,
-    :class:`~tidemill.errors.JobFinishedError` if that is the end of a job, and :class:`~tidemill.errors.GraphError` for
+    Raises :class:`~tidemill.errors.NoSavepointError` if the path contains no savepoint or checkpoint,
+    :class:`~tidemill.errors.JobFinishedError` if it is the end of a job, and :class:`~tidemill.errors.GraphError` for
     a ``batch`` job, whose state lasts no longer than a key's input.
     """
     path = configuration.get(StateRecoveryOptions.SAVEPOINT_PATH)
@@ -88,12 +91,12 @@ def starting_point(
     head = manifests.read_head()
     last = head if has_committed(head) else None
     if last is not None and configuration.get(StateRecoveryOptions.PREFER_LATEST):
-        log.info("job %s resumes from its epoch %d, which it prefers to %s", job_id, last.epoch, path)
+        log.info("job %s resumes from its epoch %d, which is preferred to %s", job_id, last.epoch, path)
         return None
     if batch:
         raise GraphError(
-            f"a job in BATCH mode cannot start from {path}: it begins without state. Set execution.runtime-mode: "
-            f"STREAMING, or leave {StateRecoveryOptions.SAVEPOINT_PATH.key} out"
+            f"a job in BATCH mode cannot start from {path}: it always starts without state. Set "
+            f"execution.runtime-mode: STREAMING, or remove {StateRecoveryOptions.SAVEPOINT_PATH.key}"
         )
     if last is not None and _is_own(configuration, job_id, path):
         log.info("job %s resumes from its epoch %d: %s is its own directory", job_id, last.epoch, path)
@@ -105,14 +108,16 @@ def starting_point(
     except NoSavepointError:
         if last is None or not _is_place(path, last.history.get("path")):
             raise
-        log.info("job %s resumes from its epoch %d: it began from %s, which is gone", job_id, last.epoch, path)
+        log.info(
+            "job %s resumes from its epoch %d: it started from %s, which no longer exists", job_id, last.epoch, path
+        )
         return None
     if last is not None and (start.is_behind(last) or _began_before(manifests, last, start.state)):
-        # With ``resume-mode: none`` the job's own checkpoints would go, this one among them.
+        # ``resume-mode: none`` would delete the job's own checkpoints, including this one.
         own = _is_own(configuration, job_id, path.partition("/chk-")[0])
         again = f"start a job with another {ExecutionOptions.JOB_ID.key} from it" if own else _ANEW
         log.info(
-            "job %s resumes from its epoch %d: it began from %s before. To go back to it again, %s",
+            "job %s resumes from its epoch %d: it has already started from %s. To return to it again, %s",
             job_id,
             last.epoch,
             path,
@@ -123,7 +128,7 @@ def starting_point(
         raise JobFinishedError(refusal)
     if last is not None:
         log.warning(
-            "job %s leaves its epoch %d, and starts from epoch %d of %s: what it wrote since is written again",
+            "job %s abandons its epoch %d and starts from epoch %d of %s: output since then is written again",
             job_id,
             last.epoch,
             start.state.manifest.epoch,
@@ -133,25 +138,28 @@ def starting_point(
 
 
 def finished_refusal(path: str, manifest: Manifest) -> str | None:
-    """Why no job can start from a manifest that ends a job; None for any other."""
+    """Why no job can start from a manifest if it is the end of a job; None for any other manifest."""
     if not manifest.finished:
         return None
     return (
-        f"{path} is the end of job {manifest.job_id!r}, which is FINISHED: its sources are read to their end, and its "
-        "time has come to its end, so a job that starts from there would read nothing. To begin anew, leave "
-        f"{StateRecoveryOptions.SAVEPOINT_PATH.key} out; to go on with the state, start from a savepoint or retained "
-        "checkpoint from before the end (stop a job that is to go on without draining it)"
+        f"{path} is the end of job {manifest.job_id!r}, which is FINISHED: its sources have been read completely and "
+        "its event time has reached the end, so a job that starts from there would read nothing. To start without "
+        f"state, remove {StateRecoveryOptions.SAVEPOINT_PATH.key}. To continue with the state, start from a savepoint "
+        "or retained checkpoint from before the end (to resume a job later, stop it without draining it)"
     )
 
 
 def check_own_end(plan: JobPlan, head: Manifest, described: Mapping[str, Any], collecting: Collection[str]) -> None:
-    """A job whose head is its end does not run again: say so, or refuse a program that expects results of it.
+    """Warn that a finished job is not run again, or refuse a program that expects results from it.
 
-    ``collecting`` are the uids of sinks that hand out results to their program. Raises
+    ``collecting`` are the uids of sinks that return results to their program. Raises
     :class:`~tidemill.errors.JobFinishedError` if there are any, or if the program is not the one that has finished.
     """
-    what = f"job {head.job_id!r} is FINISHED since its epoch {head.epoch}, and is not run again"
-    to_do = f"To run it anew, use another {ExecutionOptions.JOB_ID.key}, or {_ANEW}, which deletes what it committed"
+    what = f"job {head.job_id!r} is FINISHED at epoch {head.epoch} and is not run again"
+    to_do = (
+        f"To run it from the beginning, use another {ExecutionOptions.JOB_ID.key}, or {_ANEW}, which deletes what it "
+        "has committed"
+    )
     if collecting:
         raise JobFinishedError(f"{what}: its results went to the program that ran it. {to_do}")
     finished = {uid for uid, description in described.items() if not description.get("dropped")}
@@ -159,13 +167,13 @@ def check_own_end(plan: JobPlan, head: Manifest, described: Mapping[str, Any], c
     if described and finished != program.keys():
         new = sorted(f"{name!r} (uid {uid})" for uid, name in program.items() if uid not in finished)
         gone = sorted(f"{described[uid].get('name', uid)!r} (uid {uid})" for uid in finished - program.keys())
-        differences = [f"it has {', '.join(new)}"] * bool(new) + [f"it is without {', '.join(gone)}"] * bool(gone)
-        raise JobFinishedError(f"{what}. The program is another one: {'; '.join(differences)}. {to_do}")
+        differences = [f"it has {', '.join(new)}"] * bool(new) + [f"it lacks {', '.join(gone)}"] * bool(gone)
+        raise JobFinishedError(f"{what}. This program is different: {'; '.join(differences)}. {to_do}")
     log.warning("%s. %s", what, to_do)
 
 
 def check_start_over(configuration: Configuration, job_id: str) -> None:
-    """Before a job's own state is deleted: what it is to start from must be there, and elsewhere.
+    """Check, before a job's own state is deleted, that the state it is to start from exists and is stored elsewhere.
 
     Raises as :func:`starting_point` does, and :class:`~tidemill.errors.ConfigurationError` for the job's own directory.
     """
@@ -176,17 +184,17 @@ def check_start_over(configuration: Configuration, job_id: str) -> None:
     if _is_own(configuration, job_id, path.partition("/chk-")[0]):
         raise ConfigurationError(
             f"{ExecutionOptions.RESUME_MODE.key}: none deletes what job {job_id!r} has committed, and {path} is part "
-            "of that: leave the option out"
+            "of that: remove the option"
         )
     if (refusal := finished_refusal(path, state.manifest)) is not None:
         raise JobFinishedError(refusal)
 
 
 def _began_before(manifests: ManifestLog, head: Manifest, state: PortableState) -> bool:
-    """Whether a job that does not say what it began from, having been started by earlier code, began from a state.
+    """Whether a job of an earlier version, which does not record the origin of its history, started from a state.
 
-    Its first takeover record is what it began with. Of a job's directory it cannot be told which epoch that was: then
-    the job is not taken back.
+    Its first takeover record contains the state it started with. If the state is that of a job's directory, the epoch
+    cannot be determined: the job then does not go back to it.
     """
     if head.history:
         return False
@@ -206,7 +214,7 @@ def _began_before(manifests: ManifestLog, head: Manifest, state: PortableState) 
 
 
 def _is_own(configuration: Configuration, job_id: str, path: str) -> bool:
-    """Whether a path is the directory that the job itself keeps its epochs in."""
+    """Whether a path is the directory in which the job itself stores its epochs."""
     directory = configuration.get(CheckpointingOptions.DIRECTORY)
     return directory is not None and _is_place(path, f"{directory.rstrip('/')}/{job_id}")
 

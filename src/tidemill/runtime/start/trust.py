@@ -1,9 +1,10 @@
-"""Whose state a job unpickles.
+"""Decides which state a job may unpickle.
 
-To unpickle is to run code that whoever wrote the bytes has chosen. A job trusts the directories that its own
-configuration names for checkpoints and savepoints: who can write there can change the job's own checkpoints anyway.
-What it starts from may be anywhere else. Then nothing of it is unpickled unless the configuration says so, and state
-that would have to be is refused before the job has anything of it. All else in a savepoint is data only.
+Unpickling runs code that the author of the bytes has chosen. A job trusts the directories that its own configuration
+names for checkpoints and savepoints: anyone who can write there can change the job's own checkpoints anyway. The state
+that a job starts from may be stored anywhere else. Nothing of it is then unpickled unless the configuration allows it,
+and state that would have to be unpickled is refused before the job copies any of it. Everything else in a savepoint is
+plain data.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from tidemill.state.files.pickled_columns import pickled_states
 
 __all__ = ["Pickled", "check_trusted", "is_trusted", "pickled_parts", "refusal"]
 
-#: So many of the states that stand in the way are named.
+#: The maximum number of pickled states that the error message names.
 _NAMED: Final = 3
 
 
 @dataclass(frozen=True)
 class Pickled:
-    """Something that would be unpickled: ``what`` it is, of which operator, in which file."""
+    """Something that would be unpickled: a description (``what``), the uid of the operator, and the file."""
 
     uid: str
     what: str
@@ -43,10 +44,11 @@ class Pickled:
 
 
 def check_trusted(path: str, state: PortableState, configuration: Configuration, sinks: Collection[str]) -> None:
-    """Raise :class:`UntrustedStateError` if a job would unpickle what it starts from, and must not.
+    """Raise :class:`UntrustedStateError` if a job would unpickle state that it does not trust.
 
-    ``path`` is what the job was told to start from. ``sinks`` are the uids of those whose committers unpickle. Nothing
-    is unpickled, and nothing written. What was looked at here is what is read later: it is checked by its SHA-256.
+    ``path`` is the configured path that the job starts from. ``sinks`` are the uids of the sinks whose committers
+    unpickle. This function neither unpickles nor writes anything. The SHA-256 of each file guarantees that the files
+    checked here are those that are read later.
     """
     if is_trusted(path, configuration):
         return
@@ -56,7 +58,7 @@ def check_trusted(path: str, state: PortableState, configuration: Configuration,
 
 
 def is_trusted(path: str, configuration: Configuration) -> bool:
-    """Whether what is at this path may be unpickled."""
+    """Whether state at this path may be unpickled."""
     if configuration.get(StateRecoveryOptions.ALLOW_PICKLE):
         return True
     own = (CheckpointingOptions.DIRECTORY, CheckpointingOptions.SAVEPOINT_DIRECTORY)
@@ -74,11 +76,11 @@ def refusal(path: str, manifest: Manifest, found: Collection[Pickled]) -> str:
         named.append(f"    and {len(found) - _NAMED} more")
     parts = "\n".join(named)
     return (
-        f"{path} is not in a directory of the job's own, and these parts of it are pickled:\n{parts}\n"
-        "To unpickle them runs code that whoever wrote the files has chosen. If you trust them, set "
+        f"{path} is not in one of the job's own directories, and these parts of it are pickled:\n{parts}\n"
+        "Unpickling them runs code that the author of the files has chosen. If you trust the author, set "
         f"{StateRecoveryOptions.ALLOW_PICKLE.key}: true; or keep the job's savepoints in its "
-        f"{CheckpointingOptions.SAVEPOINT_DIRECTORY.key}, which it trusts as it does its checkpoints. State of a "
-        "declared type is not pickled"
+        f"{CheckpointingOptions.SAVEPOINT_DIRECTORY.key}, which it trusts like its checkpoints. State with a declared "
+        "type is not pickled"
     )
 
 
@@ -105,7 +107,7 @@ def pickled_parts(state: PortableState, sinks: Collection[str]) -> Iterator[Pick
 
 
 def _kept_by_generators(manifest: Manifest) -> Iterator[Pickled]:
-    """What watermark generators of the user's own remember."""
+    """The pickled state of user-defined watermark generators."""
     for uid, subtasks in manifest.times.items():
         kept = [PartitionState(*entry).fields for entries in subtasks for entry in entries or ()]
         try:
@@ -113,13 +115,13 @@ def _kept_by_generators(manifest: Manifest) -> Iterator[Pickled]:
                 yield Pickled(uid, "the watermark generator", METADATA)
         except (ValueError, SerializationError) as error:
             raise CorruptFileError(
-                f"{METADATA} is corrupt: what the watermark generator of the operator with uid {uid} remembers cannot "
-                f"be read: {error}"
+                f"{METADATA} is corrupt: the state of the watermark generator of the operator with uid {uid} cannot be "
+                f"read: {error}"
             ) from error
 
 
 def _shown(state: str) -> str:
-    """The name of operator state as the program has it; others as they are."""
+    """The name of operator state as the program declares it; other names are unchanged."""
     return state.partition(":")[2] or state if state.startswith("__") else state
 
 
@@ -129,7 +131,10 @@ def _is_inside(path: str, directory: str) -> bool:
 
 
 def place_of(path: str) -> tuple[str, ...]:
-    """A path as parts that can be compared, links followed; nothing for one that leads out of where it seems to be."""
+    """A path as parts that can be compared, with links resolved.
+
+    Empty for a URL whose path contains ``.``, ``..`` or ``%``: it may lead out of its apparent parent directory.
+    """
     storage = storage_for(path)
     if isinstance(storage, LocalStorage):
         return ("file", *storage.root.resolve().parts)

@@ -1,12 +1,13 @@
-"""Starting a program from the state of another: what is checked before anything runs.
+"""Starting a program from the state of another: the checks before anything runs.
 
-State belongs to an operator by its uid, and to a state by its name. At every start, from a checkpoint or a savepoint,
-:func:`check_restorable` compares the operators of the program with those of the manifest. It looks at these two alone:
-no function is opened and no state file read.
+Stored state is assigned to an operator by its uid, and to a state by its name. At every start, from a checkpoint or a
+savepoint, :func:`check_restorable` compares the operators of the program with those of the manifest. It uses only these
+two: no function is opened and no state file is read.
 
-The types of single states are known only when functions register them. A worker compares them with what is stored
-before it reads a value (:mod:`tidemill.state.files.sections`), and the epoch in which one is refused is not committed,
-so that nothing is lost by trying. Who wants to know before asks for a dry run (:mod:`tidemill.runtime.driver.dry_run`).
+The types of individual states are known only when functions register them. A worker compares them with the stored types
+before it reads a value (:mod:`tidemill.state.files.sections`). If a state is refused, the epoch is not committed, so
+that an attempt to start loses nothing. A dry run (:mod:`tidemill.runtime.driver.dry_run`) reports the result in
+advance.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ log = logging.getLogger(__name__)
 
 
 def describe_operators(plan: JobPlan, head: Manifest) -> dict[str, Any]:
-    """What a later start must know of each operator of a program that goes on from ``head``; stored in the manifest.
+    """Descriptions of the operators of a program that resumes from ``head``, for later starts; stored in the manifest.
 
-    An operator that the program does not have any more is left behind: its description says ``dropped``, and ``since``
-    which epoch nothing of it counts, even if a later program has an operator with its uid again.
+    The state of an operator that is no longer part of the program is ignored: its description contains ``dropped``, and
+    ``since`` is the epoch since which its state is ignored, even if a later program has an operator with its uid again.
     """
     described: dict[str, dict[str, Any]] = {}
     for operator in (operator for chain in plan.chains for operator in chain.operators):
@@ -55,14 +56,14 @@ def describe_operators(plan: JobPlan, head: Manifest) -> dict[str, Any]:
 
 
 def without_dropped(sources: Mapping[str, Any], described: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The positions of sources by uid, without those of sources that the program has left behind."""
+    """The positions of sources by uid, without those of sources that are no longer part of the program."""
     return {uid: at for uid, at in sources.items() if not (described or {}).get(uid, {}).get("dropped")}
 
 
 def check_restorable(
     plan: JobPlan, manifest: Manifest, described: Mapping[str, Any], *, allow_non_restored: bool
 ) -> None:
-    """Raise unless the program can be started from this manifest, as far as its operators are concerned."""
+    """Raise if the operators of the program are incompatible with this manifest."""
     changes = compare_operators(plan, manifest, described, allow_non_restored=allow_non_restored)
     UpgradeReport(manifest.job_id, manifest.epoch, tuple(changes)).check()
     for change in changes:
@@ -71,7 +72,10 @@ def check_restorable(
 
 
 def warn_of_derived_uids(plan: JobPlan) -> None:
-    """Name the operators with state whose uid is derived from the program: a changed program may not find it again."""
+    """Log a warning that names the operators with state whose uid is derived from the program.
+
+    A changed program may not find their state again.
+    """
     found = [
         f"{operator.name!r}" + (f" ({operator.user_line})" if operator.user_line else "")
         for chain in plan.chains
@@ -90,7 +94,7 @@ def warn_of_derived_uids(plan: JobPlan) -> None:
 def compare_operators(
     plan: JobPlan, manifest: Manifest, described: Mapping[str, Any], *, allow_non_restored: bool
 ) -> list[Change]:
-    """What becomes of each operator with state; ``described`` is what the manifest says of its operators."""
+    """The outcome for each operator with state; ``described`` are the manifest's descriptions of its operators."""
     program = {operator.uid: operator for chain in plan.chains for operator in chain.operators}
     changes = []
     for uid, description in described.items():
@@ -105,12 +109,12 @@ def compare_operators(
 
 
 def _what_is_left(uid: str, description: Mapping[str, Any], manifest: Manifest) -> str:
-    """What a manifest holds of an operator, empty if nothing."""
+    """A description of what a manifest contains for an operator, empty if nothing."""
     if description.get("keyed") or description.get("operator_state"):
         return "state of operator"
     if uid in manifest.sources:
         return "the position of source"
-    # Whether its driver still committed them nobody knows.
+    # It is unknown whether the previous driver has committed them.
     return "results to be committed of sink" if uid in manifest.committables else ""
 
 
@@ -123,12 +127,12 @@ def _without_operator(
 ) -> Change:
     name, kind = str(described[uid].get("name", uid)), described[uid].get("kind")
     if allowed:
-        return Change(uid, name, "", Outcome.DROPPED, detail=f"{what} {name!r} is left behind")
+        return Change(uid, name, "", Outcome.DROPPED, detail=f"{what} {name!r} is ignored")
     alike = [operator for operator in program.values() if operator.uid not in described and operator.spec_kind == kind]
     hint = "".join(f" Operator {o.name!r} has the new uid {o.uid!r}: is it the same one?" for o in alike[:1])
     detail = (
         f"the checkpoint has {what} {name!r} (uid {uid}), which is not part of the program.{hint} Give the operator "
-        "the same uid as before, or leave its state behind with execution.state-recovery.ignore-unclaimed-state: true"
+        "the same uid as before, or ignore its state with execution.state-recovery.ignore-unclaimed-state: true"
     )
     return Change(uid, name, "", Outcome.REFUSED, detail=detail)
 
@@ -141,8 +145,8 @@ def _operator(operator: OperatorPlan, manifest: Manifest, description: Mapping[s
         was, now = kinds
         detail = (
             f"{where} has state of {was}, and is now {now}: its open windows or timers would never fire, or its state "
-            "never be read. Change it back, or give the operator another uid to start it empty, and leave the old "
-            "state behind with execution.state-recovery.ignore-unclaimed-state: true"
+            "would never be read. Change it back, or give the operator another uid to start it empty, and ignore the "
+            "old state with execution.state-recovery.ignore-unclaimed-state: true"
         )
         return [Change(uid, name, "", Outcome.REFUSED, was, now, detail)]
     if not operator.keyed:

@@ -1,7 +1,7 @@
-"""What becomes of each state of an operator, from how it is stored and how the program declares it.
+"""Compares each stored state of an operator with the program's declaration and determines the outcome.
 
-Types alone decide where both sides declare them. Values of undeclared types and of classes say more of themselves than
-their types do: these states are read, in the very way in which a start reads them.
+If both sides declare types, the types alone decide. For undeclared types and for classes, the outcome depends on the
+values: these states are read exactly as a start reads them.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from tidemill.state.operator.operator_state import LAYOUT, OPERATOR_STATE
 
 __all__ = ["ReadState", "compare_states"]
 
-#: The sections of a state that count, by the uid of its operator and its name.
+#: Returns the valid sections of a state, given the uid of its operator and its name.
 ReadState = Callable[[str, str], Iterable[Section]]
 
-#: What descriptions of types hold that do not say all of their values.
+#: Markers of type descriptions that do not fully describe their values.
 _SAYS_LITTLE: Final = ('"pickled"', '"class"')
 
 
@@ -45,9 +45,9 @@ def compare_states(
     manifest: Manifest,
     read: ReadState | None = None,
 ) -> list[Change]:
-    """What becomes of each state of the program's operators; ``declared`` is what each registers, by uid.
+    """The outcome for each state of the program's operators; ``declared`` are the states they register, by uid.
 
-    Without ``read`` no value is looked at: the start may refuse more.
+    Without ``read``, no values are read: the start may then refuse more states.
     """
     changes: list[Change] = []
     reading = _Reading(read, plan)
@@ -59,7 +59,7 @@ def compare_states(
         if states is None:
             continue
         if states.failure is not None:
-            detail = f"its functions could not be opened here, so its states are not known: {states.failure}"
+            detail = f"its functions could not be opened here, so its states are unknown: {states.failure}"
             changes.append(Change(operator.uid, operator.name, "", Outcome.UNKNOWN, detail=detail))
         for name, state in states.states.items():
             changes.append(_state(operator, state, found.pop(name, None), reading))
@@ -79,7 +79,7 @@ class _Reading:
         self._limits = {operator.uid: operator.max_parallelism for operator in operators if operator.keyed}
 
     def refused(self, kept: StoredState, shape: StateShape) -> str | None:
-        """Why a state cannot be read; None if it can be, or nobody may try."""
+        """Why a state cannot be read; None if it can be read, or if reading is not allowed."""
         if self._read is None:
             return None
         keyed = OPERATOR_STATE not in kept.schemas[-1]
@@ -92,7 +92,7 @@ class _Reading:
         return None
 
     def has_timers(self, timers: Iterable[StoredState]) -> bool:
-        """Whether any timers are pending, as far as that may be read."""
+        """Whether any timers are pending; False if reading is not allowed."""
         read = self._read
         if read is None:
             return False
@@ -125,7 +125,7 @@ def _internal(state: StoredState) -> bool:
 def _undeclared(operator: OperatorPlan, kept: StoredState, reading: _Reading) -> Change:
     shown = _shown_name(kept.state, kept.schemas[-1])
     if OPERATOR_STATE in kept.schemas[-1]:
-        # Dealt out to the subtasks, and so read, whether or not anybody asks for it.
+        # Operator state is distributed to the subtasks, and therefore read, even if no function registers it.
         unknown = codec_for(None)
         problem = reading.refused(kept, StateShape(kept.kind, unknown, unknown, unknown, schema=kept.schemas[-1]))
         if problem is not None:
@@ -137,7 +137,7 @@ def _undeclared(operator: OperatorPlan, kept: StoredState, reading: _Reading) ->
         shown,
         Outcome.ORPHANED,
         _text(kept.schemas[-1], kept.kind),
-        detail="it is not registered in open(); it stays in storage, and is found again if it is registered later",
+        detail="it is not registered in open(); it stays in storage, and is restored if it is registered later",
     )
 
 
@@ -164,7 +164,7 @@ def _state(operator: OperatorPlan, state: DeclaredState, kept: StoredState | Non
 
 
 def _compare(schema: Mapping[str, Any], state: DeclaredState, kept: StoredState, notes: list[str]) -> str | None:
-    """Why sections with this schema cannot be restored, or None; ``notes`` is told what is done to them."""
+    """Why sections with this schema cannot be restored, or None; describes conversions in ``notes``."""
     was = schema.get(OPERATOR_STATE) or schema.get("types", {}).get("kind", kept.kind)
     now = state.schema.get(OPERATOR_STATE) or state.schema["types"]["kind"]
     if was != now:
@@ -193,7 +193,7 @@ def _compare(schema: Mapping[str, Any], state: DeclaredState, kept: StoredState,
 
 
 def _says_little(schema: Mapping[str, Any], state: DeclaredState) -> bool:
-    """Whether types do not decide what becomes of the values that have this schema."""
+    """Whether the types alone do not determine the outcome for values with this schema."""
     stored, wanted = parse_snapshot(schema.get("types")), parse_snapshot(state.schema["types"])
     if type_text(stored["value"]) in state.migrations if "value" in stored else True:
         return True
