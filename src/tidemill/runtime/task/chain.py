@@ -1,4 +1,4 @@
-"""A chain in one subtask: its operator instances, wired to each other and to the exchanges that leave it."""
+"""A chain in one subtask: its operator instances, connected to each other and to the outgoing exchanges."""
 
 from __future__ import annotations
 
@@ -39,35 +39,35 @@ from tidemill.state.keyed.backend import BackendPlace, KeyedStateBackend, StateV
 from tidemill.state.keys.key_groups import KeyGroupRange, Subtask
 from tidemill.state.operator.operator_state import OperatorStateBackend, is_operator_state
 
-#: Nested calls around a chain, and of the user's functions: as many as Python allows by default.
+#: Nested calls outside the chain and in user functions: as many as Python allows by default.
 _CALLS_OF_A_TASK: Final = 1000
-#: At most: an operator with an error policy that yields to side outputs takes seven.
+#: An upper bound: an operator with an error policy that emits to side outputs needs seven nested calls.
 _CALLS_PER_OPERATOR: Final = 10
 
 
 @dataclass(frozen=True)
 class ChainSettings:
-    """What all chains of a job share."""
+    """Settings that all chains of a job share."""
 
     job_parameters: dict[str, str] = field(default_factory=dict)
     runtime_mode: str = "STREAMING"
     attempt_number: int = 0
     job_id: str = "job"
     backend: BackendChoice = field(default_factory=BackendChoice)
-    #: Whether generators are asked for watermarks after each batch; with an auto-watermark interval of 0 they are not.
+    #: Whether generators emit periodic watermarks after each batch. False if the auto-watermark interval is 0.
     periodic_watermarks: bool = True
-    #: Whether keys are sampled to tell which are the hottest.
+    #: Whether keys are sampled to find the hottest ones.
     hot_keys: bool = True
-    #: Whether objects are handed on as they are, whoever else holds them.
+    #: Whether objects are passed on without a copy, even if other code has references to them.
     object_reuse: bool = False
-    #: Whether somebody runs an epoch again that needs it (:class:`UnsteadyOutputError`).
+    #: Whether the engine can run an epoch again if that is required (:class:`UnsteadyOutputError`).
     runs_again: bool = True
-    #: Differs from one start of a program to the next: code may change in between.
+    #: Identifies one start of a program: the code may change before the next start.
     program: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
 class Port:
-    """A fixed place for the sender of an edge, which is made when the width of the consumer is known."""
+    """A placeholder for the sender of an edge, which is created when the parallelism of the consumer is known."""
 
     def __init__(self) -> None:
         self.sender: EdgeSender | None = None
@@ -98,7 +98,10 @@ class Port:
 
 
 class Chain:
-    """Operator instances of one subtask. Lives as long as its worker and its committed attempts follow each other."""
+    """The operator instances of one subtask.
+
+    A chain lives as long as its worker, and as long as each of its attempts is committed.
+    """
 
     def __init__(
         self,
@@ -152,7 +155,7 @@ class Chain:
                     self.head.feed(other)
 
     def partitioning(self, edge: ExchangeEdge) -> Partitioning:
-        """The partitioner of an edge into or out of this chain, unpacked and opened once."""
+        """The partitioner of an edge into or out of this chain, unpickled and opened once."""
         found = self._partitionings.get(edge.id)
         if found is None:
             found = self._partitionings[edge.id] = pickle.loads(edge.partitioner)
@@ -167,24 +170,24 @@ class Chain:
         return self.operators[0]
 
     def states(self) -> Sequence[KeyedStateBackend | OperatorStateBackend]:
-        """All state of the chain, keyed and of its operators."""
+        """All state of the chain: keyed state and operator state."""
         return [*self.backends, *self.operator_states]
 
     def look_at(self, uids: Collection[str]) -> None:
-        """The records that these operators emit are looked at one by one from now on."""
+        """Inspect the records that these operators emit one by one from now on."""
         for operator in self.operators:
             if operator.context.plan.uid in uids:
                 operator.output.emissions.pin()
 
     def place_logs(self, job: str, epoch: int) -> None:
-        """From now on what is logged is of this epoch; the code that runs next is the head's."""
+        """Set the log place of all operators for an epoch. The head's is active first."""
         for operator in self.operators:
             plan = operator.context.plan
             operator.log_place = LogPlace(job, epoch, plan.name, plan.uid, self.subtask)
         PLACE.set(self.head.log_place)
 
     def _in_turn(self, *, backwards: bool = False) -> Iterator[Operator]:
-        """One operator after the other; what is logged meanwhile is of that one."""
+        """Yield one operator after the other, with its log place active."""
         for operator in reversed(self.operators) if backwards else self.operators:
             PLACE.set(operator.log_place)
             yield operator
@@ -193,7 +196,7 @@ class Chain:
     def open(self, restored: int | None = None) -> None:
         """Open all operators, last first, as Flink does: a consumer is ready before its producer.
 
-        ``restored`` is the epoch the job goes on from, None for a new job.
+        ``restored`` is the epoch the job resumes from, None for a new job.
         """
         for operator in self._in_turn(backwards=True):
             operator.initialize_state(restored)
@@ -201,7 +204,7 @@ class Chain:
             self._opened.append(operator)
 
     def close(self, *, forget: bool = False) -> None:
-        """Close all operators that were opened, and the state; with ``forget`` what it has on local disk is removed."""
+        """Close all operators that were opened, and the state; with ``forget``, remove its files on local disk."""
         try:
             self._close_functions()
         finally:
@@ -211,7 +214,7 @@ class Chain:
     def _close_functions(self) -> None:
         opened, self._opened = self._opened, []
         if opened:
-            with ExitStack() as closing:  # all of them, whatever one of them raises; the head, pushed last, goes first
+            with ExitStack() as closing:  # closes all, even if one raises; the head, pushed last, is closed first
                 for partitioning in self._partitionings.values():
                     for function in (partitioning.selector, partitioning.custom):
                         closer = getattr(function, "close", None)
@@ -221,7 +224,7 @@ class Chain:
                     closing.callback(_close, operator)
 
     def restore_watermarks(self, watermark: int, marks: Mapping[str, int]) -> None:
-        """Set all clocks to the committed ones: the head's, and of operators that make watermarks by ``marks``."""
+        """Set all clocks to the committed watermarks: ``watermark`` of the head, ``marks`` of watermark generators."""
         self.head.current_watermark = watermark
         for link in self.plan.links:  # producers come before consumers
             operator = self.operators[link.target]
@@ -231,18 +234,18 @@ class Chain:
                 operator.current_watermark = self.operators[link.source].current_watermark
 
     def restore_times(self, times: Mapping[str, Any]) -> None:
-        """Makers of watermarks go on with what they kept, by uid. The clocks must be set."""
+        """Restore the state of operators that generate watermarks, by uid. The clocks must be set."""
         for operator in self.operators:
             operator.restore_time(times.get(operator.context.plan.uid))
 
     def know_partitions(self, times: Mapping[str, Sequence[Any]]) -> None:
-        """What makers of watermarks kept in all subtasks, by uid: any partition may come to any of them."""
+        """Set the watermark generator states of all subtasks, by uid: any subtask may read any partition."""
         for operator in self.operators:
             if isinstance(operator, (SourceOperator, TimestampsOperator)):
                 operator.know_partitions(times.get(operator.context.plan.uid, ()))
 
     def times(self) -> dict[str, Any]:
-        """What makers of watermarks must know in the next epoch, by uid."""
+        """The state of operators that generate watermarks for the next epoch, by uid."""
         states = {operator.context.plan.uid: operator.time_state() for operator in self.operators}
         return {uid: state for uid, state in states.items() if state is not None}
 
@@ -252,7 +255,7 @@ class Chain:
             operator.processing_time = clock
 
     def marks(self) -> dict[str, int]:
-        """The clocks of operators behind the head that make watermarks, by uid."""
+        """The clocks of operators after the head that generate watermarks, by uid."""
         return {
             operator.context.plan.uid: operator.current_watermark
             for operator in self.operators[1:]
@@ -260,11 +263,12 @@ class Chain:
         }
 
     def begin_epoch(self, clock: int, writer: dict[str, Any], storage: Storage | None = None) -> None:
-        """Start an epoch: states, clocks and writers are made ready, and processing-time timers that are due fire.
+        """Start an epoch: prepare states, clocks and writers, and fire processing-time timers that are due.
 
-        ``writer`` is what sinks are told of the epoch; ``storage`` is where they may keep files until their commit.
+        ``writer`` contains the fields of the sinks' :class:`WriterContext` that describe the epoch. ``storage`` is
+        where sinks may keep files until their commit.
 
-        Before that functions are told that the epoch before is committed, if this chain ran it.
+        Functions are first notified that the previous epoch is committed, if this chain ran it.
         """
         if self._to_announce is not None:
             committed, self._to_announce = self._to_announce, None
@@ -290,7 +294,7 @@ class Chain:
             operator.begin_epoch(clock)
 
     def process_keys(self, batches: list[tuple[int, Batch]]) -> None:
-        """BATCH mode: process the complete input of some keys, as (input, records), then forget their state."""
+        """BATCH mode: process the complete input of some keys, as (input, records), then discard their state."""
         for input_index, batch in batches:
             self.head.process(batch, input_index)
         self.head.end_keys()
@@ -298,17 +302,17 @@ class Chain:
             backend.discard()
 
     def end_input(self) -> None:
-        """The input has ended for good."""
+        """Notify all operators that the input of the job has ended."""
         for operator in self._in_turn():
             operator.end_input()
 
     def end_epoch(self) -> None:
-        """The barrier, operator by operator in the direction of the data."""
+        """Run the barrier through the operators, in the direction of the data."""
         for operator in self._in_turn():
             operator.end_epoch()
 
     def snapshot_state(self, epoch: int, clock: int) -> None:
-        """After the barrier: functions bring their operator state up to date. In BATCH mode there is none to keep."""
+        """Let functions update their operator state after the barrier. In BATCH mode there is nothing to do."""
         if self._is_batch:
             return
         self._snapshotted = epoch
@@ -316,13 +320,13 @@ class Chain:
             operator.snapshot_state(epoch, clock)
 
     def aborted(self) -> None:
-        """The last epoch of this chain is run again without it: functions are told, the chain is closed next."""
+        """Notify functions that the last epoch of this chain was aborted. The chain must be closed afterwards."""
         if self._snapshotted is not None:
             for operator in self.operators:
                 operator.checkpoint_aborted(self._snapshotted)
 
     def export_delta(self) -> list[Section]:
-        """What the epoch changed in all states of the chain."""
+        """The changes of the epoch in all states of the chain."""
         states = self.backends if self._is_batch else self.states()
         return [section for backend in states for section in backend.export_delta()]
 
@@ -342,7 +346,10 @@ class Chain:
                 raise StateMigrationError(lost_timers(operator.context.where))
 
     def fold(self, version: StateVersion | None = None, *, announce: bool = True) -> None:
-        """The last epoch is committed, by the manifest that ``version`` names; listeners hear of a checkpoint."""
+        """Merge the changes of the last epoch into the base: the manifest named by ``version`` has committed it.
+
+        With ``announce``, listeners are notified of the checkpoint when the next epoch begins.
+        """
         for backend in self.backends:
             backend.fold(version)
         for states in self.operator_states:
@@ -350,7 +357,7 @@ class Chain:
         self._to_announce = self._snapshotted if announce else None
 
     def committables(self) -> dict[str, tuple[bytes, ...]]:
-        """What the sinks of the chain want committed, by operator uid."""
+        """The committables of the chain's sinks, by operator uid."""
         return {
             operator.context.plan.uid: operator.committables
             for operator in self.operators
@@ -358,7 +365,7 @@ class Chain:
         }
 
     def next_timer(self) -> int | None:
-        """The earliest processing time at which something is due: a timer, or an input that will be idle."""
+        """The earliest processing time at which something is due: a timer, or an input that becomes idle."""
         times = [backend.processing_timers.peek() for backend in self.backends]
         times += [operator.idle_from() for operator in self.operators]
         return min((time for time in times if time is not None), default=None)
@@ -370,7 +377,7 @@ class Chain:
             subtask=self.subtask,
             parallelism=self.parallelism,
             attempt_number=settings.attempt_number,
-            # What a source reads has the type it was declared with: its operator or Spark's schema sees to that.
+            # The output of a source is not checked here: its operator or Spark's schema ensures the declared type.
             output=Output(
                 f"operator {plan.name!r} (uid {plan.uid})",
                 plan.output_type if plan.inputs else None,
@@ -430,10 +437,10 @@ def _time_into(operator: Operator) -> Callable[[int], None]:
 
 
 def _make_room(operators: int) -> None:
-    """Allow as many nested calls as a chain needs: operators hand batches on by calling each other.
+    """Raise the recursion limit to what a chain needs: operators pass batches on by calling each other.
 
-    They are calls of Python functions by Python functions, which take no C stack. A user function that calls itself
-    without end still finds an end.
+    These are calls between Python functions, which use no C stack. Infinite recursion in a user function still raises
+    ``RecursionError``.
     """
     needed = _CALLS_OF_A_TASK + _CALLS_PER_OPERATOR * operators
     if sys.getrecursionlimit() < needed:

@@ -1,4 +1,4 @@
-"""What all epochs of a job have in common, as workers get it."""
+"""The part of a job that is the same for all epochs, as it is sent to workers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Classes of the user's main script, made known to workers.
+"""Makes classes of the user's main script available on workers.
 
-Records, keys and state values of such classes are stored and sent by the name of their class, ``__main__.Payment``. In
-the driver that name leads to the class; in a worker ``__main__`` is Spark's own program. So the classes travel with the
-job, and a worker puts them where they would be if it had run the script.
+Records, keys and state values of such classes are stored and sent with the name of their class, ``__main__.Payment``.
+In the driver that name refers to the class; in a worker ``__main__`` is Spark's own program. The classes are therefore
+sent with the job, and a worker adds them to its ``__main__`` as if it had run the script.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _installed: set[str] = set()
 
 
 def main_script_classes() -> tuple[bytes, ...]:
-    """The classes of this process's main script of which data can be made, each pickled by value.
+    """The classes of this process's main script that records can be instances of, each pickled by value.
 
-    Functions of the job are not among them, they travel with their operators; nor is what cannot be pickled.
+    Excludes functions of the job, which are sent with their operators, and classes that cannot be pickled.
     """
     pickled = []
     for name, value in list(vars(sys.modules["__main__"]).items()):
@@ -31,18 +31,18 @@ def main_script_classes() -> tuple[bytes, ...]:
         if not issubclass(value, Function):
             try:
                 pickled.append(cloudpickle.dumps(value))
-            except Exception:  # noqa: S112 - whatever it is, the job may well do without it
+            except Exception:  # noqa: S112 - the job may not need this class
                 continue
     return tuple(pickled)
 
 
 def install_main_classes(pickled: Iterable[bytes]) -> None:
-    """Give this process's ``__main__`` the classes of the driver's, apart from names that mean something here."""
+    """Add the classes of the driver's main script to this process's ``__main__``, except names that exist here."""
     main = sys.modules["__main__"]
     for data in pickled:
         try:
             cls: Any = pickle.loads(data)
-        except Exception:  # noqa: S112 - one that uses types of a C library, say: the job may well do without it
+        except Exception:  # noqa: S112 - such as one that uses types of a C library: the job may not need this class
             continue
         if cls.__name__ in _installed or not hasattr(main, cls.__name__):
             setattr(main, cls.__name__, cls)

@@ -1,7 +1,8 @@
-"""Whether an operator can go on with what another kind of operator left under its uid.
+"""Checks whether an operator can use the state that another kind of operator stored under its uid.
 
-State is found by its name, but timers, and what windows and joins keep, mean something to the kind of operator alone
-that made them. An operator of another kind would leave them behind without a word, or take them for its own.
+State is identified by its name. But timers, and the internal state of windows and joins, are meaningful only to the
+kind of operator that created them. An operator of another kind would silently ignore them, or misinterpret them as its
+own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tidemill.graph.window_kinds import window_changes
 
 __all__ = ["BOOTSTRAP", "TIMED", "kind_refusal", "lost_timers"]
 
-#: How an operator is called that only fills the state for one of any kind, before the uid.
+#: The prefix, before the uid, of the name of an operator that only writes initial state for an operator of any kind.
 BOOTSTRAP: Final = "bootstrap of "
 
 _FUNCTIONS: Final = (
@@ -29,7 +30,7 @@ _FUNCTIONS: Final = (
     specs.CoProcessSpec,
     specs.BroadcastProcessSpec,
 )
-#: Operators that do with state and timers what a function of the program says: one can take the place of another.
+#: Operators whose state and timers are defined by a user function: one can replace another.
 _ALIKE: Final = frozenset(spec.__name__ for spec in _FUNCTIONS)
 _WITH_TIMERS: Final = (
     specs.ProcessSpec,
@@ -52,9 +53,10 @@ _WORDS: Final = {
 
 
 def kind_refusal(operator: OperatorPlan, description: Mapping[str, Any]) -> tuple[str, str] | None:
-    """What kind of operator had the uid, and which has it now, in words, if the state of the one is lost on the other.
+    """Descriptions of the stored and the current kind of an operator, if its state cannot be used by the current one.
 
-    ``description`` is what the manifest says of the operator; None if all is well, or it does not say.
+    ``description`` is the manifest's description of the operator. Returns None if the kinds are compatible, or if the
+    description does not contain the kind.
     """
     if not (description.get("keyed") or description.get("operator_state")):
         return None
@@ -74,10 +76,10 @@ def kind_refusal(operator: OperatorPlan, description: Mapping[str, Any]) -> tupl
 
 
 def lost_timers(where: str) -> str:
-    """Why an operator without timers cannot go on with the state of one that has some."""
+    """Why an operator without timers cannot resume from the state of an operator with timers."""
     return (
-        f"{where} has timers that were set by a process function before, and is no process function any more: they "
-        "would never fire. Make it one again, or give the operator another uid to start it empty"
+        f"{where} has timers that were set by a process function, but it is no longer a process function: they would "
+        "never fire. Make it a process function again, or give the operator another uid to start it empty"
     )
 
 

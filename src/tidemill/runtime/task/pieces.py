@@ -1,4 +1,4 @@
-"""From sections of state to a piece that an ack, a manifest or a snapshot index can name."""
+"""Stores sections of state as a piece, which acks, manifests and snapshot indexes refer to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PieceForm:
 
     @classmethod
     def of(cls, configuration: Configuration) -> PieceForm:
-        """What a configuration asks for."""
+        """The form that a configuration specifies."""
         compressed = configuration.get(CheckpointingOptions.SNAPSHOT_COMPRESSION)
         return cls(configuration.get(StateOptions.INLINE_DELTA_SIZE), "zstd" if compressed else None)
 
@@ -29,7 +29,7 @@ class PieceForm:
 def store_sections(
     storage: Storage, sections: list[Section], *, subtask: int, chain: str, name: str, form: PieceForm
 ) -> Piece | None:
-    """Encode sections as one state file: inline if it is small, else stored under ``name``; None if there are none."""
+    """Encode sections as one state file: inline if small, otherwise stored as ``name``; None if there are none."""
     if not sections:
         return None
     data, index = encode_sections(sections, compression=form.compression)

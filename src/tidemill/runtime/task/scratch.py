@@ -1,7 +1,7 @@
-"""Temporary directories that are gone when their process is, however it ended.
+"""Temporary directories that are removed after their process has ended, even if it was killed.
 
-A directory is held by a lock on a file in it, which the system releases with the process. Whoever makes the next
-directory removes those nobody holds any more: those of killed processes.
+A directory is protected by a lock on a file in it, which the operating system releases when the process ends. The
+process that creates the next directory removes those that are no longer locked: those of killed processes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _LOCK = "owner.lock"
 
 
 def scratch_directory() -> tuple[Path, Callable[[], None]]:
-    """A new temporary directory, held by this process, and a function that removes it."""
+    """A new temporary directory, locked by this process, and a function that removes it."""
     sweep(Path(tempfile.gettempdir()))
     while True:
         root = Path(tempfile.mkdtemp(prefix=_PREFIX))
         lock = (root / _LOCK).open("wb")
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if (root / _LOCK).exists():  # else somebody's sweep came before our lock
+        if (root / _LOCK).exists():  # otherwise another process has removed it before it was locked
             break
         lock.close()
 
@@ -35,7 +35,10 @@ def scratch_directory() -> tuple[Path, Callable[[], None]]:
 
 
 def sweep(parent: Path) -> list[Path]:
-    """Remove the directories in ``parent`` whose processes are gone; returns them. One without a lock is not ours."""
+    """Remove the directories in ``parent`` whose processes have ended, and return them.
+
+    A directory without a lock file does not belong to Tidemill.
+    """
     removed = []
     for lock in parent.glob(f"{_PREFIX}*/{_LOCK}"):
         try:
@@ -43,6 +46,6 @@ def sweep(parent: Path) -> list[Path]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(lock.parent)
         except OSError:
-            continue  # somebody holds it, or it is another user's, or gone
+            continue  # it is in use, belongs to another user, or no longer exists
         removed.append(lock.parent)
     return removed

@@ -1,4 +1,4 @@
-"""The files that sinks write ahead of their commit, in the job's storage."""
+"""The files in the job's storage that sinks write before their commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one subtask tells the driver of one epoch beside its ack's content: metrics, and where its time went."""
+"""The report of one subtask about one epoch, sent to the driver with the ack: metrics, and a breakdown of its time."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 class SubtaskTimes:
-    """A stopwatch for one subtask and epoch, in nanoseconds; it starts when it is made.
+    """A stopwatch for one subtask and epoch, in nanoseconds; it starts when it is created.
 
-    ``waited`` is for input that others prepare, ``read`` goes into reading splits of a source, ``sent`` is until
-    parcels were taken, ``loaded`` went into getting the chain ready, ``wrote`` into writing what changed.
+    ``waited`` is the time spent waiting for input from other subtasks, ``read`` reading splits of a source, ``sent``
+    waiting until parcels were accepted, ``loaded`` preparing the chain, and ``wrote`` writing changes.
     """
 
     __slots__ = ("loaded", "read", "sent", "started", "waited", "wrote")
@@ -33,7 +33,7 @@ class SubtaskTimes:
         self.started = perf_counter_ns()
 
     def waiting(self, inputs: Iterable[T]) -> Iterator[T]:
-        """The same input; what it takes to get it is measured."""
+        """Yield the same input, and measure the time spent waiting for it."""
         before = perf_counter_ns()
         for item in inputs:
             self.waited += perf_counter_ns() - before
@@ -42,7 +42,7 @@ class SubtaskTimes:
         self.waited += perf_counter_ns() - before
 
     def reading(self, batches: Iterable[T]) -> Iterator[T]:
-        """The same batches of a source; what it takes to read them is measured."""
+        """Yield the same batches of a source, and measure the time spent reading them."""
         before = perf_counter_ns()
         for batch in batches:
             self.read += perf_counter_ns() - before
@@ -51,7 +51,7 @@ class SubtaskTimes:
         self.read += perf_counter_ns() - before
 
     def sending(self, parcels: list[T]) -> Iterator[T]:
-        """The same parcels; how long they wait to be taken is measured."""
+        """Yield the same parcels, and measure the time until they are accepted."""
         before = perf_counter_ns()
         yield from parcels
         self.sent += perf_counter_ns() - before
@@ -59,7 +59,7 @@ class SubtaskTimes:
 
 @dataclass(frozen=True)
 class SubtaskReport:
-    """What one subtask measured in one epoch; times in nanoseconds, ``total`` is until the barrier was done."""
+    """The measurements of one subtask in one epoch. Times are in nanoseconds; ``total`` ends with the barrier."""
 
     operators: tuple[OperatorReport, ...]
     records_in: int
@@ -76,12 +76,12 @@ class SubtaskReport:
 
     @property
     def busy(self) -> int:
-        """The time in which the subtask itself did something."""
+        """The time in which the subtask itself was active."""
         return max(0, self.total - self.waited - self.sent)
 
     @property
     def computed(self) -> int:
-        """The time in which records were processed."""
+        """The time spent processing records."""
         return max(0, self.busy - self.read - self.loaded - self.wrote)
 
     @classmethod
@@ -97,10 +97,10 @@ class SubtaskReport:
         cold: bool,
         last: bool,
     ) -> SubtaskReport:
-        """The report of a chain at its barrier; what its operators counted is sent with it.
+        """The report of a chain at its barrier, including the counts of its operators.
 
-        ``leaving`` are the positions of operators whose main output leaves the chain; after the ``last`` epoch there
-        is no other report.
+        ``leaving`` are the positions of operators whose main output leaves the chain. The report of the ``last`` epoch
+        is the final one.
         """
         chain.head.records_in += records_in
         reports = []
@@ -161,14 +161,15 @@ def _note_time(operator: Operator, report: OperatorReport) -> None:
 
 
 def reports_of(acks: Iterable[Ack]) -> list[SubtaskReport]:
-    """The reports that came with acks."""
+    """The reports of acks."""
     return [ack.report for ack in acks if isinstance(ack.report, SubtaskReport)]
 
 
 def seconds_of_work(acks: Iterable[Ack], levels: Mapping[str, int]) -> float:
-    """How long the slowest subtask of each level worked with its chain, all levels together.
+    """The working time of the slowest subtask of each level, summed over all levels, in seconds.
 
-    ``levels`` are those of the chains. To wait for input or for workers, and to load a chain, is no work.
+    ``levels`` contains the level of each chain. Waiting for input or for workers, and loading a chain, do not count as
+    work.
     """
     slowest: dict[int, int] = {}
     for ack in acks:
@@ -179,7 +180,7 @@ def seconds_of_work(acks: Iterable[Ack], levels: Mapping[str, int]) -> float:
 
 
 def committed_counts(acks: Iterable[Ack]) -> dict[str, float]:
-    """All that was counted in an epoch, by uid and name, as its manifest remembers it; what is zero is left out."""
+    """All counts of an epoch by uid and name, as its manifest stores them; zeros are left out."""
     totals: dict[str, float] = {}
     for report in reports_of(acks):
         for operator in report.operators:
@@ -191,6 +192,6 @@ def committed_counts(acks: Iterable[Ack]) -> dict[str, float]:
 
 
 def entries_of(acks: Iterable[Ack]) -> int:
-    """The entries of all states of the job."""
+    """The number of entries in all states of the job."""
     reports = reports_of(acks)
     return sum(entries for r in reports for operator in r.operators for entries, _ in operator.states.values())

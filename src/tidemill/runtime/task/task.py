@@ -1,19 +1,19 @@
-"""One subtask of one epoch: its input in, its parcels and its ack out.
+"""One subtask of one epoch: reads its input, and emits its parcels and its ack.
 
 Steps, in this order:
 
-1. take the warm chain of this subtask if the head manifest names the attempt that left it, else build one and load the
-   committed state;
-2. begin the epoch: senders are attached, processing-time timers that are due fire;
+1. take the warm chain of this subtask if the head manifest names the attempt that last used it, otherwise build a chain
+   and load the committed state;
+2. begin the epoch: attach senders, and fire processing-time timers that are due;
 3. read the input: splits of a source, or the parcels of all channels;
-4. on the last epoch, move time to its end;
-5. the barrier: operators finish, sinks prepare their commit, senders close their channels, functions bring their
-   operator state up to date;
-6. write what changed as a delta, inline if it is small;
-7. send the ack towards the driver and keep the chain warm.
+4. in the last epoch, advance event time to its end;
+5. the barrier: operators finish, sinks prepare their commit, senders close their channels, functions update their
+   operator state;
+6. write the changes as a delta, inline if it is small;
+7. send the ack to the driver and keep the chain warm.
 
-What the program does wrong (a user function that raises, a record of the wrong type) ends the subtask with a failure
-on the way to the driver; the chain is dropped. Everything else is an exception, for the engine to retry.
+An error of the program (a user function that raises, a record of the wrong type) ends the subtask: it sends a failure
+report to the driver and closes the chain. All other errors are raised, so that the engine retries the task.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class EpochTask:
             self._warm.keep(self._bundle.job_id, chain, self._context, str(self._attempt))
             done = True
         except TidemillError as error:
-            # A damaged file stays damaged; anything else may go better elsewhere.
+            # A corrupt file stays corrupt; other checkpoint errors may not occur again on another worker.
             if isinstance(error, CheckpointError) and not isinstance(error, CorruptFileError):
                 raise
             self._outbox.drop()
@@ -99,7 +99,7 @@ class EpochTask:
                     chain.close()
             PLACE.set(logged_at)
         if self._level:
-            # What others sent through us must arrive even if we failed; what was meant for us is of no use any more.
+            # Parcels in transit to deeper levels must arrive even if this subtask failed; its own input is discarded.
             for _ in self._mine(inputs):
                 pass
         yield from self._outbox.drain()
@@ -212,18 +212,18 @@ class EpochTask:
             self._consumed[SubtaskId(sender, Subtask(channel.sender))] = Attempt(str(uuid.UUID(bytes=attempt)))
 
     def _is_dealt(self, edge: ExchangeEdge) -> bool:
-        """Whether what the senders of an edge read is dealt out to them anew in each epoch."""
+        """Whether the input of an edge's senders is reassigned to them in each epoch."""
         return self._bundle.plan.chains[edge.source_chain].clock_of is not ClockOf.SUBTASK
 
     def _sorted_input(self, chain: Chain) -> SortedInput | None:
-        """What holds back and sorts the input of a keyed chain in BATCH mode."""
+        """The buffer that collects and sorts the input of a keyed chain in BATCH mode; otherwise None."""
         head = self._plan.head
         if not head.keyed or self._bundle.settings.runtime_mode != "BATCH":
             return None
         return SortedInput(head.max_parallelism, self._bundle.sort_memory, chain.head.context.where)
 
     def _read_by_key(self, chain: Chain, inbox: Inbox, waiting: SortedInput, inputs: Iterator[bytes]) -> Iterator[int]:
-        """Time stands still until the input is complete; for each key it then goes to its end."""
+        """Process the input key by key once it is complete; for each key, event time then advances to its end."""
         try:
             for _ in inbox.read(_measured(self._mine(inputs), waiting.grow)):
                 yield 0
@@ -245,7 +245,7 @@ class EpochTask:
         sample = None if chain.key_sampler is None else chain.key_sampler.take
 
         def receive(batch: Batch) -> None:
-            # Here and not at the sender: a NaN that was sent is another object than the one that arrives.
+            # Done by the receiver, not the sender: a NaN that arrives is not the object that was sent.
             keys = batch.keys = canonical_keys(extract(batch.values) if batch.keys is None else batch.keys)
             if sample is not None:
                 sample(keys)
@@ -254,7 +254,7 @@ class EpochTask:
         return receive
 
     def _mine(self, inputs: Iterator[bytes]) -> Iterator[bytes]:
-        """The parcels for this subtask; those on their way to a deeper level are sent on as they come."""
+        """The parcels for this subtask; parcels for deeper levels are forwarded as they arrive."""
         for parcel in inputs:
             header = Header.unpack(parcel)
             if header.level == self._level:
@@ -350,7 +350,7 @@ class EpochTask:
 
 
 def _ignored(watermark: int) -> None:
-    """In BATCH mode nobody looks at the time of the channels."""
+    """Ignore the watermarks of channels, which have no effect in BATCH mode."""
 
 
 def _measured(parcels: Iterator[bytes], note: Callable[[int], None]) -> Iterator[bytes]:

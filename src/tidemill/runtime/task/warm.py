@@ -1,8 +1,9 @@
-"""Chains that stay open in a worker between epochs, and the loading of committed state into new ones.
+"""Chains that stay open in a worker between epochs, and the loading of committed state into new chains.
 
-A chain goes on only from the attempt that the head manifest names: what any other attempt left in memory never counted.
-A chain without state goes on too, unless it has run the epoch before: its clock has moved, and the records would be
-late. Whatever cannot go on is closed, and a new one is built from storage: a cold start is a normal path, not an error.
+A chain is reused only if its last attempt is the one that the head manifest names: the memory of any other attempt is
+not valid. A chain without state is reused too, unless it has already run the same epoch: its clock has advanced, and
+the records would be late. A chain that cannot be reused is closed, and a new one is built from storage: a cold start is
+a normal path, not an error.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class _Warm:
 
 
 class WarmChains:
-    """The chains one worker process keeps, within a budget; the least recently used ones go first."""
+    """The chains that a worker process keeps open, within a memory budget. Evicts the least recently used first."""
 
     def __init__(self, budget: int = 1 << 30) -> None:
         self.budget = budget
@@ -43,11 +44,11 @@ class WarmChains:
 
     @property
     def chains(self) -> list[Chain]:
-        """The chains that are kept."""
+        """The chains that are currently kept."""
         return [warm.chain for warm in self._chains.values()]
 
     def take(self, job_id: str, plan: ChainPlan, subtask: Subtask, context: EpochContext) -> Chain | None:
-        """The chain of a subtask, ready to go on, or None. The caller owns it until :meth:`keep`."""
+        """The chain of a subtask if it can be reused, otherwise None. The caller owns it until :meth:`keep`."""
         self.retire(job_id, context)
         warm = self._chains.pop((job_id, plan.id, subtask), None)
         if warm is None:
@@ -65,7 +66,7 @@ class WarmChains:
                 raise
             return chain
         if warm.epoch == context.epoch and warm.run < context.run:
-            with contextlib.suppress(Exception):  # it is given up whatever it does with the news
+            with contextlib.suppress(Exception):  # the chain is closed anyway
                 chain.aborted()
         _close(chain)
         return None
@@ -82,7 +83,7 @@ class WarmChains:
         self._evict(keep=key)
 
     def retire(self, job_id: str, context: EpochContext) -> None:
-        """Close the chains of a job that no epoch can go on with: of another lineage, or another parallelism."""
+        """Close the chains of a job that cannot be reused: those of another lineage or another parallelism."""
         for key, warm in list(self._chains.items()):
             if key[0] == job_id and not (
                 warm.lineage == context.lineage and warm.chain.parallelism == context.parallelism[key[1]]
@@ -91,14 +92,14 @@ class WarmChains:
                 _close(chain, forget=chain.parallelism != context.parallelism[key[1]])
 
     def drop(self, job_id: str, *, forget: bool = True) -> int:
-        """Close all chains of a job, and forget what they have on local disk; the number of chains closed."""
+        """Close all chains of a job and return their number; with ``forget``, remove their files on local disk."""
         keys = [key for key in self._chains if key[0] == job_id]
         for key in keys:
             _close(self._chains.pop(key).chain, forget=forget)
         return len(keys)
 
     def load_state(self, bundle: JobBundle, chain: Chain, context: EpochContext) -> None:
-        """Load the state the head manifest stands for into a new chain: only its operators, only its key groups."""
+        """Load the state of the head manifest into a new chain: only its operators, only its key groups."""
         self.opened += 1
         if context.head is not None and (chain.backends or chain.operator_states):
             load_committed(bundle, chain, context.head)
@@ -117,7 +118,7 @@ class WarmChains:
 
 
 def load_committed(bundle: JobBundle, chain: Chain, head_slot: int) -> None:
-    """Load what a manifest stands for into a new chain; of state that a backend found on its disk only the rest."""
+    """Load the state of a manifest into a new chain. A backend that has state on its disk loads only newer runs."""
     manifests = ManifestLog(bundle.storage, bundle.job_id)
     head = manifests.read(head_slot)
     for backend in chain.backends:
@@ -156,6 +157,6 @@ def _size(chain: Chain) -> int:
 
 
 def _close(chain: Chain, *, forget: bool = False) -> None:
-    # A user function that raises while it is put away cannot hurt an epoch any more.
+    # A user function that raises in close() no longer affects an epoch.
     with contextlib.suppress(Exception):
         chain.close(forget=forget)
