@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import psutil
 
-from tidemill.spark.jobs.stages import SLOT_VARIABLE
+from tidemill.spark.jobs.stages import LANE_VARIABLE
 
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker process; ``slot`` is the share of the job's subtasks, and so of its state, that it holds."""
+    """A worker process; ``lane`` is the share of the job's subtasks, and so of its state, that it holds."""
 
-    slot: int
+    lane: int
     process: psutil.Process
 
     @property
@@ -25,20 +25,20 @@ class Worker:
 
 
 def workers_of_this_process() -> dict[int, Worker]:
-    """The worker of each slot: of several, the one that has done the most work, as it is the one with the state."""
+    """The worker of each lane: of several, the one that has done the most work, as it is the one with the state."""
     found: dict[int, tuple[float, Worker]] = {}
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it may end while we look at it
-            slot = process.environ().get(SLOT_VARIABLE, "")
+            lane = process.environ().get(LANE_VARIABLE, "")
             parent = process.parent()
-            # Slots with a number hold subtasks; others, such as those of background work, have no state. Workers are
+            # Lanes with a number hold subtasks; others, such as those of background work, have no state. Workers are
             # forked off a daemon, which has the same environment but a JVM as its parent.
-            if not slot.isdigit() or parent is None or SLOT_VARIABLE not in parent.environ():
+            if not lane.isdigit() or parent is None or LANE_VARIABLE not in parent.environ():
                 continue
             work = process.cpu_times().user
-            if work >= found.get(int(slot), (0.0, None))[0]:
-                found[int(slot)] = (work, Worker(int(slot), process))
-    return {slot: worker for slot, (_, worker) in sorted(found.items())}
+            if work >= found.get(int(lane), (0.0, None))[0]:
+                found[int(lane)] = (work, Worker(int(lane), process))
+    return {lane: worker for lane, (_, worker) in sorted(found.items())}
 
 
 def kill_when_busy(workers: list[Worker], patience: float = 5.0) -> Worker:

@@ -1,4 +1,4 @@
-"""Another parallelism while a job runs on Spark: nothing is lost or repeated, and subtasks keep their slots."""
+"""Another parallelism while a job runs on Spark: nothing is lost or repeated, and subtasks keep their lanes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 
 class Noted(KeyedProcessFunction):
-    """Counts; leaves a line for each open() and close(), in a file named after parallelism, subtask and slot."""
+    """Counts; leaves a line for each open() and close(), in a file named after parallelism, subtask and lane."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder)
@@ -31,7 +31,7 @@ class Noted(KeyedProcessFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
         place = runtime_context.get_number_of_parallel_subtasks(), runtime_context.get_index_of_this_subtask()
-        self.name = f"{place[0]}-{place[1]}-{os.environ['TIDEMILL_SLOT']}"
+        self.name = f"{place[0]}-{place[1]}-{os.environ['TIDEMILL_LANE']}"
         self.note("open")
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ def test_a_running_job_gets_wider_and_narrower(tmp_path: Path) -> None:
     per_key = {key: len(range(key or 13, last + 1, 13)) for key in range(13)}
     assert lines(tmp_path / "out") == Counter(f"{key} {n}" for key in per_key for n in range(1, per_key[key] + 1))
     assert committed_state(directory)["noted", "count"] == per_key
-    # A subtask has the same slot at any parallelism, and it to itself: more subtasks than cores stay warm, too.
+    # A subtask has the same lane at any parallelism, and it to itself: more subtasks than cores stay warm, too.
     assert {path.name: path.read_text().split() for path in notes.iterdir()} == {
         f"{width}-{subtask}-{subtask}": ["open", "close"] for width in (2, 1, 4, 3) for subtask in range(width)
     }

@@ -127,8 +127,8 @@ def test_every_partitioning_delivers_each_record_once_and_broadcast_to_all() -> 
 
 
 def test_a_level_wider_than_single_entries(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Four slots with several subtasks each, as a job of some hundred subtasks would have.
-    monkeypatch.setattr("tidemill.spark.jobs.engine._SLOTS_PER_CORE", 2)
+    # Four lanes with several subtasks each, as a job of some hundred subtasks would have.
+    monkeypatch.setattr("tidemill.spark.jobs.engine._LANES_PER_CORE", 2)
     monkeypatch.setattr("tidemill.spark.jobs.stages._SINGLE", 4)
     env = environment()
     counts = env.from_sequence(1, 500).key_by(lambda n: n % 200).map(lambda n: (n % 200, 1)).set_parallelism(11)

@@ -74,9 +74,9 @@ class SparkExecutor:
             )
         for path in program.python_files:
             context.addPyFile(path)
-        slots = cores_of(context)
+        cores = cores_of(context)
         configured = self._configuration.contains(PipelineOptions.PARALLELISM)
-        parallelism = self._configuration.get(PipelineOptions.PARALLELISM) if configured else slots
+        parallelism = self._configuration.get(PipelineOptions.PARALLELISM) if configured else cores
         launch = prepare(program, parallelism)
 
         def check(directory: Path | None) -> None:
@@ -84,14 +84,14 @@ class SparkExecutor:
             SparkReaders.of(launch.sources()).check(session)
 
         job = open_job(launch, parallelism, held, check)
-        return _SparkJob(lease, program.python_files, job, parallelism, slots)
+        return _SparkJob(lease, program.python_files, job, parallelism, cores)
 
 
 class _SparkJob:
     """The attempts of one job on Spark."""
 
     def __init__(
-        self, lease: SessionLease, python_files: Sequence[str], job: JobAssembly, parallelism: int, slots: int
+        self, lease: SessionLease, python_files: Sequence[str], job: JobAssembly, parallelism: int, cores: int
     ) -> None:
         self._lease = lease
         self._python_files = python_files
@@ -99,7 +99,7 @@ class _SparkJob:
         self._launch = job.launch
         self._storage = job.storage
         self._default = parallelism
-        self._cores = slots
+        self._cores = cores
         self._readers = SparkReaders.of(job.launch.sources())
         self._locations: SparkLocations | None = None
         self._staging = Staging(job.directory, local=str(lease.session.sparkContext.master).startswith("local"))

@@ -1,4 +1,4 @@
-"""Which executor a slot belongs to, while executors come and go."""
+"""Which executor a lane belongs to, while executors come and go."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.spark.jobs import placement
-from tidemill.spark.jobs.placement import Placement, assign_slots
+from tidemill.spark.jobs.placement import Placement, assign_lanes
 from tidemill.spark.session.cluster import Executor
 
 
-def test_slots_are_spread_evenly_and_stay_where_they_are() -> None:
-    first = assign_slots(range(5), ["a", "b"], {})
+def test_lanes_are_spread_evenly_and_stay_where_they_are() -> None:
+    first = assign_lanes(range(5), ["a", "b"], {})
     assert Counter(first.values()) == {"a": 3, "b": 2}
-    assert assign_slots(range(5), ["a", "b"], first) == first
-    without = assign_slots(range(5), ["b"], first)
+    assert assign_lanes(range(5), ["a", "b"], first) == first
+    without = assign_lanes(range(5), ["b"], first)
     assert set(without.values()) == {"b"}
-    grown = assign_slots(range(4), ["b", "c"], dict.fromkeys(range(4), "b"))
+    grown = assign_lanes(range(4), ["b", "c"], dict.fromkeys(range(4), "b"))
     assert Counter(grown.values()) == {"b": 2, "c": 2}
-    assert assign_slots(range(3), [], first) == {}
+    assert assign_lanes(range(3), [], first) == {}
 
 
-def test_only_slots_in_use_count() -> None:
-    """A job with three subtasks on one executor has slots 0 to 2 of many; an executor that comes gets some of those."""
+def test_only_lanes_in_use_count() -> None:
+    """A job with three subtasks on one executor has lanes 0 to 2 of many; an executor that comes gets some of those."""
     before = dict.fromkeys(range(9), "a")
-    grown = assign_slots([0, 1, 2], ["a", "b"], before)
-    assert Counter(grown[slot] for slot in range(3)) == {"a": 2, "b": 1}
-    assert {grown[slot] for slot in range(3, 9)} == {"a"}, "what waits there is closed there"
-    assert assign_slots([0, 1, 2], ["b"], grown) == dict.fromkeys(range(3), "b")
+    grown = assign_lanes([0, 1, 2], ["a", "b"], before)
+    assert Counter(grown[lane] for lane in range(3)) == {"a": 2, "b": 1}
+    assert {grown[lane] for lane in range(3, 9)} == {"a"}, "what waits there is closed there"
+    assert assign_lanes([0, 1, 2], ["b"], grown) == dict.fromkeys(range(3), "b")
 
 
-def test_a_third_executor_gets_a_slot_though_the_others_have_no_more_than_two() -> None:
-    grown = assign_slots(range(4), ["a", "b", "c"], {0: "a", 1: "a", 2: "b", 3: "b"})
+def test_a_third_executor_gets_a_lane_though_the_others_have_no_more_than_two() -> None:
+    grown = assign_lanes(range(4), ["a", "b", "c"], {0: "a", 1: "a", 2: "b", 3: "b"})
     assert Counter(grown.values()) == {"a": 2, "b": 1, "c": 1}
 
 
@@ -48,19 +48,19 @@ def test_whoever_comes_and_goes_all_have_their_share_and_no_more_move_than_must(
 ) -> None:
     homes: dict[int, str] = {}
     for used, executors in steps:
-        before, homes = homes, assign_slots(used, executors, homes)
+        before, homes = homes, assign_lanes(used, executors, homes)
         if not executors:
             assert homes == {}
             continue
-        load = Counter(homes[slot] for slot in used)
+        load = Counter(homes[lane] for lane in used)
         assert max(load[name] for name in executors) - min(load[name] for name in executors) <= 1
         assert set(homes.values()) <= set(executors)
-        had = Counter(before[slot] for slot in used if before.get(slot) in executors)
+        had = Counter(before[lane] for lane in used if before.get(lane) in executors)
         fair, over = divmod(len(used), len(executors))
         most = sorted((had[name] for name in executors), reverse=True)
         can_stay = sum(min(count, fair + (at < over)) for at, count in enumerate(most))
-        assert sum(before.get(slot) == homes[slot] for slot in used) == can_stay
-        assert assign_slots(used, executors, homes) == homes
+        assert sum(before.get(lane) == homes[lane] for lane in used) == can_stay
+        assert assign_lanes(used, executors, homes) == homes
 
 
 class Cluster:
@@ -93,19 +93,19 @@ class Anchor:
         return self
 
 
-def homes(placed: Placement, *slots: int) -> list[Any]:
+def homes(placed: Placement, *lanes: int) -> list[Any]:
     source = Anchor("nowhere")
-    found = [placed.anchored(source, slot) for slot in slots]
+    found = [placed.anchored(source, lane) for lane in lanes]
     return [None if one is source else one for one in found]
 
 
-def test_slots_are_left_before_they_move_and_only_while_their_executor_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lanes_are_left_before_they_move_and_only_while_their_executor_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch)
     placed = Placement(None)  # type: ignore[arg-type]
     left: list[tuple[list[int], list[Any]]] = []
 
-    def leave(slots: list[int]) -> None:
-        left.append((slots, homes(placed, *slots)))
+    def leave(lanes: list[int]) -> None:
+        left.append((lanes, homes(placed, *lanes)))
 
     placed.settle({0, 1}, leave)
     assert homes(placed, 0, 1) == [None, None], "nobody is there yet"
@@ -121,7 +121,7 @@ def test_slots_are_left_before_they_move_and_only_while_their_executor_lives(mon
     assert placed.cores == 2
 
 
-def test_a_slot_that_is_not_settled_gets_a_home_and_moves_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lane_that_is_not_settled_gets_a_home_and_moves_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch)
     cluster.executors = ["1"]
     placed = Placement(None)  # type: ignore[arg-type]

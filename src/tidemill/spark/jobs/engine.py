@@ -31,11 +31,11 @@ from tidemill.spark.jobs.worker import (
 from tidemill.spark.session.failures import translated
 from tidemill.state.keys.key_groups import Subtask, subtasks_of
 
-#: The maximum number of slots per core for subtasks with state. Each such subtask has its own slot, and therefore its
+#: The maximum number of lanes per core for subtasks with state. Each such subtask has its own lane, and therefore its
 #: own worker. A job may have a higher parallelism than the machine has cores, for example after it was moved to a
 #: smaller machine. An idle worker needs about 80 MB.
-_SLOTS_PER_CORE: Final = 8
-#: A slot that only wide Spark batches use is cleared if no such batch has used it for this time. Spark itself
+_LANES_PER_CORE: Final = 8
+#: A lane that only wide Spark batches use is cleared if no such batch has used it for this time. Spark itself
 #: terminates an idle worker after a minute, without closing anything in it.
 _IDLE_SECONDS: Final = 10.0
 
@@ -61,24 +61,24 @@ class SparkEngine:
         self._context = context
         self._bundle = bundle
         self._cores = cores
-        self._stages = StageBuilder(context, self._slots + cores)
-        # Background work has its own workers. In the worker of a slot it would separate a subtask from its state.
+        self._stages = StageBuilder(context, self._lanes + cores)
+        # Background work has its own workers. In the worker of a lane it would separate a subtask from its state.
         self._background = StageBuilder(context, 1, pool="background-")
         # A unique name: workers that have an earlier program of this job in memory must not use it for this one.
         self._broadcast = context.broadcast((uuid.uuid4().hex, cloudpickle.dumps(bundle)))
         self._job_group: str | None = None
-        # The first slot of each chain's subtasks. It does not change with the parallelism of any chain.
+        # The first lane of each chain's subtasks. It does not change with the parallelism of any chain.
         self._homes: dict[int, int] = {}
         self._widths: dict[int, int] = {}
         self._used: frozenset[int] = frozenset()
-        #: The slots whose subtasks follow the partitions of Spark's batches, and when each last had a subtask.
+        #: The lanes whose subtasks follow the partitions of Spark's batches, and when each last had a subtask.
         self._last_used: dict[int, float] = {}
         self._ever_used: set[int] = set()
 
     @property
-    def _slots(self) -> int:
-        """The number of slots for subtasks with state."""
-        return _SLOTS_PER_CORE * self._cores
+    def _lanes(self) -> int:
+        """The number of lanes for subtasks with state."""
+        return _LANES_PER_CORE * self._cores
 
     def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
         """Run all levels of an epoch and return the parcels that reached the driver."""
@@ -98,20 +98,20 @@ class SparkEngine:
             self._context.setLocalProperty(EPOCH_PROPERTY, None)  # type: ignore[arg-type]
 
     def run_commits(self, tasks: Sequence[tuple[str, int, bytes]]) -> list[bytes]:
-        """Commit in separate tasks, in the slots of the subtasks that wrote the results, where their committers are."""
+        """Commit in separate tasks, in the lanes of the subtasks that wrote the results, where their committers are."""
         chains = {operator.uid: chain.id for chain in self._bundle.plan.chains for operator in chain.operators}
-        slots = [
-            self._slot(chains[uid], Subtask(subtask)) if chains[uid] in self._homes else subtask % self._slots
+        lanes = [
+            self._lane(chains[uid], Subtask(subtask)) if chains[uid] in self._homes else subtask % self._lanes
             for uid, subtask, _ in tasks
         ]
-        self._ever_used.update(slots)
+        self._ever_used.update(lanes)
         # When a driver starts, it repeats commits, possibly in another thread than epochs and so in another job group.
         of_epochs, self._job_group = self._job_group, self._context.getLocalProperty("spark.jobGroup.id")
         try:
             with translated():
                 source = self._stages.scatter([task for _, _, task in tasks])
                 function = CommitFunction(self._broadcast)
-                parts = self._stages.apply(source, len(tasks), 0, ("commit",), lambda targets: function, homes=slots)
+                parts = self._stages.apply(source, len(tasks), 0, ("commit",), lambda targets: function, homes=lanes)
                 return self._stages.collect(parts)
         finally:
             self._job_group = of_epochs
@@ -135,13 +135,13 @@ class SparkEngine:
             return [pickle.loads(piece) for piece in stages.collect(parts)]
 
     def close(self) -> None:
-        """Close the job's warm chains in all slots and discard its code."""
+        """Close the job's warm chains in all lanes and discard its code."""
         with translated():
-            self._in_slots(sorted(self._ever_used), "drop", DropFunction(self._bundle.job_id))
+            self._in_lanes(sorted(self._ever_used), "drop", DropFunction(self._bundle.job_id))
         self._broadcast.destroy()
 
     def _settle(self, context: EpochContext, layout: Layout) -> None:
-        """Assign slots to chains, and close the warm chains in slots that no longer have a subtask.
+        """Assign lanes to chains, and close the warm chains in lanes that no longer have a subtask.
 
         This happens immediately after a rescale. When Spark's batches become narrower, it happens after some time,
         because they are likely to become wider again.
@@ -152,45 +152,45 @@ class SparkEngine:
         for chain in self._bundle.plan.chains:
             self._homes.setdefault(chain.id, layout.partition(chain.id, Subtask(0)))
             self._widths[chain.id] = max(self._widths.get(chain.id, 0), context.parallelism[chain.id])
-            slots = {self._slot(chain.id, subtask) for subtask in subtasks_of(context.parallelism[chain.id])}
-            self._ever_used |= slots
+            lanes = {self._lane(chain.id, subtask) for subtask in subtasks_of(context.parallelism[chain.id])}
+            self._ever_used |= lanes
             if chain.parallelism is None:
-                passing |= slots
+                passing |= lanes
             else:
-                used |= slots
+                used |= lanes
         now = time.monotonic()
         self._last_used.update(dict.fromkeys(passing, now))
-        idle = {slot for slot, last in self._last_used.items() if now - last > _IDLE_SECONDS}
-        for slot in idle:
-            del self._last_used[slot]
+        idle = {lane for lane, last in self._last_used.items() if now - last > _IDLE_SECONDS}
+        for lane in idle:
+            del self._last_used[lane]
         idle = (idle | (self._used - used)) - used - passing
         self._used = frozenset(used)
-        self._stages.settle(self._slots + self._cores, used | self._last_used.keys(), self._retire)
+        self._stages.settle(self._lanes + self._cores, used | self._last_used.keys(), self._retire)
         self._retire(sorted(idle))
 
-    def _retire(self, slots: list[int]) -> None:
-        """Close the warm chains in slots whose subtasks no longer exist, or have moved to another slot."""
-        self._in_slots(slots, "retire", RetireFunction(self._bundle.job_id))
+    def _retire(self, lanes: list[int]) -> None:
+        """Close the warm chains in lanes whose subtasks no longer exist, or have moved to another lane."""
+        self._in_lanes(lanes, "retire", RetireFunction(self._bundle.job_id))
 
-    def _slot(self, chain: int, subtask: Subtask) -> int:
-        """Return the slot of a subtask.
+    def _lane(self, chain: int, subtask: Subtask) -> int:
+        """Return the lane of a subtask.
 
-        A subtask with state has its own slot, as long as there are enough. Subtasks without state share these slots, as
-        long as there are no more of them than run at the same time. Otherwise they use separate slots: two concurrent
-        tasks in one slot would start a second worker in it, and the subtask with state could get either of them.
+        A subtask with state has its own lane, as long as there are enough. Subtasks without state share these lanes, as
+        long as there are no more of them than run at the same time. Otherwise they use separate lanes: two concurrent
+        tasks in one lane would start a second worker in it, and the subtask with state could get either of them.
         """
         home = self._homes[chain] + subtask
         if self._bundle.plan.chains[chain].stateful:
-            return home % self._slots
+            return home % self._lanes
         if self._widths[chain] <= self._cores:
-            return home % (self._slots + self._cores)
-        return self._slots + home % self._cores
+            return home % (self._lanes + self._cores)
+        return self._lanes + home % self._cores
 
-    def _in_slots(self, slots: list[int], name: str, function: Any) -> None:
-        """Run a function once in each of these slots."""
-        if slots:
-            source = self._stages.scatter([b""] * len(slots))
-            parts = self._stages.apply(source, len(slots), 0, (name,), lambda targets: function, homes=slots)
+    def _in_lanes(self, lanes: list[int], name: str, function: Any) -> None:
+        """Run a function once in each of these lanes."""
+        if lanes:
+            source = self._stages.scatter([b""] * len(lanes))
+            parts = self._stages.apply(source, len(lanes), 0, (name,), lambda targets: function, homes=lanes)
             self._stages.collect(parts)
 
     def _sources(self, context: EpochContext, layout: Layout, inputs: EpochInput) -> list[Any]:
@@ -212,7 +212,7 @@ class SparkEngine:
                 0,
                 ("frames", frames.chains, last),
                 partial(self._frames_function, frames, last),
-                homes=[self._slot(frames.chains[0], subtask) for subtask in subtasks_of(width)],
+                homes=[self._lane(frames.chains[0], subtask) for subtask in subtasks_of(width)],
             )
         return parts
 
@@ -227,5 +227,5 @@ class SparkEngine:
             first,
             ("level", level, last),
             lambda targets: LevelFunction(self._broadcast, level, targets, last),
-            homes=[self._slot(*layout.subtask(level, partition)) for partition in range(first, first + width)],
+            homes=[self._lane(*layout.subtask(level, partition)) for partition in range(first, first + width)],
         )

@@ -1,4 +1,4 @@
-"""Assigns slots to executors: on a cluster, the warm state of a subtask exists only on one executor.
+"""Assigns lanes to executors: on a cluster, the warm state of a subtask exists only on one executor.
 
 Spark assigns a task to any executor with a free core. With a preferred location, the task waits briefly
 (``spark.locality.wait``) for the executor that has the state. If that executor is busy or lost, another one restores
@@ -20,42 +20,42 @@ from tidemill.spark.session.cluster import Executor, executors_of, is_clustered
 _REFRESH_SECONDS: Final = 2.0
 
 
-def assign_slots(used: Iterable[int], executors: Sequence[str], before: Mapping[int, str]) -> dict[int, str]:
-    """Assign an executor to each slot in use, evenly (within one). A slot stays on its executor if that remains even.
+def assign_lanes(used: Iterable[int], executors: Sequence[str], before: Mapping[int, str]) -> dict[int, str]:
+    """Assign an executor to each lane in use, evenly (within one). A lane stays on its executor if that remains even.
 
-    Slots that are no longer in use do not count, and keep their executor: their warm chains are closed there.
+    Lanes that are no longer in use do not count, and keep their executor: their warm chains are closed there.
 
-    >>> assign_slots(range(4), ["1", "2"], {})
+    >>> assign_lanes(range(4), ["1", "2"], {})
     {0: '1', 1: '2', 2: '1', 3: '2'}
-    >>> assign_slots([0, 1], ["1", "2"], {0: "1", 1: "1", 2: "1", 3: "2"})
+    >>> assign_lanes([0, 1], ["1", "2"], {0: "1", 1: "1", 2: "1", 3: "2"})
     {0: '1', 1: '2', 2: '1', 3: '2'}
     """
     if not executors:
         return {}
-    slots = sorted(used)
-    fair, over = divmod(len(slots), len(executors))
-    had = Counter(before.get(slot) for slot in slots)
-    # If slots do not divide evenly, the executors that had the most keep one more, so that as few as possible move.
+    lanes = sorted(used)
+    fair, over = divmod(len(lanes), len(executors))
+    had = Counter(before.get(lane) for lane in lanes)
+    # If lanes do not divide evenly, the executors that had the most keep one more, so that as few as possible move.
     room = dict.fromkeys(executors, fair)
     for executor in sorted(executors, key=lambda name: -had[name])[:over]:
         room[executor] += 1
     assigned: dict[int, str] = {}
-    for slot in slots:
-        home = before.get(slot)
+    for lane in lanes:
+        home = before.get(lane)
         if home is not None and room.get(home):
-            assigned[slot] = home
+            assigned[lane] = home
             room[home] -= 1
-    for slot in slots:
-        if slot not in assigned:
+    for lane in lanes:
+        if lane not in assigned:
             executor = max(executors, key=lambda name: room[name])
-            assigned[slot] = executor
+            assigned[lane] = executor
             room[executor] -= 1
-    unused = {slot: home for slot, home in before.items() if slot not in assigned and home in room}
+    unused = {lane: home for lane, home in before.items() if lane not in assigned and home in room}
     return dict(sorted((assigned | unused).items()))
 
 
 class Placement:
-    """The executor of each slot, updated as executors join and leave. It has no effect on a single machine."""
+    """The executor of each lane, updated as executors join and leave. It has no effect on a single machine."""
 
     def __init__(self, context: SparkContext) -> None:
         # configuration
@@ -75,39 +75,39 @@ class Placement:
         return sum(executor.cores for executor in self._executors)
 
     def settle(self, used: Collection[int], leave: Callable[[list[int]], None]) -> None:
-        """Update the list of executors, and distribute the slots in ``used`` over them.
+        """Update the list of executors, and distribute the lanes in ``used`` over them.
 
-        ``leave`` is called with the slots, if any, that move to another executor while their former one is alive.
+        ``leave`` is called with the lanes, if any, that move to another executor while their former one is alive.
         During the call they are still assigned to the former one.
         """
         if not self._clustered or (not self._look() and used == self._used):
             return
         self._used = frozenset(used)
         living = self._living()
-        assigned = assign_slots(used, living, self._assigned)
-        moved = [slot for slot, home in self._assigned.items() if home in living and assigned[slot] != home]
+        assigned = assign_lanes(used, living, self._assigned)
+        moved = [lane for lane, home in self._assigned.items() if home in living and assigned[lane] != home]
         if moved:
             leave(moved)
         self._assigned = assigned
         self._anchors = {home: anchor for home, anchor in self._anchors.items() if home in living}
 
-    def anchored(self, source: Any, slot: int) -> Any:
-        """Return a Java RDD with the same elements, whose tasks prefer the executor of the slot, if it has one."""
-        executor = self._assigned.get(slot) or self._first_home(slot)
+    def anchored(self, source: Any, lane: int) -> Any:
+        """Return a Java RDD with the same elements, whose tasks prefer the executor of the lane, if it has one."""
+        executor = self._assigned.get(lane) or self._first_home(lane)
         if executor is None:
             return source
         # The product with an RDD of one element has all elements of the other RDD, and the preferences of both.
         return self._anchor(executor).cartesian(source.toJavaRDD()).values().rdd()
 
-    def _first_home(self, slot: int) -> str | None:
-        """Assign an executor to a new slot, as for commits before the first epoch, without moving other slots."""
+    def _first_home(self, lane: int) -> str | None:
+        """Assign an executor to a new lane, as for commits before the first epoch, without moving other lanes."""
         if not self._clustered:
             return None
         self._look()
         load = Counter(self._assigned.values())
         home = min(self._living(), key=lambda name: load[name], default=None)
         if home is not None:
-            self._assigned[slot] = home
+            self._assigned[lane] = home
         return home
 
     def _look(self) -> bool:

@@ -6,8 +6,8 @@ arrive in a partition in order. The sort runs in the JVM and spills to disk. Spa
 
 Affinity: Spark assigns a task to any idle Python worker, so the warm state of a subtask would often be in another
 process. Spark has a separate worker pool for each environment of the Python function. Partition i therefore runs in the
-environment of *slot* i modulo the number of slots, and always gets the same worker (docs/decisions/0001). On a cluster,
-each slot has an executor that its tasks prefer (:mod:`tidemill.spark.jobs.placement`).
+environment of *lane* i modulo the number of lanes, and always gets the same worker (docs/decisions/0001). On a cluster,
+each lane has an executor that its tasks prefer (:mod:`tidemill.spark.jobs.placement`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pyspark.serializers import NoOpSerializer
 
 from tidemill.spark.jobs.placement import Placement
 
-#: Up to this width, each partition has its own entry in the union. Wider levels have one entry per slot, which is
+#: Up to this width, each partition has its own entry in the union. Wider levels have one entry per lane, which is
 #: cheaper to build.
 _SINGLE: Final = 32
 #: The number of jobs between two cleanups of unused functions. Batches of new widths need new functions, of a few
 #: kilobytes each.
 _KEPT_JOBS: Final = 100
 
-SLOT_VARIABLE: Final = "TIDEMILL_SLOT"
+LANE_VARIABLE: Final = "TIDEMILL_LANE"
 
 _bytes = NoOpSerializer()
 #: Guards the environment of the context, which all jobs share: a function gets the environment of its workers from it.
@@ -68,8 +68,8 @@ class Recent:
 class StageBuilder:
     """Builds the stages of epochs. Everything that does not change from epoch to epoch is created once and cached."""
 
-    def __init__(self, context: SparkContext, slots: int, pool: str = "") -> None:
-        """``pool`` names a separate set of slots, whose workers are not shared with other slots."""
+    def __init__(self, context: SparkContext, lanes: int, pool: str = "") -> None:
+        """``pool`` names a separate set of lanes, whose workers are not shared with other lanes."""
         self._context = context
         jvm: Any = context._jvm
         self._gateway: Any = context._gateway
@@ -81,7 +81,7 @@ class StageBuilder:
         self._java_rdd = jvm.org.apache.spark.api.java.JavaRDD
         self._array_list = jvm.java.util.ArrayList
         self._to_seq = jvm.PythonUtils.toSeq
-        self._slots = max(1, slots)
+        self._lanes = max(1, lanes)
         self._pool = pool
         self._placement = Placement(context)
         self._functions = Recent()
@@ -97,12 +97,12 @@ class StageBuilder:
         """The number of tasks that the cluster can run at the same time; 0 if it is unknown or there is no cluster."""
         return self._placement.cores
 
-    def settle(self, slots: int, used: Collection[int], leave: Callable[[list[int]], None]) -> None:
-        """Set the number of slots, and distribute the slots in ``used`` over the executors.
+    def settle(self, lanes: int, used: Collection[int], leave: Callable[[list[int]], None]) -> None:
+        """Set the number of lanes, and distribute the lanes in ``used`` over the executors.
 
-        ``leave`` is called first with the slots, if any, that move from one executor to another.
+        ``leave`` is called first with the lanes, if any, that move from one executor to another.
         """
-        self._slots = slots
+        self._lanes = lanes
         self._placement.settle(used, leave)
 
     def apply(
@@ -114,20 +114,20 @@ class StageBuilder:
         make: Callable[[tuple[int, ...]], Any],
         homes: Sequence[int] = (),
     ) -> list[Any]:
-        """Return Java RDDs that apply a function to each partition of a Java RDD of byte strings, in its slot.
+        """Return Java RDDs that apply a function to each partition of a Java RDD of byte strings, in its lane.
 
         Partition i of ``source`` is partition ``first + i`` of its level. ``make`` builds the function for the
-        partitions of one entry; ``name`` identifies it across epochs. ``homes`` contains the slot of each partition,
-        modulo the number of slots. By default it is the number of the partition.
+        partitions of one entry; ``name`` identifies it across epochs. ``homes`` contains the lane of each partition,
+        modulo the number of lanes. By default it is the number of the partition.
         """
         applied = []
-        slots = [home % self._slots for home in homes or range(first, first + width)]
-        for indexes in self._entries(slots):
+        lanes = [home % self._lanes for home in homes or range(first, first + width)]
+        for indexes in self._entries(lanes):
             targets = tuple(first + index for index in indexes)
-            slot = slots[indexes[0]]
-            function = self._function((*name, targets), slot, partial(make, targets))
+            lane = lanes[indexes[0]]
+            function = self._function((*name, targets), lane, partial(make, targets))
             part = source if len(indexes) == width else self._pruned(source, indexes)
-            part = self._placement.anchored(part, slot)
+            part = self._placement.anchored(part, lane)
             applied.append(self._python_rdd(part, function, False, False))
         return applied
 
@@ -177,25 +177,25 @@ class StageBuilder:
             array[index] = part.toJavaRDD() if hasattr(part, "toJavaRDD") else part
         return self._context._jsc.union(array).rdd()
 
-    def _entries(self, slots: Sequence[int]) -> list[tuple[int, ...]]:
-        if len(slots) <= _SINGLE:
-            return [(index,) for index in range(len(slots))]
-        by_slot: dict[int, list[int]] = {}
-        for index, slot in enumerate(slots):
-            by_slot.setdefault(slot, []).append(index)
-        return [tuple(indexes) for indexes in by_slot.values()]
+    def _entries(self, lanes: Sequence[int]) -> list[tuple[int, ...]]:
+        if len(lanes) <= _SINGLE:
+            return [(index,) for index in range(len(lanes))]
+        by_lane: dict[int, list[int]] = {}
+        for index, lane in enumerate(lanes):
+            by_lane.setdefault(lane, []).append(index)
+        return [tuple(indexes) for indexes in by_lane.values()]
 
-    def _function(self, name: tuple[Any, ...], slot: int, make: Callable[[], Any]) -> Any:
-        return self._functions.get((*name, slot), lambda: self._wrapped(slot, make()))
+    def _function(self, name: tuple[Any, ...], lane: int, make: Callable[[], Any]) -> Any:
+        return self._functions.get((*name, lane), lambda: self._wrapped(lane, make()))
 
-    def _wrapped(self, slot: int, function: Any) -> Any:
+    def _wrapped(self, lane: int, function: Any) -> Any:
         context = self._context
         with _environment:
-            context.environment[SLOT_VARIABLE] = f"{self._pool}{slot}"
+            context.environment[LANE_VARIABLE] = f"{self._pool}{lane}"
             try:
                 return _wrap_function(context, function, _bytes, _bytes)
             finally:
-                del context.environment[SLOT_VARIABLE]
+                del context.environment[LANE_VARIABLE]
 
     def _pruned(self, source: Any, indexes: tuple[int, ...]) -> Any:
         # A Scala set of partition indexes is the predicate that pruning requires.

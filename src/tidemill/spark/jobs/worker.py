@@ -172,7 +172,7 @@ def delivered(output: Iterator[tuple[int, bytes]], last: bool) -> Iterator[bytes
 
 
 class RetireFunction:
-    """Closes everything of a job in a slot whose subtasks no longer exist, or have moved to another slot.
+    """Closes everything of a job in a lane whose subtasks no longer exist, or have moved to another lane.
 
     Files on the local disk stay, because the subtasks may have moved to another worker on the same host.
     """

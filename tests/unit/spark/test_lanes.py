@@ -1,4 +1,4 @@
-"""Which slots the subtasks of a job have, and that nothing waits in those that they leave."""
+"""Which lanes the subtasks of a job have, and that nothing waits in those that they leave."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ WIDTH = 4
 
 
 class Stages:
-    """Notes in which slots functions run; a cluster of ``cores``, which lets go of what it is told to."""
+    """Notes in which lanes functions run; a cluster of ``cores``, which lets go of what it is told to."""
 
-    def __init__(self, context: Any, slots: int, pool: str = "") -> None:
+    def __init__(self, context: Any, lanes: int, pool: str = "") -> None:
         self.cores = 0
-        self.slots = slots
+        self.lanes = lanes
         self.moving: list[int] = []
         self.used: Collection[int] = ()
         self.ran: list[tuple[str, list[int]]] = []
 
-    def settle(self, slots: int, used: Collection[int], leave: Callable[[list[int]], None]) -> None:
-        self.slots, self.used = slots, set(used)
+    def settle(self, lanes: int, used: Collection[int], leave: Callable[[list[int]], None]) -> None:
+        self.lanes, self.used = lanes, set(used)
         if self.moving:
             leave(self.moving)
 
     def apply(
         self, source: Any, width: int, first: int, name: tuple[Any, ...], make: Any, homes: Sequence[int] = ()
     ) -> list[Any]:
-        assert all(home < self.slots for home in homes), "two slots would be one"
+        assert all(home < self.lanes for home in homes), "two lanes would be one"
         self.ran.append((name[0], list(homes)))
         return []
 
@@ -68,20 +68,20 @@ def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[SparkEngine, S
 
 
 def run(job: tuple[SparkEngine, Stages]) -> list[list[int]]:
-    """The slots in which an epoch closes what waits there."""
+    """The lanes in which an epoch closes what waits there."""
     job[1].ran.clear()
     context = EpochContext("unit", "lineage", 2, 0, None, 0, (WIDTH,) * len(PLAN.chains))
     job[0].run_epoch(context, EpochInput({}))
     return [homes for name, homes in job[1].ran if name == "retire"]
 
 
-def test_more_cores_give_subtasks_other_slots_and_nothing_waits_in_those_they_had(
+def test_more_cores_give_subtasks_other_lanes_and_nothing_waits_in_those_they_had(
     job: tuple[SparkEngine, Stages],
 ) -> None:
     _, stages = job
     assert run(job) == []
     before = set(stages.used)
-    assert before - set(range(16)) == {16, 17}, "four subtasks without state keep to slots of their own"
+    assert before - set(range(16)) == {16, 17}, "four subtasks without state keep to lanes of their own"
     stages.cores = 4
     assert run(job) == [[16, 17]]
     assert set(stages.used) == before - {16, 17}
@@ -90,13 +90,13 @@ def test_more_cores_give_subtasks_other_slots_and_nothing_waits_in_those_they_ha
     assert run(job) == [], "what is gone may come back"
 
 
-def test_slots_that_move_are_left_first(job: tuple[SparkEngine, Stages]) -> None:
+def test_lanes_that_move_are_left_first(job: tuple[SparkEngine, Stages]) -> None:
     run(job)
     job[1].moving = [1, 3]
     assert run(job) == [[1, 3]]
 
 
-def test_what_waits_in_a_slot_that_was_left_is_closed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_waits_in_a_lane_that_was_left_is_closed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     CLOSED.clear()
     warm, forgotten = WarmChains(), []
 
