@@ -84,14 +84,18 @@ def test_several_paths_are_all_read_with_what_is_below_them(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("csv", "id,text,price,flag,day,at\nx,a,1,true,,\n", ["column 'id' is no BIGINT", "record 'x,a,1,true,,'"]),
+        (
+            "csv",
+            "id,text,price,flag,day,at\nx,a,1,true,,\n",
+            ["column 'id' is not a valid BIGINT", "record 'x,a,1,true,,'"],
+        ),
         ("csv", "nr,text,price,flag,day,at\n1,a,1,true,,\n", ["nr"]),
         (
             "json",
             '{"id": 1}\n{"id": "x", "more": "\u00e9"}\n',
-            ["field 'id' is a string, and the schema says BIGINT", """record '{"id": "x", "more": "\u00e9"}'"""],
+            ["field 'id' is a string, but the schema requires BIGINT", """record '{"id": "x", "more": "\u00e9"}'"""],
         ),
-        ("json", '{"id": 1\n', ["it is no JSON", """record '{"id": 1'"""]),
+        ("json", '{"id": 1\n', ["it is not valid JSON", """record '{"id": 1'"""]),
         ("parquet", "not parquet at all", []),
     ],
     ids=["csv value", "csv header", "json value", "json torn", "parquet"],

@@ -60,7 +60,7 @@ def test_a_single_type_is_a_single_column() -> None:
     assert schema_of(DataTypes.BIGINT()) == schema_of("value BIGINT")
     price = CsvSchema.builder().add_number_column("price", number_type=DataTypes.DECIMAL(5, 2)).build()
     assert price.struct == schema_of("price DECIMAL(5,2)")
-    with pytest.raises(GraphError, match="a CSV file cannot hold"):
+    with pytest.raises(GraphError, match="a CSV file cannot contain"):
         CsvSchema.builder().add_number_column("row", number_type=DataTypes.ARRAY(DataTypes.INT()))
 
 

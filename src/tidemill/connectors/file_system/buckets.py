@@ -1,4 +1,4 @@
-"""Which directory a record goes to, and how the files in it are called."""
+"""Bucket assigners, which determine the directory of a record, and the names of part files."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from zoneinfo import ZoneInfo
 
 __all__ = ["BucketAssigner", "OutputFileConfig"]
 
-#: Letters of Java's date patterns that make sense in a directory name, with Python's equivalent.
+#: Supported letters of Java's date patterns, with Python's equivalents.
 _JAVA_DATE: Final = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 #: A quoted text, or a run of one letter, or any other character.
 _PATTERN_PARTS: Final = re.compile(r"'([^']*)'|(([A-Za-z])\3*|[^A-Za-z'])")
 
 
 class BucketAssigner(abc.ABC):
-    """Chooses a bucket, a directory below the sink's, for each record."""
+    """Assigns each record to a bucket, a directory below the sink's directory."""
 
     @abc.abstractmethod
     def get_bucket_id(self, value: Any, timestamp: int | None, processing_time: int) -> str:
-        """The bucket as a relative path; the empty string is the sink's own directory."""
+        """Return the bucket as a relative path; the empty string is the sink's own directory."""
 
-    #: Whether all records of an epoch have one bucket, so that it is asked for once.
+    #: Whether all records of an epoch have the same bucket, which is then computed once.
     per_epoch: bool = False
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
-        """No buckets: all files lie in the sink's directory."""
+        """Use no buckets: all files are in the sink's directory."""
         return _BasePath()
 
     @staticmethod
     def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
-        """A bucket per hour, or whatever the date pattern distinguishes, by the epoch's processing time.
+        """Use one bucket per hour, or per unit of the date pattern, by the epoch's processing time.
 
         >>> BucketAssigner.date_time_bucket_assigner(timezone_id="UTC").get_bucket_id(None, None, 3_600_000)
         '1970-01-01--01'
@@ -69,7 +69,7 @@ class _DateTime(BucketAssigner):
 
 
 def _python_pattern(pattern: str) -> str:
-    """A date pattern of Java's as one of Python's.
+    """Convert a Java date pattern to a Python one.
 
     >>> _python_pattern("yyyy/MM/dd 'at' HH")
     '%Y/%m/%d at %H'
@@ -90,7 +90,7 @@ def _python_pattern(pattern: str) -> str:
 
 @dataclass(frozen=True)
 class OutputFileConfig:
-    """How part files are called: ``<prefix>-...<suffix>``."""
+    """The prefix and suffix of part files: ``<prefix>-...<suffix>``."""
 
     part_prefix: str = "part"
     part_suffix: str = ""
@@ -104,34 +104,34 @@ class OutputFileConfig:
 
     @staticmethod
     def builder() -> OutputFileConfig.OutputFileConfigBuilder:
-        """Start building."""
+        """Start building a configuration."""
         return OutputFileConfig.OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:
-        """What file names begin with."""
+        """Return the prefix of file names."""
         return self.part_prefix
 
     def get_part_suffix(self) -> str:
-        """What file names end with."""
+        """Return the suffix of file names."""
         return self.part_suffix
 
     class OutputFileConfigBuilder:
-        """Collects prefix and suffix."""
+        """Builds an :class:`OutputFileConfig`."""
 
         def __init__(self) -> None:
             self._prefix = "part"
             self._suffix = ""
 
         def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """What file names begin with."""
+            """Set the prefix of file names."""
             self._prefix = prefix
             return self
 
         def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """What file names end with."""
+            """Set the suffix of file names."""
             self._suffix = suffix
             return self
 
         def build(self) -> OutputFileConfig:
-            """The configuration."""
+            """Build the configuration."""
             return OutputFileConfig(self._prefix, self._suffix)

@@ -1,4 +1,4 @@
-"""Parquet and ORC files, written from records and made one of many."""
+"""Writes Parquet and ORC files from records, and merges them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tidemill.connectors.spark.schema_types import StructOf
 
 __all__ = ["ColumnarWriterFactory", "OrcWriterFactory", "ParquetWriterFactory"]
 
-#: A row group is written when it has so many rows or bytes: enough to be read fast, little enough to wait in memory.
+#: The size of a row group, in rows or bytes: large enough for fast reads, small enough to be buffered in memory.
 _GROUP_ROWS: Final = 1 << 17
 _GROUP_BYTES: Final = 64 << 20
 
 
 class _Tables(Protocol):
-    """A file of tables."""
+    """An open file to which tables are written."""
 
     def write_table(self, table: pa.Table) -> None: ...
 
@@ -38,7 +38,7 @@ class ColumnarWriterFactory(MergingBulkWriterFactory):
         self.schema = schema
 
     def create(self, stream: BinaryIO) -> BulkWriter[Any]:
-        """A writer of one file."""
+        """Create a writer of one file."""
         return _ColumnarWriter(RecordColumns(self.schema), self, stream)
 
     def merge(self, sources: Sequence[Path], stream: BinaryIO) -> None:
@@ -51,15 +51,15 @@ class ColumnarWriterFactory(MergingBulkWriterFactory):
 
     @abc.abstractmethod
     def _open(self, stream: BinaryIO, schema: pa.Schema) -> _Tables:
-        """A file of tables with this schema."""
+        """Open a file for tables with this schema."""
 
     @abc.abstractmethod
     def _batches(self, source: Path) -> Iterator[pa.RecordBatch]:
-        """What such a file holds."""
+        """Read the contents of a file."""
 
 
 class ParquetWriterFactory(ColumnarWriterFactory):
-    """Parquet, with a codec that Parquet knows: snappy, gzip, zstd, lz4, brotli or none."""
+    """Writes Parquet files; the compression is snappy, gzip, zstd, lz4, brotli or none."""
 
     def __init__(self, schema: StructOf, compression: str = "snappy") -> None:
         super().__init__(schema)
@@ -77,7 +77,7 @@ class ParquetWriterFactory(ColumnarWriterFactory):
 
 
 class OrcWriterFactory(ColumnarWriterFactory):
-    """ORC, with a codec that ORC knows: uncompressed, snappy, zlib, lz4 or zstd."""
+    """Writes ORC files; the compression is uncompressed, snappy, zlib, lz4 or zstd."""
 
     def __init__(self, schema: StructOf, compression: str = "zlib") -> None:
         super().__init__(schema)
@@ -118,7 +118,7 @@ class _ColumnarWriter(BatchWriter):
         self.add_columns(self._columns.batch(elements))
 
     def add_columns(self, batch: pa.RecordBatch) -> None:
-        """Take records that are columns already."""
+        """Add records that are already columns."""
         self._waiting.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.nbytes

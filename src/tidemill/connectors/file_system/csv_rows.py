@@ -1,4 +1,4 @@
-"""CSV files, read through Spark and written in bulk, by one schema."""
+"""CSV files, read through Spark and written as a bulk format, with the same schema."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["CsvBulkWriters", "CsvReaderFormat", "CsvSchema", "CsvSchemaBuilder"]
 
 @dataclass(frozen=True)
 class CsvSchema:
-    """The columns of CSV files, and how they are written down.
+    """The columns and the syntax of CSV files.
 
     >>> schema = CsvSchema.builder().add_number_column("id").add_string_column("name").set_use_header().build()
     >>> len(schema)
@@ -42,7 +42,7 @@ class CsvSchema:
 
     @staticmethod
     def builder() -> CsvSchemaBuilder:
-        """Start building."""
+        """Start building a schema."""
         return CsvSchemaBuilder()
 
     @property
@@ -51,7 +51,7 @@ class CsvSchema:
         return StructOf(self.fields)
 
     def size(self) -> int:
-        """The number of columns."""
+        """Return the number of columns."""
         return len(self.fields)
 
     def __len__(self) -> int:
@@ -59,47 +59,47 @@ class CsvSchema:
 
 
 class CsvSchemaBuilder:
-    """Collects columns and settings."""
+    """Builds a :class:`CsvSchema`."""
 
     def __init__(self) -> None:
         self._schema = CsvSchema()
 
     def build(self) -> CsvSchema:
-        """The schema."""
+        """Build the schema."""
         if not self._schema.fields:
             raise GraphError("a CSV schema needs at least one column")
         return self._schema
 
     def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
-        """A column of true and false."""
+        """Add a boolean column."""
         return self.add_column(name, Types.BOOLEAN())
 
     def add_number_column(self, name: str, number_type: TypeInformation | DataType | None = None) -> CsvSchemaBuilder:
-        """A column of numbers, by default ``Types.LONG()``; ``DataTypes.INT()`` and the like are known too."""
+        """Add a column of numbers, by default ``Types.LONG()``; ``DataTypes.INT()`` and the like are accepted too."""
         return self.add_column(name, number_type or Types.LONG())
 
     def add_string_column(self, name: str) -> CsvSchemaBuilder:
-        """A column of text."""
+        """Add a string column."""
         return self.add_column(name, Types.STRING())
 
     def add_column(self, name: str, column_type: TypeInformation | DataType | str) -> CsvSchemaBuilder:
-        """Beyond PyFlink: a column of any type that is not nested, also as Spark writes it: ``"DECIMAL(10, 2)"``."""
+        """Add a column of any type that is not nested, also in Spark's DDL: ``"DECIMAL(10, 2)"``. Not in PyFlink."""
         ddl = f"value {column_type}" if isinstance(column_type, str) else column_type
         (field,) = schema_of(ddl).fields
         if not isinstance(field.type, Atom) or field.type.name == "BINARY":
-            raise GraphError(f"column {name!r}: a CSV file cannot hold {field.type}")
+            raise GraphError(f"column {name!r}: a CSV file cannot contain {field.type}")
         return self._set(fields=(*self._schema.fields, Field(name, field.type)))
 
     def add_array_column(self, name: str, separator: str = ";", element_type: Any = None) -> CsvSchemaBuilder:
-        """Refused: Spark's CSV files know no arrays. Take the text, and split it in a ``map``."""
-        raise GraphError(f"column {name!r}: Spark's CSV files know no arrays; make it a string column and split it")
+        """Not supported: Spark's CSV files have no arrays. Use a string column, and split it in a ``map``."""
+        raise GraphError(f"column {name!r}: Spark's CSV files have no arrays; use a string column and split it")
 
     def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
-        """The columns of another schema."""
+        """Add the columns of another schema."""
         return self._set(fields=(*self._schema.fields, *schema.fields))
 
     def clear_columns(self) -> CsvSchemaBuilder:
-        """No columns again."""
+        """Remove all columns."""
         return self._set(fields=())
 
     def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
@@ -107,47 +107,47 @@ class CsvSchemaBuilder:
         return self._set(comments=allow)
 
     def set_column_separator(self, char: str) -> CsvSchemaBuilder:
-        """What stands between columns."""
+        """Set the separator between columns."""
         return self._set(separator=_one(char, "column separator"))
 
     def set_escape_char(self, char: str) -> CsvSchemaBuilder:
-        """What stands before a quote inside of quotes; by default quotes are doubled."""
+        """Set the character that escapes a quote within quotes; by default quotes are doubled."""
         return self._set(escape=_one(char, "escape character"))
 
     def disable_escape_char(self) -> CsvSchemaBuilder:
-        """Quotes inside of quotes are doubled."""
+        """Double quotes within quotes, which is the default."""
         return self._set(escape="")
 
     def set_quote_char(self, char: str) -> CsvSchemaBuilder:
-        """What texts are put in where they need it."""
+        """Set the quote character, for strings that need quotes."""
         return self._set(quote=_one(char, "quote character"))
 
     def disable_quote_char(self) -> CsvSchemaBuilder:
-        """No quotes; a text that would need them is refused when it is written."""
+        """Disable quotes; writing a string that needs them is an error."""
         return self._set(quote="")
 
     def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
-        """How None is written; by default as nothing, while an empty text is an empty pair of quotes."""
+        """Set how None is written; by default as an empty field, while an empty string is an empty pair of quotes."""
         return self._set(null_value=null_value)
 
     def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
-        """How lines end when they are written."""
+        """Set the line end for writing."""
         return self._set(line_separator=separator)
 
     def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
-        """The first line of each file has the names of the columns."""
+        """Use the first line of each file as a header with the names of the columns."""
         return self._set(header=use)
 
     def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
-        """The first line of each file does not count."""
+        """Skip the first line of each file."""
         return self._set(header=skip)
 
     def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
-        """The names in the first line must be those of the schema, in its order."""
+        """Require that the header contains the names of the schema, in its order."""
         return self._set(strict_header=strict)
 
     def size(self) -> int:
-        """The number of columns so far."""
+        """Return the number of columns so far."""
         return len(self._schema)
 
     def __len__(self) -> int:
@@ -167,13 +167,13 @@ def _one(char: str, what: str) -> str:
 class CsvReaderFormat(StreamFormat):
     """Reads CSV files as rows, for ``FileSource.for_record_stream_format``.
 
-    A line that does not fit the schema is an error that shows it; a file whose header is not the schema's, with
-    ``set_strict_headers``, one that names the file.
+    A line that does not fit the schema is an error that contains the line. With ``set_strict_headers``, a file whose
+    header differs from the schema is an error that names the file.
     """
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> CsvReaderFormat:
-        """A format of these columns.
+        """Create a format for a schema.
 
         >>> schema = CsvSchema.builder().add_number_column("id").add_string_column("name").build()
         >>> CsvReaderFormat.for_schema(schema).schema
@@ -184,7 +184,7 @@ class CsvReaderFormat(StreamFormat):
             "sep": schema.separator,
             "quote": schema.quote,
             "escape": schema.escape or schema.quote or "\\",
-            # Left empty, it would also be what Spark takes an empty pair of quotes for.
+            # If it is empty, Spark also reads an empty pair of quotes as null.
             "nullValue": schema.null_value or "\0",
             "header": str(schema.header).lower(),
             "enforceSchema": str(not schema.strict_header).lower(),
@@ -199,7 +199,7 @@ class CsvBulkWriters:
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> BulkWriterFactory[Any]:
-        """Writes rows, tuples, dicts or dataclasses as lines.
+        """Create a factory of writers for rows, tuples, dicts or dataclasses.
 
         >>> import io
         >>> file = io.BytesIO()
@@ -224,7 +224,7 @@ class _CsvWriterFactory(MergingBulkWriterFactory):
         return _CsvWriter(self._schema, stream)
 
     def merge(self, sources: Sequence[Path], stream: BinaryIO) -> None:
-        """Put the files behind each other, with one header."""
+        """Concatenate the files, with one header."""
         skipped = len(_CsvWriter(self._schema, None).header())
         stream.writelines(source.read_bytes()[skipped if index else 0 :] for index, source in enumerate(sources))
 
@@ -240,7 +240,7 @@ class _CsvWriter(BatchWriter):
             stream.write(self.header())
 
     def header(self) -> bytes:
-        """The line that each file begins with, if any."""
+        """Return the header line of each file, which may be empty."""
         return self._line(self._schema.struct.names) if self._schema.header else b""
 
     def add_batch(self, elements: list[Any]) -> None:
@@ -270,7 +270,7 @@ class _CsvWriter(BatchWriter):
         if plain and not any(char in text for char in self._special):
             return text
         if not quote:
-            raise TypeMismatchError(f"{text!r} needs quotes, which this CSV schema has none of")
+            raise TypeMismatchError(f"{text!r} needs quotes, but quotes are disabled in this CSV schema")
         if self._schema.escape:
             text = text.replace(self._schema.escape, self._schema.escape * 2)
         return f"{quote}{text.replace(quote, (self._schema.escape or quote) + quote)}{quote}"

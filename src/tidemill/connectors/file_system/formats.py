@@ -1,4 +1,4 @@
-"""How the records of a part file become its bytes: one after the other, or in bulk; and many small files one."""
+"""The formats of part files: how records are written, one by one or in bulk, and how small files are merged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "RowFileFormat",
 ]
 
-#: Names of the codecs, with the ending that readers know them by.
+#: Names of the codecs, with the file extensions that readers recognize.
 _CODECS: Final = {"gzip": ".gz", "bz2": ".bz2", "zstd": ".zst", "lz4": ".lz4"}
 _COPY_BYTES: Final = 1 << 20
 
@@ -32,31 +32,31 @@ class RecordWriter(abc.ABC):
 
     @abc.abstractmethod
     def write(self, values: list[Any]) -> None:
-        """Take some records."""
+        """Write some records."""
 
     def finish(self) -> None:
-        """Write what is left. Closing the stream, as some formats do, does not close the file."""
+        """Write buffered data. Closing the stream, as some formats do, does not close the file."""
 
 
 class FileFormat(abc.ABC):
-    """The format of part files; pickled to the workers."""
+    """The format of part files; pickled and sent to the workers."""
 
-    #: What file names end with, after the suffix that the program chose.
+    #: The file extension, after the suffix that the program has set.
     extension: str = ""
-    #: Whether several files can be made one, so that a file can grow over epochs.
+    #: Whether several files can be merged into one, so that a part can span epochs.
     can_merge: bool = True
 
     @abc.abstractmethod
     def open(self, stream: BinaryIO) -> RecordWriter:
-        """A writer of one file."""
+        """Create a writer of one file."""
 
     @abc.abstractmethod
     def merge(self, sources: Sequence[Path], target: BinaryIO) -> None:
-        """Write one file that holds the records of several, in order."""
+        """Write one file that contains the records of several files, in order."""
 
 
 class RowFileFormat(FileFormat):
-    """Record after record, compressed or not. Files of such formats can be put behind each other."""
+    """Encodes records one by one, with or without compression. Files of such formats can be concatenated."""
 
     def __init__(self, encoder: Encoder[Any], compression: str | None = None) -> None:
         if compression is not None and compression not in _CODECS:
@@ -66,11 +66,11 @@ class RowFileFormat(FileFormat):
         self.extension = "" if compression is None else _CODECS[compression]
 
     def open(self, stream: BinaryIO) -> RecordWriter:
-        """A writer that encodes each record."""
+        """Create a writer that encodes each record."""
         return _RowWriter(self._encoder, stream, self._compression)
 
     def merge(self, sources: Sequence[Path], target: BinaryIO) -> None:
-        """Put the files behind each other; compressed ones stay as they are, which all these codecs allow."""
+        """Concatenate the files; compressed files are not decompressed, because all codecs allow concatenation."""
         for source in sources:
             with source.open("rb") as stream:
                 shutil.copyfileobj(stream, target, _COPY_BYTES)
@@ -100,40 +100,40 @@ class _RowWriter(RecordWriter):
 
 
 class BatchWriter(BulkWriter[Any]):
-    """A bulk writer that takes many records at once."""
+    """A bulk writer that writes batches of records."""
 
     @abc.abstractmethod
     def add_batch(self, elements: list[Any]) -> None:
-        """Takes some records."""
+        """Add some records."""
 
     def add_element(self, element: Any) -> None:
-        """Takes one record."""
+        """Add one record."""
         self.add_batch([element])
 
 
 class MergingBulkWriterFactory(BulkWriterFactory[Any]):
-    """A factory whose files can be made one: such a format may be written with any rolling policy."""
+    """A factory whose files can be merged, so that the format can be used with any rolling policy."""
 
     @abc.abstractmethod
     def merge(self, sources: Sequence[Path], stream: BinaryIO) -> None:
-        """Write one file that holds the records of several, in order."""
+        """Write one file that contains the records of several files, in order."""
 
 
 class BulkFileFormat(FileFormat):
-    """Files that have to be finished, such as Parquet."""
+    """A bulk format, such as Parquet, whose files must be finished."""
 
     def __init__(self, factory: BulkWriterFactory[Any]) -> None:
         self._factory = factory
         self.can_merge = isinstance(factory, MergingBulkWriterFactory)
 
     def open(self, stream: BinaryIO) -> RecordWriter:
-        """A writer around one of the factory's."""
+        """Create a writer that wraps a writer of the factory."""
         return _BulkRecords(self._factory.create(stream))
 
     def merge(self, sources: Sequence[Path], target: BinaryIO) -> None:
-        """Let the factory do it."""
+        """Merge the files with the factory."""
         if not isinstance(self._factory, MergingBulkWriterFactory):
-            raise TypeError(f"files of {type(self._factory).__name__} cannot be made one")
+            raise TypeError(f"files of {type(self._factory).__name__} cannot be merged")
         self._factory.merge(sources, target)
 
 

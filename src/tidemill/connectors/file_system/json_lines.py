@@ -1,4 +1,4 @@
-"""Files of one JSON object per line, written by a file sink; they are read by ``StreamFormat.json_lines_format``."""
+"""An encoder that writes one JSON object per line; ``StreamFormat.json_lines_format`` reads such files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["json_lines_encoder"]
 
 
 def json_lines_encoder() -> Encoder[Any]:
-    """Writes each record as a line of JSON, for ``FileSink.for_row_format``.
+    """Create an encoder that writes each record as a line of JSON, for ``FileSink.for_row_format``.
 
-    Rows with names, dicts and dataclasses become objects, everything else what it is in JSON. Dates and times are
-    written in ISO 8601, bytes in base 64: as Spark reads them.
+    Rows with field names, dicts and dataclasses become objects, and other values their JSON equivalents. Dates and
+    times are written in ISO 8601 and bytes in base64, as Spark reads them.
 
     >>> import io
     >>> out = io.BytesIO()
@@ -37,7 +37,7 @@ def _line(record: Any) -> bytes:
 
 
 def _json(value: Any) -> str:
-    """A value as JSON; Python's own encoder has no way to write a decimal as a number with all its digits."""
+    """Convert a value to JSON; Python's own encoder cannot write a decimal as a number with all its digits."""
     if isinstance(value, Instant):
         seconds = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=value.seconds)
         value = seconds.replace(microsecond=value.nanos // 1000)

@@ -1,11 +1,11 @@
-"""Which files a watched path has: a directory of this machine, or the objects below a URI of an object store.
+"""Lists the files of a watched path: a directory of this machine, or the objects below a URI of an object store.
 
-A path names a directory, a file, or several by a pattern (``*``, ``?``, ``[a-c]``, ``{a,b}``), as Spark reads them. Of
-a directory, the files in it count. The directories in it count if the lookup is recursive; otherwise those whose names
-have the form ``column=value``. Hidden names are left out, below the path only: those that begin with ``.``, or with
-``_`` and have no ``=``.
+A path is a directory, a file, or a pattern for several of them (``*``, ``?``, ``[a-c]``, ``{a,b}``), as in Spark. All
+files in a directory are listed. Subdirectories are included if the lookup is recursive; otherwise only those whose
+names have the form ``column=value``. Hidden names below the path are excluded: those that begin with ``.``, or that
+begin with ``_`` and do not contain ``=``.
 
-No date decides whether a file is read. The time of its last change only puts files in order.
+Modification times do not determine whether a file is read, only the order of files.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from tidemill.errors import ConfigurationError, ConnectorError
 
 __all__ = ["FileListing", "FoundFile", "LocalListing", "ObjectListing", "glob_pattern", "is_hidden", "local_root"]
 
-#: What makes a pattern of a path.
+#: Characters that make a path a pattern.
 _PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
-#: What begins a path of another system than this machine's files.
+#: The scheme of a path that is not in this machine's file system.
 _SCHEME: Final = re.compile(r"(?!file:)[A-Za-z][\w+.-]*:/")
-#: Requests to an object store at a time.
+#: The number of concurrent requests to an object store.
 _REQUESTS: Final = 8
 
 
 class FoundFile(NamedTuple):
-    """A file that was found: its absolute path or URI, its size, and the time of its last change in seconds."""
+    """A listed file: its absolute path or URI, its size, and its modification time in seconds."""
 
     path: str
     size: int
@@ -42,29 +42,29 @@ class FoundFile(NamedTuple):
 class FileListing(ABC):
     """Lists the files of one watched path. Used by one thread at a time."""
 
-    #: Seconds between two listings, where the program does not say.
+    #: Seconds between two listings, unless the program sets an interval.
     interval: float = 0.1
 
     @abstractmethod
     def new_files(self, is_known: Callable[[str], bool]) -> list[FoundFile]:
-        """The files that are there now and not known yet.
+        """Return the existing files that are not known yet.
 
-        Raises :class:`~tidemill.errors.ConnectorError` if the path is not there, or cannot be listed.
+        Raises :class:`~tidemill.errors.ConnectorError` if the path does not exist, or cannot be listed.
         """
 
     @abstractmethod
     def present(self, paths: Iterable[str]) -> dict[str, FoundFile]:
-        """Those of these files that are still there, by path."""
+        """Return those of these files that still exist, by path."""
 
     def close(self) -> None:
-        """Release what the listing holds."""
+        """Release resources."""
 
 
 class LocalListing(FileListing):
-    """The files of a directory that this process can see."""
+    """Lists the files of a local or mounted directory."""
 
     def __init__(self, root: str, *, recursive: bool, accepts: Callable[[str], bool] = lambda name: True) -> None:
-        """``root`` is an absolute path; ``accepts`` decides by a file's name whether it counts."""
+        """``root`` is an absolute path; ``accepts`` is a filter for file names."""
         self._root = root
         self._recursive = recursive
         self._accepts = accepts
@@ -89,7 +89,7 @@ class LocalListing(FileListing):
         raise ConnectorError(f"the watched path {self._root} does not exist")
 
     def _below(self, root: str) -> Iterator[str]:
-        """The paths of the files that count. Directories that vanish meanwhile are passed over, but not the root."""
+        """Yield the paths of accepted files. Subdirectories deleted in the meantime are ignored, but not the root."""
         waiting = [root]
         while waiting:
             folder = waiting.pop()
@@ -98,7 +98,7 @@ class LocalListing(FileListing):
             except (FileNotFoundError, NotADirectoryError) as error:
                 if folder != root:
                     continue
-                raise ConnectorError(f"the watched directory {root} is not there any more: {error}") from error
+                raise ConnectorError(f"the watched directory {root} no longer exists: {error}") from error
             except OSError as error:
                 raise ConnectorError(f"the watched directory {folder} cannot be listed: {error}") from error
             for entry in entries:
@@ -112,7 +112,7 @@ class LocalListing(FileListing):
 
 
 class ObjectListing(FileListing):
-    """The objects below a URI of an object store."""
+    """Lists the objects below a URI of an object store."""
 
     interval = 1.0
 
@@ -127,7 +127,7 @@ class ObjectListing(FileListing):
         """``options`` are those of :class:`~tidemill.connectors.object_store.ObjectStore`."""
         if _PATTERN.search(uri):
             raise ConfigurationError(
-                f"{uri} cannot be watched: patterns in URIs of object stores need Spark's own connector for them"
+                f"{uri} cannot be watched: patterns in URIs of object stores require Spark's connector for the store"
             )
         self._store = ObjectStore(uri, options, purpose="watched path", failure=ConnectorError)
         self._recursive = recursive
@@ -135,7 +135,7 @@ class ObjectListing(FileListing):
 
     @property
     def uri(self) -> str:
-        """What the paths of all files begin with, up to a slash."""
+        """The prefix of the paths of all files, without the slash that follows it."""
         return self._store.uri
 
     def new_files(self, is_known: Callable[[str], bool]) -> list[FoundFile]:
@@ -158,7 +158,7 @@ class ObjectListing(FileListing):
         return {file.path: file for file in found}
 
     def read(self, path: str) -> bytes:
-        """The bytes of an object. Raises FileNotFoundError."""
+        """Return the contents of an object. Raises FileNotFoundError if it does not exist."""
         name = path.removeprefix(f"{self.uri}/")
         return self._store.call("read", name, lambda store, api: bytes(api.get(store, name).bytes()))
 
@@ -185,7 +185,7 @@ class ObjectListing(FileListing):
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a name is left out, as by Spark.
+    """Whether a file or directory with this name is excluded, as in Spark.
 
     >>> [is_hidden(name) for name in ("a", ".a", "_a", "_a=1", "a._COPYING_")]
     [False, True, True, False, True]
@@ -194,9 +194,9 @@ def is_hidden(name: str) -> bool:
 
 
 def local_root(path: str) -> str | None:
-    """The absolute form of a path of this machine's files, None for one of another system.
+    """Return the absolute form of a path in this machine's file system, or None for a path in another system.
 
-    ``%20`` is no escape here: Spark takes paths and ``file:`` URIs as they are.
+    Escapes such as ``%20`` are not decoded, because Spark does not decode them in paths and ``file:`` URIs.
 
     >>> local_root("file:///data/in/"), local_root("/data/../in"), local_root("hdfs://data/in")
     ('/data/in', '/in', None)
@@ -204,11 +204,11 @@ def local_root(path: str) -> str | None:
     if _SCHEME.match(path):
         return None
     local = "/" + path[5:].lstrip("/") if path.startswith("file:") else path
-    return os.path.abspath(local)  # noqa: PTH100 - resolves no links, as Spark does not
+    return os.path.abspath(local)  # noqa: PTH100 - does not resolve links, as in Spark
 
 
 def glob_pattern(pattern: str) -> re.Pattern[str]:
-    """What one name must match, from a pattern as Hadoop writes it.
+    """Convert a Hadoop glob pattern for one name to a regular expression.
 
     >>> bool(glob_pattern("{a,b}[0-9]*.js?n").fullmatch("b7x.json"))
     True
@@ -245,7 +245,7 @@ def glob_pattern(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile("".join(parts) + ")" * depth, re.DOTALL)
     except re.error as error:
-        raise ConfigurationError(f"{pattern!r} is not a pattern of file names: {error}") from None
+        raise ConfigurationError(f"{pattern!r} is not a valid pattern for file names: {error}") from None
 
 
 def _stats(paths: Iterable[str]) -> Iterator[FoundFile]:
@@ -268,7 +268,7 @@ def _stats(paths: Iterable[str]) -> Iterator[FoundFile]:
 
 
 def _matching(pattern: str) -> list[str]:
-    """The paths that match a pattern, part by part."""
+    """Return the existing paths that match a pattern, which is evaluated component by component."""
     found = ["/"]
     for part in PurePosixPath(pattern).parts[1:]:
         if not _PATTERN.search(part):
@@ -286,7 +286,7 @@ def _matching(pattern: str) -> list[str]:
 
 
 def _leads_back(entry: os.DirEntry[str]) -> bool:
-    """Whether a directory is a link to one that it is in."""
+    """Whether a directory is a symbolic link to one of its parent directories."""
     if not entry.is_symlink():
         return False
     target = os.path.realpath(entry.path)

@@ -1,4 +1,4 @@
-"""Parts in a local or mounted directory: a hidden file lies where it will appear, and a rename makes it appear."""
+"""Parts in a local or mounted directory: a hidden file is in its final directory, and a rename makes it visible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["LocalParts"]
 
 
 class LocalParts(PartStore):
-    """Files below a directory that all machines of the job see at the same path."""
+    """Files below a directory that has the same path on all machines of the job."""
 
     def __init__(self, base: str) -> None:
         super().__init__(base)
@@ -29,7 +29,7 @@ class LocalParts(PartStore):
         leads_to = (self._base / bucket).resolve()
         if not leads_to.is_relative_to(self._base.resolve()):  # by a link
             raise GraphError(
-                f"a bucket lies below the sink's directory {self._base}, which {bucket!r} does not: it leads to "
+                f"a bucket must be below the sink's directory {self._base}, but {bucket!r} is not: it leads to "
                 f"{leads_to}"
             )
 
@@ -50,7 +50,7 @@ class LocalParts(PartStore):
         _sync_directories(draft.path for draft in drafts)
 
     def drop(self, draft: Draft) -> None:
-        with contextlib.suppress(OSError):  # what is left in the buffer may have no room
+        with contextlib.suppress(OSError):  # the disk may be full, so that the buffer cannot be written
             draft.stream.close()
         with contextlib.suppress(OSError):
             draft.path.unlink(missing_ok=True)
@@ -84,7 +84,7 @@ class LocalParts(PartStore):
 
 
 def _sync_directories(paths: Iterator[Path] | Sequence[Path]) -> None:
-    """Make the names of new files durable; some file systems cannot, and need not."""
+    """Make the names of new files durable; some file systems do not support this, and do not need it."""
     for directory in {path.parent for path in paths}:
         with contextlib.suppress(OSError):
             handle = os.open(directory, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Which place a file sink's path means."""
+"""Resolves the path of a file sink to a part store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["local_path", "part_store_at", "sink_path"]
 
 
 def sink_path(given: str | Path) -> str:
-    """A file sink's path: the URI of an object store, or else what :func:`local_path` makes of it.
+    """Normalize a file sink's path: the URI of an object store, or a path normalized by :func:`local_path`.
 
     >>> sink_path("s3://bucket/out/")
     's3://bucket/out'
@@ -29,20 +29,20 @@ def sink_path(given: str | Path) -> str:
 
 
 def local_path(given: str | Path) -> str:
-    """A path or ``file:`` URI as an absolute path, so that driver and workers mean the same directory."""
+    """Convert a path or ``file:`` URI to an absolute path, so that driver and workers use the same directory."""
     path = str(given)
     parts = urlsplit(path)
     if parts.scheme == "file":
         return str(Path(unquote(parts.path)).absolute())
-    if len(parts.scheme) > 1:  # one letter is a drive
+    if len(parts.scheme) > 1:  # a single letter is a drive
         stores = ", ".join(f"{one}://" for one in sorted(OBJECT_STORE_SCHEMES))
         raise GraphError(
-            f"{path!r} is no local or mounted directory. FileSink also writes to buckets of object stores ({stores}); "
-            "mount any other storage, or write through Spark: SparkSink."
+            f"{path!r} is not a local or mounted directory. FileSink also writes to object stores ({stores}); mount "
+            "any other storage, or write through Spark: SparkSink."
         )
     return str(Path(path).absolute())
 
 
 def part_store_at(base_path: str, options: Mapping[str, str]) -> PartStore:
-    """The store at a path that :func:`sink_path` has returned; ``options`` are those of object stores."""
+    """Return the part store for a path returned by :func:`sink_path`; ``options`` are those of object stores."""
     return ObjectParts(base_path, options) if "://" in base_path else LocalParts(base_path)

@@ -1,4 +1,4 @@
-"""Records of JSON and CSV files that do not fit their schema: which field it is, and what is wrong with it."""
+"""Explains why a record of a JSON or CSV file does not fit its schema: which field is invalid, and why."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ __all__ = ["Misfit"]
 
 _BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _INTEGER: Final = re.compile(r"\s*[+-]?\d+\s*")
-#: What Spark reads and Python does not: separators of several characters, numbers of thousands of digits and so on.
+#: Errors for records that Spark can read and Python cannot: separators of several characters, very long numbers, ...
 _UNCLEAR: Final = (csv.Error, TypeError, ValueError, RecursionError, GraphError)
 _KINDS: Final = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
 
 
 @dataclass(frozen=True)
 class Misfit:
-    """A record of a file as it was read; ``options`` are Spark's, with their names in lower case.
+    """A record of a file that does not fit the schema; ``options`` are Spark's, with their names in lower case.
 
-    What is told of it says what its values are *not*, and shows neither them nor keys of maps: the record is the user's
-    data. Entries of a map are counted from 0, as elements of an array are.
+    The description of the problem contains neither values nor keys of maps, because the record is the user's data.
+    Entries of a map are numbered from 0, as elements of an array are.
 
     >>> Misfit("json", '{"id": 1, "at": {"x": "two"}}', "id LONG, at STRUCT<x: DOUBLE>").problem()
-    "field 'at.x' is a string, and the schema says DOUBLE"
+    "field 'at.x' is a string, but the schema requires DOUBLE"
     >>> Misfit("csv", "1;x", "id LONG, price DOUBLE", {"sep": ";"}).problem()
-    "column 'price' is no DOUBLE"
+    "column 'price' is not a valid DOUBLE"
     """
 
     format: str
@@ -41,7 +41,7 @@ class Misfit:
     options: Mapping[str, str] | None = None
 
     def problem(self) -> str:
-        """What does not fit, as far as it can be told. Spark knows more forms of dates than are known here."""
+        """Describe what does not fit, if it can be determined. Dates are not checked: Spark accepts many formats."""
         try:
             struct = parse_schema(self.schema)
             told = _json_problem(self.record, struct) if self.format == "json" else self._csv_problem(struct)
@@ -64,9 +64,9 @@ class Misfit:
         nothing = {"", options.get("nullvalue", "")}
         for field, value in zip(struct.fields, values, strict=False):
             if value not in nothing and isinstance(field.type, Atom) and not _text_fits(value, field.type):
-                return f"column {field.name!r} is no {field.type}"
+                return f"column {field.name!r} is not a valid {field.type}"
         if len(values) != len(struct.fields):
-            return f"it has {len(values)} values, and the schema {len(struct.fields)} columns"
+            return f"it has {len(values)} values, but the schema has {len(struct.fields)} columns"
         return None
 
 
@@ -74,17 +74,17 @@ def _json_problem(text: str, struct: StructOf) -> str | None:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
-        return f"it is no JSON: {error.msg} at character {error.pos + 1}"
+        return f"it is not valid JSON: {error.msg} at character {error.pos + 1}"
     for row in found if isinstance(found, list) else [found]:
         if not isinstance(row, dict):
-            return f"it is {_kind(row)}, and no object"
+            return f"it is {_kind(row)}, not an object"
         for path, value, kind in _misfits(row, struct, ""):
-            return f"field {path.removeprefix('.')!r} is {_kind(value)}, and the schema says {kind}"
+            return f"field {path.removeprefix('.')!r} is {_kind(value)}, but the schema requires {kind}"
     return None
 
 
 def _misfits(value: Any, kind: SparkType, path: str) -> Iterator[tuple[str, Any, SparkType]]:
-    """The innermost values that surely are not of their type, each with its place."""
+    """Yield the innermost values that certainly do not have their type, each with its path and the type."""
     if value is None:
         return
     if isinstance(kind, StructOf) and isinstance(value, dict):
@@ -94,7 +94,7 @@ def _misfits(value: Any, kind: SparkType, path: str) -> Iterator[tuple[str, Any,
         for index, element in enumerate(value):
             yield from _misfits(element, kind.element, f"{path}[{index}]")
     elif isinstance(kind, MapOf) and isinstance(value, dict):
-        for index, inner in enumerate(value.values()):  # its keys are data, too
+        for index, inner in enumerate(value.values()):  # keys are user data and must not be part of the path
             yield from _misfits(inner, kind.value, f"{path}[entry {index}]")
     elif not isinstance(kind, Atom) or not _json_fits(value, kind):
         yield path, value, kind
@@ -102,7 +102,7 @@ def _misfits(value: Any, kind: SparkType, path: str) -> Iterator[tuple[str, Any,
 
 def _json_fits(value: Any, kind: Atom) -> bool:
     if kind.name == "STRING":
-        return True  # also numbers and objects, as the text they are
+        return True  # Spark also reads numbers and objects as strings
     if kind.name == "BOOLEAN" or isinstance(value, bool):
         return kind.name == "BOOLEAN" and isinstance(value, bool)
     if kind.name in _BITS:

@@ -1,11 +1,11 @@
-"""Parts below a prefix of an object store, which has neither append nor rename: a copy makes them appear.
+"""Parts below a prefix of an object store, which supports neither append nor rename: a copy makes them visible.
 
-1. A file is written on this machine. When it is stored it is uploaded, whole or not at all, under its hidden name.
-2. It appears by a copy from one name to the other, whole or not at all, which the store makes by itself where it can;
-   then the hidden object is deleted. Whoever dies in between does both again: the copy has the same bytes.
+1. A file is written on this machine. When it is stored, it is uploaded atomically under its hidden name.
+2. It becomes visible by an atomic copy to its final name, which the store makes itself if it can. Then the hidden
+   object is deleted. After a crash in between, both steps are repeated: the copy has the same contents.
 
-Hidden objects of a sink lie together, below ``.tidemill-<id>/``: leftovers are found by listing these few, not all that
-the sink has ever written.
+The hidden objects of a sink are together below ``.tidemill-<id>/``. To find leftovers, only these few objects are
+listed, not everything that the sink has ever written.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tidemill.errors import ConnectorError, GraphError
 
 __all__ = ["ObjectParts"]
 
-#: Requests at the same time. One takes some 20 to 100 ms, most of it waiting.
+#: The number of concurrent requests. A request takes about 20 to 100 ms, most of which is waiting.
 _AT_ONCE: Final = 8
-#: Larger files are uploaded in pieces of so many bytes, of which a few are on their way: 8 * 4 * 8 MiB = 256 MiB of
-#: memory if eight files are that large. S3 takes 10000 pieces.
+#: Larger files are uploaded in parts of this many bytes, a few of them concurrently: 8 * 4 * 8 MiB = 256 MiB of memory
+#: if eight files are that large. S3 allows 10000 parts.
 _PIECE: Final = 8 << 20
 _PIECES_AT_ONCE: Final = 4
 _MOST_PIECES: Final = 10_000
-#: S3 copies no more than 5 GiB in a request; what is larger goes through this machine.
+#: S3 copies at most 5 GiB in a request; larger objects are copied through this machine.
 _LARGEST_COPY: Final = 5 << 30
-#: Azure's: a copy is done some time after its answer, and until then the object can be seen, but is empty.
+#: Azure completes a copy some time after its response. Until then the object is visible, but empty.
 _COPIED_LATER: Final = frozenset({"az", "abfs", "abfss"})
-#: Stores are told in XML what to delete, in which these cannot be written.
+#: Delete requests contain object names in XML, which cannot represent these characters.
 _NOT_IN_XML: Final = re.compile(r"[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
 
 A = TypeVar("A")
@@ -56,8 +56,8 @@ class ObjectParts(PartStore):
         super().check_bucket(bucket)
         if _NOT_IN_XML.search(bucket):
             raise GraphError(
-                f"names of objects have no control characters, nor what is no character at all, but the bucket "
-                f"{bucket!r} has"
+                f"names of objects must not contain control characters or code points that are not characters, but the "
+                f"bucket {bucket!r} does"
             )
 
     def hidden_name(self, sink: str, bucket: str, file: str) -> str:
@@ -73,7 +73,7 @@ class ObjectParts(PartStore):
         _each(self._upload, drafts)
 
     def drop(self, draft: Draft) -> None:
-        with contextlib.suppress(OSError):  # what is left in the buffer may have no room
+        with contextlib.suppress(OSError):  # the disk may be full, so that the buffer cannot be written
             draft.stream.close()
         if draft.stored:
             with contextlib.suppress(ConnectorError):
@@ -102,7 +102,7 @@ class ObjectParts(PartStore):
             return
         try:
             self._objects.call("delete", names[0], lambda store, api: api.delete(store, list(names)))
-        except FileNotFoundError:  # only some stores mind, and then the others may still be there
+        except FileNotFoundError:  # only some stores report it, and then the other objects may still exist
             for name in names if len(names) > 1 else ():
                 self.delete([name])
 
@@ -122,7 +122,7 @@ class ObjectParts(PartStore):
             draft.stream.flush()
         size = draft.stream.seek(0, os.SEEK_END)
         draft.stream.seek(0)
-        draft.stored = True  # also if nobody hears of it
+        draft.stored = True  # set before the upload, which may succeed even if the response is lost
         self._put(draft.name, draft.path, size)
         draft.stream.close()
 
@@ -148,7 +148,7 @@ class ObjectParts(PartStore):
         self._objects.call("read", name, copy)
 
     def _publish(self, names: tuple[str, str]) -> bool:
-        """Whether the file is there under its final name."""
+        """Publish one file. Returns whether it exists under its final name."""
         hidden, final = names
         try:
             self._copy(hidden, final)
@@ -178,15 +178,15 @@ def _folder(sink: str) -> str:
 
 
 def _path_of(stream: IO[bytes]) -> Path:
-    """Where a temporary file can be opened. It has no name of its own: a process that is killed leaves none behind.
+    """Return the path of a temporary file. The file is unnamed, so that a killed process leaves no file behind.
 
-    On Linux who opens it reads from the beginning, on other systems from where ``stream`` is.
+    On Linux, opening the path reads from the beginning; on other systems, from the position of ``stream``.
     """
     return Path(f"/dev/fd/{stream.fileno()}")
 
 
 def _each(act: Callable[[A], B], items: Sequence[A]) -> list[B]:
-    """The results for all items, worked on beside each other; raises what one of them raised, when none is running."""
+    """Process items concurrently and return their results; an error is raised after all calls have ended."""
     if len(items) < 2:
         return [act(item) for item in items]
     with ThreadPoolExecutor(min(_AT_ONCE, len(items)), "tidemill-parts") as pool:

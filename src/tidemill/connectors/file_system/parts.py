@@ -1,9 +1,9 @@
-"""Part files, hidden until they count.
+"""Part files, which are hidden until they are committed.
 
-A file that is being written is called ``.<name>~<lineage>~<attempt>.inprogress``. It belongs to one attempt of one
-subtask and is never written again once it is durable. A part that goes on over epochs is a list of *segments*: after
-each epoch what came is kept as ``.<name>~<lineage>~<attempt>.kept``. When the part is finished its segments are made
-one file, which appears under its final name. Where all these lie is up to a ``PartStore``.
+A file in progress is named ``.<name>~<lineage>~<attempt>.inprogress``. It belongs to one attempt of one subtask, and is
+never modified after it is durable. A part that spans epochs is a list of *segments*: the records of each epoch are kept
+as ``.<name>~<lineage>~<attempt>.kept``. When the part is finished, its segments are merged into one file, which appears
+under its final name. A ``PartStore`` determines where all these files are stored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _VERSION: Final = 2
 
 @dataclass(frozen=True)
 class FileCommittable:
-    """What the committer does for one file: give it its name, then delete the segments that are in it.
+    """The committable of one file: the committer renames the file, then deletes the segments merged into it.
 
     Names are relative to the sink's path.
     """
@@ -37,12 +37,15 @@ class FileCommittable:
     drop: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """As a manifest holds it."""
+        """Serialize the committable for the manifest."""
         return json.dumps({"version": _VERSION, **asdict(self)}).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> FileCommittable:
-        """What a manifest holds. Raises :class:`CheckpointError` if it is of another version, or points outside."""
+        """Read a committable from a manifest.
+
+        Raises :class:`CheckpointError` if its version is unknown, or if it names a file outside the sink's directory.
+        """
         fields = json.loads(data)
         version = fields.pop("version", None)
         if version not in (1, _VERSION):
@@ -50,7 +53,7 @@ class FileCommittable:
         found = cls(fields["hidden"], fields["final"], tuple(fields.get("drop", ())))
         for name in (found.hidden, found.final, *found.drop):
             if leaves(name):
-                raise CheckpointError(f"a file committable points outside of the sink's directory: {name!r}")
+                raise CheckpointError(f"a file committable names a file outside the sink's directory: {name!r}")
         return found
 
 
@@ -64,7 +67,7 @@ class PartSegment:
 
 @dataclass
 class GrowingPart:
-    """A part that goes on over epochs, of one bucket: what is kept of it, and what the epoch adds."""
+    """A part of one bucket that spans epochs: its kept segments, and the file of the current epoch."""
 
     bucket: str
     created: int
@@ -75,11 +78,11 @@ class GrowingPart:
 
     @property
     def size(self) -> int:
-        """Bytes written so far."""
+        """The number of bytes written so far."""
         return sum(segment.size for segment in self.segments) + (0 if self.current is None else self.current.size())
 
     def to_state(self) -> str:
-        """What another writer goes on from."""
+        """Serialize the state from which another writer can continue the part."""
         return json.dumps(
             {
                 "version": _VERSION,
@@ -93,7 +96,7 @@ class GrowingPart:
 
     @classmethod
     def from_state(cls, text: str) -> GrowingPart:
-        """The part that :meth:`to_state` described."""
+        """Restore a part from the state that :meth:`to_state` returned."""
         data = json.loads(text)
         if data["version"] != _VERSION:
             raise CheckpointError(f"a part file's state of version {data['version']} cannot be read")
@@ -102,9 +105,9 @@ class GrowingPart:
 
 
 class HiddenFile:
-    """A file until it counts: records are written to it, or other files made one. ``final`` is its name from then on.
+    """A hidden file, to which records are written or other files are merged. ``final`` is its name when committed.
 
-    After :meth:`finish` its store makes it durable.
+    After :meth:`finish`, its store makes it durable.
     """
 
     def __init__(self, store: PartStore, name: str, final: str, file_format: FileFormat) -> None:
@@ -124,16 +127,16 @@ class HiddenFile:
             self._records.write(values)
 
     def merge(self, sources: Sequence[Path]) -> None:
-        """Let it hold the records of other files, in order."""
+        """Write the records of other files to it, in order."""
         with errors_name(self.draft.shown):
             self._format.merge(sources, self._target)  # type: ignore[arg-type]
 
     def size(self) -> int:
-        """Bytes so far."""
+        """Return the number of bytes written so far."""
         return self.draft.stream.tell() if self._size is None else self._size
 
     def finish(self) -> None:
-        """Nothing comes any more; all of it can be read on this machine. Without effect if called again."""
+        """Complete the file, so that it can be read on this machine. Has no effect if called again."""
         if self._size is not None:
             return
         with errors_name(self.draft.shown):
@@ -141,18 +144,18 @@ class HiddenFile:
                 self._records.finish()
             self.draft.stream.flush()
             self._size = self.draft.stream.tell()
-            self.draft.stream.seek(0)  # who opens its path may share the position
+            self.draft.stream.seek(0)  # a reader that opens its path may share the position
 
     def drop(self) -> None:
-        """It does not count."""
+        """Discard the file."""
         self._target.cut()
         self._store.drop(self.draft)
 
 
 class _Target:
-    """A file as formats see it: they may close it, which it does not mind, and after :meth:`cut` write to it in vain.
+    """The stream that is passed to formats. Closing it has no effect, and writes after :meth:`cut` are discarded.
 
-    Some formats close their stream when they are done, and write when they are garbage.
+    Some formats close their stream when they finish, and write to it when they are garbage collected.
     """
 
     closed = False
@@ -162,10 +165,10 @@ class _Target:
         self.write: Callable[[Any], int] = stream.write
 
     def close(self) -> None:
-        """The file is still to be made durable."""
+        """Do nothing: the file must still be made durable."""
 
     def cut(self) -> None:
-        """What comes now goes nowhere."""
+        """Discard all further writes."""
         self.write = len
 
     def flush(self) -> None:

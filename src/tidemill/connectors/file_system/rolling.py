@@ -1,4 +1,4 @@
-"""When part files are finished."""
+"""Rolling policies, which determine when part files are finished."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["DefaultRollingPolicy", "FileCompactStrategy", "OnCheckpointRollingPo
 
 
 class RollingPolicy(abc.ABC):  # noqa: B024 - without any rule of its own, it finishes a part with its epoch
-    """When a part file is finished, and appears. Whatever has come of it until then is hidden, and safe.
+    """Determines when a part file is finished and becomes visible. Until then its records are hidden, but durable.
 
-    A policy that leaves parts open at the end of an epoch makes few large files of many small epochs; readers see the
-    records when their part is finished, all of them at the latest when the job ends.
+    A policy that keeps parts open at the end of an epoch writes few large files instead of many small ones. Readers see
+    the records when their part is finished, at the latest when the job ends.
     """
 
-    #: Whether a part may go on in the next epoch.
+    #: Whether a part may continue in the next epoch.
     spans_epochs: bool = False
 
     def is_full(self, size: int) -> bool:
-        """Whether a part with so many bytes is finished at once, in the middle of an epoch."""
+        """Whether a part with this number of bytes is finished immediately, in the middle of an epoch."""
         return False
 
     def is_due(self, part: GrowingPart, now: int) -> bool:
@@ -29,15 +29,18 @@ class RollingPolicy(abc.ABC):  # noqa: B024 - without any rule of its own, it fi
         return True
 
     def due_at(self, part: GrowingPart) -> int | None:
-        """The processing time at which a part is finished even if nothing comes for it."""
+        """Return the processing time at which a part is finished even without further records."""
         return None
 
     @staticmethod
     def default_rolling_policy(
         part_size: int = 1024 * 1024 * 128, rollover_interval: int = 60 * 1000, inactivity_interval: int = 60 * 1000
     ) -> DefaultRollingPolicy:
-        """Finish a part when it has ``part_size`` bytes, is open for ``rollover_interval`` ms, or gets nothing for
-        ``inactivity_interval`` ms."""
+        """Finish a part when it has ``part_size`` bytes, or after one of two intervals.
+
+        ``rollover_interval`` is the maximum time, in ms, that a part is open; ``inactivity_interval`` is the maximum
+        time, in ms, without new records.
+        """
         return DefaultRollingPolicy(part_size, rollover_interval, inactivity_interval)
 
     @staticmethod
@@ -48,7 +51,7 @@ class RollingPolicy(abc.ABC):  # noqa: B024 - without any rule of its own, it fi
 
 @dataclass(frozen=True)
 class DefaultRollingPolicy(RollingPolicy):
-    """By size and time, over epochs."""
+    """Finishes parts by size and time; a part can span epochs."""
 
     part_size: int
     rollover_interval: int
@@ -72,12 +75,12 @@ class DefaultRollingPolicy(RollingPolicy):
 
 @dataclass(frozen=True)
 class OnCheckpointRollingPolicy(RollingPolicy):
-    """With each epoch."""
+    """Finishes each part with its epoch."""
 
 
 @dataclass(frozen=True)
 class FileCompactStrategy(RollingPolicy):
-    """When small files are made one: after some epochs, or when they have some size together."""
+    """Determines when small files are merged: after a number of epochs, or when they reach a total size."""
 
     num_checkpoints: int | None = None
     size_threshold: int | None = None
@@ -92,11 +95,11 @@ class FileCompactStrategy(RollingPolicy):
 
     @staticmethod
     def builder() -> FileCompactStrategy.Builder:
-        """Start building."""
+        """Start building a strategy."""
         return FileCompactStrategy.Builder()
 
     class Builder:
-        """Collects the settings."""
+        """Builds a :class:`FileCompactStrategy`."""
 
         def __init__(self) -> None:
             self._checkpoints: int | None = None
@@ -105,22 +108,22 @@ class FileCompactStrategy(RollingPolicy):
         def enable_compaction_on_checkpoint(
             self, num_checkpoints_before_compaction: int
         ) -> FileCompactStrategy.Builder:
-            """Make one file of what came in so many epochs."""
+            """Merge the files of this number of epochs."""
             self._checkpoints = _positive(num_checkpoints_before_compaction, "number of checkpoints")
             return self
 
         def set_size_threshold(self, size_threshold: int) -> FileCompactStrategy.Builder:
-            """Make one file as soon as there are so many bytes."""
+            """Merge files as soon as they have this number of bytes in total."""
             self._size = _positive(size_threshold, "size threshold")
             return self
 
         def set_num_compact_threads(self, num_compact_threads: int) -> FileCompactStrategy.Builder:
-            """Accepted: each subtask makes its own files one."""
+            """Accepted and ignored: each subtask merges its own files."""
             _positive(num_compact_threads, "number of threads")
             return self
 
         def build(self) -> FileCompactStrategy:
-            """The strategy."""
+            """Build the strategy."""
             if self._checkpoints is None and self._size is None:
                 raise ValueError(
                     "a compaction strategy needs a number of checkpoints, a size, or both: without one, no file would "

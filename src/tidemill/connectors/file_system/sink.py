@@ -1,17 +1,17 @@
-"""Files as an exactly-once sink: a reader sees only what is committed.
+"""The exactly-once file sink: readers only see committed files.
 
 1. A writer writes the records of an epoch to hidden files, and makes them durable at the barrier.
-2. The committable names the hidden and the final file, relative to the sink's path.
-3. After the manifest is durable the committer gives them their final names. Each appears whole, in one step; one that
-   is gone under its hidden name was committed before.
+2. The committable contains the hidden and the final name of a file, relative to the sink's path.
+3. After the manifest is durable, the committer gives files their final names. Each file appears atomically. A file that
+   no longer exists under its hidden name was committed before.
 
-How files are hidden and appear depends on where they are: see ``part_store``.
+How files are hidden and made visible depends on the storage: see ``part_store``.
 
-A part that goes on over epochs stays hidden, as segments; its committables rename a segment from one hidden name to
-another that leftovers of attempts do not have.
+A part that spans epochs stays hidden, as segments. Its committables rename a segment from one hidden name to another,
+which differs from the names of leftover files of failed attempts.
 
-A final name is ``<prefix>-<id>-<subtask>-<epoch>[-<n>]<suffix>``: ``id`` is different for any other sink and any other
-start of the job, so that nothing that is there is ever overwritten.
+A final name is ``<prefix>-<id>-<subtask>-<epoch>[-<n>]<suffix>``. ``id`` is different for each sink and each start of
+the job, so that existing files are never overwritten.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ __all__ = ["FileCompactor", "FileSink", "RollingFileSink", "StreamingFileSink"]
 
 
 class FileSink(Sink):
-    """Writes records to files in a local or mounted directory, or in a bucket of an object store (``s3://bucket/path``);
-    made by :meth:`for_row_format` or :meth:`for_bulk_format`.
+    """Writes records to files in a local or mounted directory, or in an object store (``s3://bucket/path``).
+
+    Created with :meth:`for_row_format` or :meth:`for_bulk_format`.
 
     >>> sink = (
     ...     FileSink.for_row_format("/tmp/out", Encoder.simple_string_encoder())
@@ -68,12 +69,12 @@ class FileSink(Sink):
 
     @staticmethod
     def for_row_format(base_path: str | Path, encoder: Encoder[Any]) -> FileSink.RowFormatBuilder:
-        """Start building a sink that writes record after record."""
+        """Start building a sink for a row format, whose records are encoded one by one."""
         return FileSink.RowFormatBuilder(base_path, encoder)
 
     @staticmethod
     def for_bulk_format(base_path: str | Path, writer_factory: BulkWriterFactory[Any]) -> FileSink.BulkFormatBuilder:
-        """Start building a sink for a format whose files have to be finished, such as Parquet.
+        """Start building a sink for a bulk format, such as Parquet.
 
         >>> from tidemill.datastream.formats.parquet import ParquetBulkWriters
         >>> rows = ParquetBulkWriters.for_row_type(Types.ROW_NAMED(["id", "n"], [Types.STRING(), Types.LONG()]))
@@ -83,22 +84,22 @@ class FileSink(Sink):
         return FileSink.BulkFormatBuilder(base_path, writer_factory)
 
     def create_writer(self, subtask: int, parallelism: int) -> StatefulSinkWriter:
-        """A writer of hidden files."""
+        """Create a writer of hidden files."""
         return FileWriter(self.settings)
 
     def create_committer(self) -> Committer:
-        """A committer that gives them their names."""
+        """Create a committer that gives the files their final names."""
         return _FileCommitter(self.settings)
 
     def configured(self, configuration: Configuration) -> FileSink:
-        """The sink with what the job's configuration says about object stores."""
+        """Return the sink with the object store options of the job's configuration."""
         bound = copy.copy(self)
         bound.settings = replace(self.settings, store_options=store_options(configuration))
-        bound.settings.part_store()  # refuses unknown keys now
+        bound.settings.part_store()  # raises an error for unknown keys before the job starts
         return bound
 
     class BaseBuilder(abc.ABC):
-        """Collects the settings; by default one bucket per hour, as in Flink, and a file per epoch."""
+        """Builds a file sink; by default with one bucket per hour, as in Flink, and one file per epoch."""
 
         def __init__(self, base_path: str | Path) -> None:
             self._base_path = sink_path(base_path)
@@ -107,23 +108,23 @@ class FileSink(Sink):
             self._policy: RollingPolicy = RollingPolicy.on_checkpoint_rolling_policy()
 
         def with_bucket_check_interval(self, interval: int) -> Self:
-            """Accepted: a part is finished when it is due, not when somebody looks."""
+            """Accepted and ignored: a part is finished as soon as it is due, without periodic checks."""
             return self
 
         def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
-            """Which directory a record goes to."""
+            """Set the assigner of buckets, which are directories, to records."""
             self._assigner = bucket_assigner
             return self
 
         def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
-            """How files are called."""
+            """Set the prefix and suffix of file names."""
             self._files = output_file_config
             return self
 
         def with_rolling_policy(
             self, rolling_policy: RollingPolicy | None = None, *, policy: RollingPolicy | None = None
         ) -> Self:
-            """When a file is finished; ``policy`` is the name of the argument in programs with a StreamingFileSink."""
+            """Set when a file is finished; StreamingFileSink programs pass the argument as ``policy``."""
             given = rolling_policy if policy is None else policy
             if not isinstance(given, RollingPolicy):
                 raise TypeError(f"a RollingPolicy is needed, not {type(given).__name__}")
@@ -131,21 +132,21 @@ class FileSink(Sink):
             return self
 
         def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
-            """Make one file of the small ones of several epochs, before readers see them."""
+            """Merge the small files of several epochs into one file, before they become visible to readers."""
             if not isinstance(compactor, FileCompactor):
                 raise TypeError(f"a FileCompactor is needed, not {type(compactor).__name__}")
             return self.with_rolling_policy(strategy)
 
         def disable_compact(self) -> Self:
-            """A file per epoch again."""
+            """Write one file per epoch, which is the default."""
             return self.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
 
         def build(self) -> FileSink:
-            """The sink."""
+            """Build the sink."""
             file_format = self._format()
             if self._policy.spans_epochs and not file_format.can_merge:
                 raise GraphError(
-                    "files of this bulk format cannot grow over epochs: use "
+                    "files of this bulk format cannot span epochs: use "
                     "RollingPolicy.on_checkpoint_rolling_policy(), or a MergingBulkWriterFactory"
                 )
             kind = RollingFileSink if self._policy.spans_epochs else FileSink
@@ -153,10 +154,10 @@ class FileSink(Sink):
 
         @abc.abstractmethod
         def _format(self) -> FileFormat:
-            """The format of the files."""
+            """Return the format of the files."""
 
     class RowFormatBuilder(BaseBuilder):
-        """For formats that are written record after record."""
+        """Builds a sink for a row format, whose records are encoded one by one."""
 
         def __init__(self, base_path: str | Path, encoder: Encoder[Any]) -> None:
             super().__init__(base_path)
@@ -166,7 +167,7 @@ class FileSink(Sink):
             self._compression: str | None = None
 
         def with_compression(self, codec: str) -> Self:
-            """Beyond Flink: compress files, with ``gzip``, ``bz2``, ``zstd`` or ``lz4``; their names end accordingly.
+            """Compress files with ``gzip``, ``bz2``, ``zstd`` or ``lz4``, and add its extension. Not in Flink.
 
             >>> builder = FileSink.for_row_format("/tmp/out", Encoder.simple_string_encoder())
             >>> builder.with_compression("gzip").build().settings.suffix
@@ -180,7 +181,7 @@ class FileSink(Sink):
             return RowFileFormat(self._encoder, self._compression)
 
     class BulkFormatBuilder(BaseBuilder):
-        """For formats whose files have to be finished."""
+        """Builds a sink for a bulk format, such as Parquet."""
 
         def __init__(self, base_path: str | Path, writer_factory: BulkWriterFactory[Any]) -> None:
             super().__init__(base_path)
@@ -193,34 +194,34 @@ class FileSink(Sink):
 
 
 class RollingFileSink(FileSink, SupportsWriterState):
-    """A file sink whose parts go on over epochs: the open ones are the writers' state."""
+    """A file sink whose parts can span epochs: the open parts are the state of its writers."""
 
     def restore_writer(self, subtask: int, parallelism: int, recovered_state: Sequence[str]) -> StatefulSinkWriter:
-        """A writer that goes on with open parts."""
+        """Create a writer that continues open parts."""
         return FileWriter(self.settings, recovered_state)
 
     def get_writer_state_type(self) -> TypeInformation:
-        """A part is a text of JSON."""
+        """Return the type of the state: a part is a JSON string."""
         return Types.STRING()
 
 
-#: Flink 1.x's name.
+#: The name in Flink 1.x.
 StreamingFileSink = FileSink
 
 
 class FileCompactor:
-    """How small files are made one. Each format of ours knows how; this says only that it shall."""
+    """Enables the compaction of small files. Each format in Tidemill defines how its files are merged."""
 
     @staticmethod
     def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
-        """Put files behind each other; ``file_delimiter`` between them is refused, as encoders write their own."""
+        """Concatenate files; a ``file_delimiter`` is rejected, because encoders write their own."""
         if file_delimiter:
-            raise GraphError("nothing is put between the files that are made one: let the encoder write it")
+            raise GraphError("a delimiter between compacted files is not supported: let the encoder write it")
         return FileCompactor()
 
     @staticmethod
     def identical_file_compactor() -> FileCompactor:
-        """As :meth:`concat_file_compactor`; a single file stays as it is."""
+        """As :meth:`concat_file_compactor`; a single file is not changed."""
         return FileCompactor()
 
 
@@ -238,19 +239,19 @@ class _FileCommitter(Committer):
         files = [(part, FileCommittable.from_bytes(data)) for part in committed for data in part.committables]
         gone = set(self._store.publish({file.hidden: file.final for _, file in files}))
         for part, file in files:
-            # A file that is gone after a restart was committed before, and has been taken away since.
+            # A file that does not exist after a restart was committed before, and has been removed since.
             if file.hidden in gone and not part.again:
                 raise CheckpointError(
                     f"epoch {part.epoch} is committed, but its output file is gone: neither "
                     f"{self._store.named(file.hidden)} nor {self._store.named(file.final)} exists. Was the output "
                     "directory cleaned while the job was running?"
                 )
-        # Only now: what the segments hold is in a file whose name is durable.
+        # Only now is it safe: the contents of the segments are in a file whose name is durable.
         self._store.delete([segment for _, file in files for segment in file.drop])
 
     def discard(self, names_in_use: Sequence[bytes], lineage: str) -> None:
         if self._id is None:
-            return  # without knowing the job, another job's files could be hit
+            return  # without the job's id, files of other jobs could be deleted
         keep = {FileCommittable.from_bytes(name).hidden for name in names_in_use}
         found = self._store.find(self._id, f".{glob.escape(self._prefix)}-{self._id}*~*~*{IN_PROGRESS}")
         self._store.delete([name for name in found if name not in keep and name.split("~")[-2] <= lineage])

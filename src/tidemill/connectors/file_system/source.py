@@ -1,4 +1,4 @@
-"""Files read through Spark, built the way PyFlink builds them."""
+"""A source that reads files through Spark, with PyFlink's builder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class StreamFormat:
-    """How the records of a file are told apart: a Spark format with its options and, where it needs one, a schema."""
+    """The format of a file: a Spark format with its options and, if it needs one, a schema."""
 
     format: str
     options: tuple[tuple[str, str], ...] = ()
@@ -34,16 +34,18 @@ class StreamFormat:
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
-        """One record per line, without the line end, of files at any depth below a directory. Bytes that are no UTF-8
-        become U+FFFD. Both as in Flink."""
+        """Read one record per line, without the line end.
+
+        As in Flink, files at any depth below a directory are read, and invalid UTF-8 is replaced by U+FFFD.
+        """
         return StreamFormat("text", (("recursiveFileLookup", "true"), *text_options(charset_name)), Types.STRING())
 
     @staticmethod
     def json_lines_format(row_type: Any) -> StreamFormat:
-        """Beyond Flink: one JSON object per line, as a row.
+        """Read one JSON object per line, as a row. Not in Flink.
 
         ``row_type`` is ``Types.ROW_NAMED(...)``, Spark's DDL or a ``StructType``. A line that does not fit it is an
-        error that shows the line; a field that is missing is None.
+        error that contains the line. Missing fields are None.
 
         >>> StreamFormat.json_lines_format("id LONG, name STRING").schema
         '`id` BIGINT, `name` STRING'
@@ -52,17 +54,17 @@ class StreamFormat:
 
 
 class BulkFormat(StreamFormat):
-    """A format that is read many records at a time, such as Parquet."""
+    """A format that is read in batches of records, such as Parquet."""
 
 
-#: A record that does not fit the schema is an error. Left to itself, Spark makes nulls of what it cannot read.
+#: A record that does not fit the schema is an error. By default, Spark reads invalid values as null.
 STRICT: Final = {"mode": "FAILFAST"}
 
 
 def text_options(charset_name: str) -> tuple[tuple[str, str], ...]:
-    """The option for text in a character set; UTF-8 needs none.
+    """Return the options for text in a character set; UTF-8 needs none.
 
-    Only sets that keep the line end as it is in ASCII, and that Spark can decode.
+    Only character sets that Spark can decode, and that encode the line end as in ASCII, are supported.
     """
     name = codecs.lookup(charset_name).name
     if name not in CHARSETS:
@@ -73,12 +75,12 @@ def text_options(charset_name: str) -> tuple[tuple[str, str], ...]:
     return () if name == "utf-8" else (("encoding", CHARSETS[name]),)
 
 
-#: Python's names of the character sets of text files, and Spark's.
+#: The supported character sets of text files: Python's names, and Spark's.
 CHARSETS: Final = {"utf-8": "UTF-8", "iso8859-1": "ISO-8859-1", "ascii": "US-ASCII"}
 
 
 class FileSource(FormatSource):
-    """Reads files through Spark; made by :meth:`for_record_stream_format` or :meth:`for_bulk_file_format`.
+    """Reads files through Spark; created with :meth:`for_record_stream_format` or :meth:`for_bulk_file_format`.
 
     >>> source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in").build()
     >>> source.format, source.path, source.bounded
@@ -87,7 +89,7 @@ class FileSource(FormatSource):
 
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str | Path) -> FileSourceBuilder:
-        """Start building a source of the files and directories at these paths."""
+        """Start building a source that reads the files and directories at these paths."""
         if not isinstance(stream_format, StreamFormat):
             raise TypeError(f"a file source needs a StreamFormat first, not {type(stream_format).__name__}")
         if not paths:
@@ -96,35 +98,35 @@ class FileSource(FormatSource):
 
     @staticmethod
     def for_bulk_file_format(bulk_format: BulkFormat, *paths: str | Path) -> FileSourceBuilder:
-        """Start building a source of files that are read many records at a time."""
+        """Start building a source that reads files in a bulk format."""
         return FileSource.for_record_stream_format(bulk_format, *paths)
 
 
 class FileEnumeratorProvider:
-    """How files are found: hidden ones, of names that begin with ``.`` or ``_``, are left out."""
+    """Discovers files. Hidden files, whose names begin with ``.`` or ``_``, are excluded."""
 
     @staticmethod
     def default_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """Large files are read in pieces, where their format allows it."""
+        """Split large files, if their format allows it."""
         return FileEnumeratorProvider()
 
     @staticmethod
     def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """As above: Spark knows which files it cannot split."""
+        """As :meth:`default_splittable_file_enumerator`: Spark determines which files it cannot split."""
         return FileEnumeratorProvider()
 
 
 class FileSplitAssignerProvider:
-    """Who reads which file. Spark's scheduler decides."""
+    """Assigns files to tasks. Spark's scheduler makes the assignment."""
 
     @staticmethod
     def locality_aware_split_assigner() -> FileSplitAssignerProvider:
-        """Whoever is near the file, if somebody is."""
+        """Prefer tasks on machines that are close to the file."""
         return FileSplitAssignerProvider()
 
 
 class FileSourceBuilder:
-    """Collects the settings of a :class:`FileSource`."""
+    """Builds a :class:`FileSource`."""
 
     def __init__(self, stream_format: StreamFormat, paths: tuple[str, ...]) -> None:
         self._format = stream_format
@@ -133,7 +135,10 @@ class FileSourceBuilder:
         self._interval: float | None = None
 
     def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
-        """Never end: look for new files every so often. Each path is read once, whatever its dates are."""
+        """Make the source unbounded: look for new files at this interval.
+
+        Each path is read once, regardless of its modification time.
+        """
         if discovery_interval.to_millis() <= 0:
             raise ValueError("the discovery interval must be positive")
         self._bounded = False
@@ -141,22 +146,22 @@ class FileSourceBuilder:
         return self
 
     def process_static_file_set(self) -> FileSourceBuilder:
-        """Read what is there when the job starts, and end (the default)."""
+        """Read the files that exist when the job starts, and end (the default)."""
         self._bounded = True
         return self
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
-        """Accepted: files are found as :class:`FileEnumeratorProvider` says."""
+        """Accepted and ignored: files are discovered as described in :class:`FileEnumeratorProvider`."""
         return self
 
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
-        """Accepted: Spark deals them out."""
+        """Accepted and ignored: Spark assigns files to tasks."""
         return self
 
     def build(self) -> FileSource:
-        """The source."""
+        """Build the source."""
         if not self._bounded and len(self._paths) > 1:
-            raise ValueError("a source watches one path: give a single path, or union several sources")
+            raise ValueError("an unbounded file source reads a single path: use a union of several sources")
         return FileSource(
             format=self._format.format,
             path=self._paths[0],

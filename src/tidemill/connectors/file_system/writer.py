@@ -1,4 +1,4 @@
-"""The writers of a file sink: parts that end with their epoch, and parts that go on over epochs."""
+"""The writer of a file sink, for parts that end with their epoch and for parts that span epochs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from tidemill.errors import CheckpointError
 
 __all__ = ["FileSettings", "FileWriter", "sink_id"]
 
-#: Files that are stored in one go, and so are open, and on a local disk, at the same time: many parts may end at once.
+#: The number of files that are stored together, and so are open, and on a local disk, at the same time. Many parts may
+#: end in the same epoch.
 _STORED_TOGETHER: Final = 32
 
 
@@ -42,30 +43,30 @@ class FileSettings:
     bucket_assigner: BucketAssigner
     file_config: OutputFileConfig
     policy: RollingPolicy
-    #: What the job's configuration says about object stores: not to be shown.
+    #: The object store options of the job's configuration; they may contain secrets and must not be displayed.
     store_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def suffix(self) -> str:
-        """What file names end with."""
+        """The suffix of file names, including the extension of the format."""
         suffix, extension = self.file_config.part_suffix, self.format.extension
         return suffix if suffix.endswith(extension) else suffix + extension
 
     def part_store(self) -> PartStore:
-        """Where the files are; does no I/O."""
+        """Return the store of the files; performs no I/O."""
         return part_store_at(self.base_path, self.store_options)
 
 
 def sink_id(job_id: str, operator_uid: str) -> str:
-    """Eight hex digits that stand for one sink of one job."""
+    """Return eight hex digits that identify one sink of one job."""
     return hashlib.sha256(f"{job_id}\0{operator_uid}".encode()).hexdigest()[:8]
 
 
 class FileWriter(StatefulSinkWriter):
-    """Writes parts, one per bucket; those that the policy leaves open go on in the next epoch.
+    """Writes parts, one per bucket; parts that the policy keeps open continue in the next epoch.
 
-    Its state are the open parts. A part is rewritten as it grows only as often as its size doubles, so that it never
-    has more than a few segments, and every epoch makes one file durable for each bucket that got records.
+    Its state consists of the open parts. A growing part is rewritten only when its size doubles, so it never has more
+    than a few segments. Each epoch makes one file durable for each bucket that received records.
     """
 
     def __init__(self, settings: FileSettings, recovered: Sequence[str] = ()) -> None:
@@ -145,11 +146,11 @@ class FileWriter(StatefulSinkWriter):
             if leaves(segment.path) or not self._store.exists(segment.path):
                 raise CheckpointError(
                     f"the state this job starts from has an unfinished part file in {self._store.named(part.bucket)}, "
-                    f"but {segment.path} is gone. It was finished by a later epoch than that state is of, or removed. "
+                    f"but {segment.path} is gone. The part was finished by a later epoch, or the file was removed. "
                     "Start from the last checkpoint, or without the sink's state: give the sink another uid"
                 )
         known = self._parts.setdefault(part.bucket, part)
-        if known is not part:  # two subtasks wrote to the bucket, and there is one now
+        if known is not part:  # two subtasks wrote to the bucket, and this subtask now continues both parts
             known.segments += part.segments
             known.created = min(known.created, part.created)
             known.written = max(known.written, part.written)
@@ -167,16 +168,16 @@ class FileWriter(StatefulSinkWriter):
             self._store.store([self._finish(part).draft])
 
     def _finish(self, part: GrowingPart) -> HiddenFile:
-        """Make the part one file, still to be stored, which appears with the commit."""
+        """Merge the part into one file, still to be stored, which becomes visible with the commit."""
         del self._parts[part.bucket]
         whole = self._merged(part, part.segments)
         self._add_committable(whole, whole.final, part.segments)
         return whole
 
     def _keep(self, part: GrowingPart) -> HiddenFile | None:
-        """Let the part go on: what this epoch added becomes a segment, together with those that are no larger.
+        """Keep the part open: the records of this epoch become a segment, merged with segments that are not larger.
 
-        Returns the segment, still to be stored, if the epoch added anything.
+        Returns the segment, still to be stored, or None if the epoch added no records.
         """
         part.epochs += 1
         if part.current is None:
@@ -196,7 +197,7 @@ class FileWriter(StatefulSinkWriter):
         return segment
 
     def _merged(self, part: GrowingPart, segments: Sequence[PartSegment]) -> HiddenFile:
-        """One file of these segments and what the epoch added."""
+        """Merge these segments and the records of the epoch into one file."""
         current = part.current
         if current is not None:
             current.finish()
@@ -217,12 +218,12 @@ class FileWriter(StatefulSinkWriter):
     # -- names ----------------------------------------------------------------------------------------------------
 
     def _new_file(self, bucket: str) -> HiddenFile:
-        """The next hidden file of a bucket.
+        """Create the next hidden file of a bucket.
 
-        No other attempt, lineage or job ever makes the same names: nothing that is there is overwritten.
+        No other attempt, lineage or job uses the same names, so existing files are never overwritten.
         """
         if self._context is None:
-            raise RuntimeError("begin_epoch() was not called")
+            raise RuntimeError("begin_epoch() must be called before the first record")
         context = self._context
         self._store.check_bucket(bucket)
         sink = sink_id(context.job_id, context.operator_uid)
@@ -238,7 +239,7 @@ class FileWriter(StatefulSinkWriter):
         return made
 
     def _drop_all(self) -> None:
-        """Remove what the epoch has written, if it does not count."""
+        """Discard the files of an epoch that was not committed."""
         for part in self._parts.values():
             part.current = None
         for file in self._hidden:

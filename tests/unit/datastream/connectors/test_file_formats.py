@@ -71,9 +71,9 @@ class TestCsv:
             written(columns().disable_quote_char().build(), (1, "a,b"))
         with pytest.raises(TypeMismatchError, match="column 'id' is DOUBLE, which 'x' does not fit"):
             written(columns().build(), ("x", "a"))
-        with pytest.raises(GraphError, match="know no arrays"):
+        with pytest.raises(GraphError, match="have no arrays"):
             columns().add_array_column("list")
-        with pytest.raises(GraphError, match=r"cannot hold ARRAY<INT>"):
+        with pytest.raises(GraphError, match=r"cannot contain ARRAY<INT>"):
             columns().add_column("list", "ARRAY<INT>")
         with pytest.raises(GraphError, match="at least one column"):
             columns().clear_columns().build()

@@ -186,7 +186,7 @@ class TestFiles:
 
         writer = self.sink(tmp_path, buckets=Numbers()).create_writer(0, 1)
         writer.begin_epoch(context(1))
-        with pytest.raises(TypeError, match="a text, not int 7"):
+        with pytest.raises(TypeError, match="a string, not int 7"):
             writer.write(["a"], None)
 
     def test_a_sink_whose_directory_is_a_file_is_refused_at_the_start(self, tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ class TestFiles:
 
     def test_paths_of_other_storages_are_refused(self) -> None:
         for path in ("hdfs://host/x", "http://host/x", "s3:bucket", "s3://"):
-            with pytest.raises(GraphError, match=r"is no local or mounted directory.*s3://"):
+            with pytest.raises(GraphError, match=r"is not a local or mounted directory.*s3://"):
                 FileSink.for_row_format(path, Encoder.simple_string_encoder())
         for known in ("file:///tmp/x", "/tmp/x", Path("/tmp/x")):
             assert FileSink.for_row_format(known, Encoder.simple_string_encoder())._base_path == "/tmp/x"
@@ -354,7 +354,7 @@ class TestRollingOverEpochs:
         job.epoch_of(["a"], now=0)
         old = job.state
         job.epoch_of([], now=1, end=True)
-        with pytest.raises(CheckpointError, match=r"kept is gone. It was finished by a later epoch"):
+        with pytest.raises(CheckpointError, match=r"kept is gone. The part was finished by a later epoch"):
             job.sink.restore_writer(0, 1, old)  # type: ignore[attr-defined]
 
     def test_compressed_parts_grow_too(self, tmp_path: Path) -> None:
@@ -436,7 +436,7 @@ class TestFormats:
         sink = builder.build()
         sink.create_committer().commit(run_epoch(sink, 1, ["a", "b"]))
         assert list(visible(tmp_path).values()) == ["2 records"]
-        with pytest.raises(GraphError, match="cannot grow over epochs"):
+        with pytest.raises(GraphError, match="cannot span epochs"):
             builder.with_rolling_policy(SLOW).build()
 
 
