@@ -81,4 +81,4 @@ def test_a_driver_whose_spark_dies_goes_on_with_another_one(tmp_path: Path, expe
     # In local mode the executor is the JVM of the driver.
     assert job.finish(fault("task.batch", tmp_path / "dead", "kill_executor", skip=10)) == expected
     assert (tmp_path / "dead").exists()
-    assert "the process of Spark has died: another one is started" in (tmp_path / "start-1.log").read_text()
+    assert "Spark's process has died: a new one is started" in (tmp_path / "start-1.log").read_text()

@@ -130,7 +130,7 @@ def test_records_that_were_deleted_unread_are_missed_or_left_out_as_the_program_
     kafka.delete_records(topic, 0, before=4)
     refused = counting(reading(kafka, topic), tmp_path)
     with pytest.raises(
-        LostInputError, match="offset 2 of deleted-0 is wanted, but the first one there is 4: 2 records"
+        LostInputError, match="offset 2 of deleted-0 is required, but the first available one is 4: 2 records"
     ):
         refused.get_job_execution_result().result(SECONDS)
 

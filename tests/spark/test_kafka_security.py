@@ -64,7 +64,7 @@ def test_a_wrong_password_is_told_with_address_and_mechanism_and_never_printed(
     name: str, spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     way = way_into(kafka, name, tmp_path, WRONG)
-    told = f"Kafka at {way.address}, {name.replace(' ', ' with ')}, cannot be asked about topics any: .*Authentication"
+    told = f"Kafka at {way.address}, {name.replace(' ', ' with ')}, cannot be queried for topics any: .*Authentication"
     started = time.monotonic()
     with pytest.raises(ConnectorError, match=told) as caught:
         KafkaReader(source(way, "any")).check(spark)

@@ -141,7 +141,7 @@ def test_where_reading_begins_and_ends_is_looked_up_in_each_partition(spark: Spa
     assert found(at.earliest(), at.timestamp(now + 2500)) == [{0: 0, 1: 1}, {0: 3, 1: 3}]
     with pytest.raises(ConfigurationError, match="group 'places' has committed no offset for places-1"):
         found(at.committed_offsets())
-    with pytest.raises(LostInputError, match="offset 0 of places-1 is wanted, but the first one there is 1"):
+    with pytest.raises(LostInputError, match="offset 0 of places-1 is required, but the first available one is 1"):
         found(at.offsets({one: 0}, KafkaOffsetResetStrategy.NONE))
     with pytest.raises(ConfigurationError, match="stop at offset 9 of places-0, which ends at 5"):
         found(at.earliest(), at.offsets({zero: 9}))
@@ -159,7 +159,7 @@ def test_nobody_at_the_address_is_told_with_the_address_and_in_time(spark: Spark
         env = environment()
         env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "clicks").print()
         begun = time.monotonic()
-        with pytest.raises(ConnectorError, match=rf"Kafka at 127\.0\.0\.1:{port} cannot be asked about topics clicks"):
+        with pytest.raises(ConnectorError, match=rf"Kafka at 127\.0\.0\.1:{port} cannot be queried for topics clicks"):
             env.execute()
         assert time.monotonic() - begun < 60, "less than if it were not told how long"
 

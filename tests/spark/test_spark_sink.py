@@ -100,7 +100,7 @@ def test_wrong_settings() -> None:
 def test_a_format_that_spark_does_not_know_is_refused_before_anything_is_committed(tmp_path: Path) -> None:
     env = environment()
     env.from_sequence(1, 3).sink_to(SparkSink.for_format("parqet", "id LONG").save(str(tmp_path)))
-    with pytest.raises(GraphError, match=r"knows no format 'parqet'.*spark\.jars\.packages"):
+    with pytest.raises(GraphError, match=r"has no format 'parqet'.*spark\.jars\.packages"):
         env.execute("misspelt")
 
 

@@ -85,7 +85,7 @@ def test_a_position_that_is_gone_moves_as_the_source_says_or_is_refused(broker: 
     assert moved == ENTRY.replace('"0":12', '"0":15')
     moved = positions(reading().set_property("auto.offset.reset", "latest").build()).revised(ENTRY, {})
     assert moved == ENTRY.replace('"0":12', '"0":20')
-    with pytest.raises(LostInputError, match="offset 12 of clicks-0 is wanted, but the first one there is 15"):
+    with pytest.raises(LostInputError, match="offset 12 of clicks-0 is required, but the first available one is 15"):
         positions(reading().build()).revised(ENTRY, {})
 
 
@@ -94,7 +94,7 @@ def test_the_position_of_a_topic_that_is_not_read_any_more_is_dropped(
 ) -> None:
     both = ENTRY.replace('{"clicks":{"0":12}}', '{"clicks":{"0":12},"orders":{"0":3}}')
     assert positions(reading().build()).revised(both, {}) == ENTRY
-    assert "orders-0 is not read any more: its position 3 is dropped" in caplog.text
+    assert "orders-0 is no longer read: its position 3 is discarded" in caplog.text
 
 
 def test_a_topic_is_known_by_its_id_and_asked_for_it_once(broker: type[FakeBroker]) -> None:

@@ -69,7 +69,7 @@ def test_an_initializer_stands_for_an_offset_in_each_partition() -> None:
     assert found(at.offsets({ONE: 4}, LATEST)) == [20, 4], "or else as the strategy says"
     with pytest.raises(ConfigurationError, match="consumer group 'shop' has committed no offset for clicks-0"):
         found(at.committed_offsets())
-    with pytest.raises(ConfigurationError, match="an offset for other-0, which the source does not read"):
+    with pytest.raises(ConfigurationError, match="an offset is set for other-0, which the source does not read"):
         found(at.offsets({KafkaTopicPartition("other", 0): 1}))
 
 
@@ -77,16 +77,16 @@ def test_an_offset_that_is_not_there_is_replaced_or_refused() -> None:
     assert readable({ZERO: 10, ONE: 5}, FACTS, NONE) == {ZERO: 10, ONE: 5}, "behind the last one is there"
     assert readable({ZERO: 9, ONE: 6}, FACTS, EARLIEST) == {ZERO: 10, ONE: 0}
     assert readable({ZERO: 9, ONE: 6}, FACTS, LATEST) == {ZERO: 20, ONE: 5}
-    deleted = "offset 4 of clicks-0 is wanted, but the first one there is 10: 6 records were deleted"
+    deleted = "offset 4 of clicks-0 is required, but the first available one is 10: 6 records were deleted"
     with pytest.raises(LostInputError, match=f"{deleted}.*auto.offset.reset"):
         readable({ZERO: 4}, FACTS, NONE)
-    with pytest.raises(LostInputError, match="offset 6 of clicks-1 is wanted, but the topic ends at offset 5"):
+    with pytest.raises(LostInputError, match="offset 6 of clicks-1 is required, but the topic ends at offset 5"):
         readable({ONE: 6}, FACTS, NONE)
 
 
 def test_positions_of_partitions_that_are_gone_are_refused_unless_all_is_well_with_that() -> None:
     gone = KafkaTopicPartition("gone", 0)
-    with pytest.raises(LostInputError, match="gone-0 is not there any more; the job has read it up to offset 7"):
+    with pytest.raises(LostInputError, match="gone-0 no longer exists; the job has read it up to offset 7"):
         resumed({ZERO: 12, gone: 7}, FACTS, NONE)
     assert resumed({ZERO: 2, gone: 7}, FACTS, EARLIEST) == {ZERO: 10, gone: 7}
 

@@ -149,7 +149,7 @@ def test_all_who_held_a_session_under_which_spark_died_have_one_and_the_same_oth
     fake.is_dead = True
     told = first.loss()
     assert type(told) is JobExecutionError, "which restart strategies treat as any other"
-    assert "started again with the job" in str(told)
+    assert "restarted with the job" in str(told)
     renewed = first.renew()
     assert type(second.loss()) is JobExecutionError, "though the other one has replaced it already"
     assert second.renew() is renewed
@@ -237,7 +237,7 @@ def test_spark_that_has_died_under_the_programs_session_is_the_programs_to_repla
     fake.is_dead = True
     assert isinstance(taken.loss(), EngineLostError), "which ends the job"
     for _ in range(2):
-        with pytest.raises(EngineLostError, match=r"that the program has made is gone.*Start the program again"):
+        with pytest.raises(EngineLostError, match=r"that the program has created is lost.*Start the program again"):
             lease()
     assert fake.made == []
 

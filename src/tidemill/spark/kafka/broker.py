@@ -1,4 +1,4 @@
-"""What is asked of a Kafka broker, by Kafka's own client in the JVM: properties mean there what they mean to Spark."""
+"""Requests to a Kafka broker, sent by Kafka's own client in the JVM: properties have the same meaning as in Spark."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from tidemill.spark.session.unlogged import unlogged
 
 log = logging.getLogger(__name__)
 
-#: What Java throws where a certificate is not trusted, and where a broker lets nobody in.
+#: The Java exceptions for an untrusted certificate, and for a failed authentication.
 _NO_TRUST: Final = frozenset({"SunCertPathBuilderException", "CertPathValidatorException", "CertificateException"})
 _NO_ENTRY: Final = frozenset({"SslAuthenticationException", "SaslAuthenticationException"})
 
 
 class Broker:
-    """The brokers of a source. Every call answers within ``default.api.timeout.ms``, or raises
-    :class:`ConnectorError` with their address."""
+    """A connection to the brokers of a source.
+
+    Every call returns within ``default.api.timeout.ms``, or raises :class:`ConnectorError` with their address.
+    """
 
     def __init__(self, session: SparkSession, source: KafkaSource) -> None:
         provide_connector(session)
@@ -50,11 +52,11 @@ class Broker:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._admin.close(self._jvm.java.time.Duration.ZERO)
 
     def partitions(self) -> list[KafkaTopicPartition]:
-        """The partitions that the source reads."""
+        """Return the partitions that the source reads."""
         wanted = self._source.subscription
         with self._asking():
             names = set(self._admin.listTopics().names().get())
@@ -68,7 +70,7 @@ class Broker:
                 for name, description in self._admin.describeTopics(sorted(asked)).allTopicNames().get().items()
             }
         missing = {*wanted.topics, *(partition.topic for partition in wanted.partitions)} - names
-        # For the error: what there is instead.
+        # The error message suggests existing topics.
         known |= dict.fromkeys(names, ()) if missing else {}
         return chosen(wanted, known, self._source.servers)
 
@@ -80,7 +82,7 @@ class Broker:
         return partition.topic in wanted.topics or partition in wanted.partitions
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Kafka's own ids of these topics, without those that do not exist."""
+        """Return Kafka's own ids of these topics, without topics that do not exist."""
         with self._asking():
             there = set(self._admin.listTopics().names().get())
             found = self._admin.describeTopics(sorted(there.intersection(topics))).allTopicNames().get()
@@ -89,9 +91,9 @@ class Broker:
     def facts(
         self, partitions: Sequence[KafkaTopicPartition], initializer: KafkaOffsetsInitializer | None = None
     ) -> Facts:
-        """What can be read of these partitions, and what is needed to know what an initializer stands for.
+        """Return the available offsets of these partitions, and the offsets that are needed to resolve an initializer.
 
-        Partitions that are gone are left out.
+        Partitions that no longer exist are omitted.
         """
         spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
         earliest = self._offsets(partitions, spec.earliest)
@@ -107,10 +109,10 @@ class Broker:
         return Facts(earliest, latest, at_time, committed)
 
     def commit(self, positions: Mapping[KafkaTopicPartition, int], *, seconds: float = 0) -> None:
-        """Tell the consumer group of positions, and wait so long for the answer. If it fails that is only logged."""
+        """Commit positions to the consumer group and wait up to ``seconds`` for the response. Failures are logged."""
         if self._committing is not None and self._committing.isCompletedExceptionally():
             log.warning(
-                "consumer group %r at %s was not told of positions", self._source.group_id, self._source.servers
+                "positions were not committed to consumer group %r at %s", self._source.group_id, self._source.servers
             )
         offsets = self._jvm.java.util.HashMap()
         for partition, offset in positions.items():
@@ -165,7 +167,7 @@ class Broker:
         try:
             yield
         except Py4JJavaError as error:
-            raise ConnectorError(self._error(error)) from None  # what Java said may hold secrets
+            raise ConnectorError(self._error(error)) from None  # the Java exception may contain secrets
 
     def _error(self, error: Py4JJavaError) -> str:
         causes = [error.java_exception]
@@ -175,12 +177,12 @@ class Broker:
         secured = way_in(source.properties)
         where = f"{source.servers}, {secured}," if secured else source.servers
         names = {str(cause.getClass().getSimpleName()) for cause in causes}
-        text = f"Kafka at {where} cannot be asked about {source.subscription}: {told}{_advice(names, secured)}"
+        text = f"Kafka at {where} cannot be queried for {source.subscription}: {told}{_advice(names, secured)}"
         return hide_secrets(text, source.properties)
 
 
 def _advice(exceptions: Collection[str], secured: str) -> str:
-    """What to do about what Java's client has thrown."""
+    """Return advice for the exceptions of Kafka's Java client."""
     if not _NO_TRUST.isdisjoint(exceptions):
         return f". So {UNTRUSTED}"
     if not _NO_ENTRY.isdisjoint(exceptions):

@@ -1,8 +1,9 @@
-"""Spark's Kafka connector, which is no part of Spark: found for the running version, fetched once per machine.
+"""Provides Spark's Kafka connector, which is not part of Spark, for the running version; fetched once per machine.
 
-Whoever has put it on the class path (``--packages``, ``spark.jars``) keeps what they have. Else Ivy, which is part of
-Spark, fetches it, and it is added to the class path of the driver while that runs, and sent to its executors. ``ADD
-JAR`` would not do: it loads classes anew for every session, and some of these can be there only once in a process.
+A connector that is already on the class path (``--packages``, ``spark.jars``) is used as is. Otherwise Ivy, which is
+part of Spark, fetches it. It is then added to the class path of the running driver and sent to its executors. ``ADD
+JAR`` is not sufficient: it loads classes again for every session, and some of these must be loaded only once in a
+process.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 #: A class of the connector.
 _PROVIDER: Final = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _FETCH_SECONDS: Final = 300
-#: Whose modules Spark itself has on its class path.
+#: The organizations whose modules are already on Spark's class path.
 _OF_SPARK: Final = (
     "org.scala-lang",
     "org.scala-lang.modules",
@@ -38,29 +39,31 @@ _OF_SPARK: Final = (
     "com.google.code.findbugs",
 )
 
-#: Spark's loader of the classes of a program. It is the parent of those of all sessions, and of executors in the same
-#: process: each class of the connector must be there once, since some register themselves.
+#: Spark's class loader for the classes of a program. It is the parent of the class loaders of all sessions, and of
+#: executors in the same process. Each class of the connector must be loaded only once, because some register
+#: themselves.
 _LOADER: Final = "org.apache.spark.util.MutableURLClassLoader"
 
 _adding = threading.Lock()
 
 
 def provide_connector(session: SparkSession) -> None:
-    """Let the session and its executors know Spark's Kafka source, and the driver Kafka's own client.
+    """Make Spark's Kafka source available to the session and its executors, and Kafka's own client to the driver.
 
-    Raises :class:`ConfigurationError` if the connector is neither there nor to be had; the message says what to do.
+    Raises :class:`ConfigurationError` if the connector is neither on the class path nor can be fetched. The message
+    describes what to do.
     """
     jvm: Any = session._jvm
     context: Any = session.sparkContext
     with _adding:
         origin = _origin(jvm)
         if origin is not None and _cache() not in origin.parents:
-            return  # whoever has put it on the class path has done so for executors too
+            return  # the user has put it on the class path, which includes that of the executors
         jars = connector_jars(session) if origin is None else sorted(origin.parent.glob("*.jar"))
         if origin is None:
             loader = _program_loader(jvm)
             if loader is None:
-                raise _missing(session, "the class path of this Spark cannot be added to")
+                raise _missing(session, "the class path of this Spark cannot be extended")
             for jar in jars:
                 loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
         added = str(context._jsc.sc().listJars())
@@ -70,7 +73,7 @@ def provide_connector(session: SparkSession) -> None:
 
 
 def _origin(jvm: Any) -> Path | None:
-    """The jar that the connector's classes are from; None if there are none."""
+    """Return the jar that the connector's classes come from, or None if they are not on the class path."""
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
         found = jvm.java.lang.Class.forName(_PROVIDER, False, loader)
@@ -80,7 +83,7 @@ def _origin(jvm: Any) -> Path | None:
 
 
 def _program_loader(jvm: Any) -> Any:
-    """The loader of the classes of the program: the one that the session's own begin with."""
+    """Return the class loader of the program, which is the root of the session's own class loaders."""
     loader, found = jvm.java.lang.Thread.currentThread().getContextClassLoader(), None
     while loader is not None:
         if loader.getClass().getName() == _LOADER:
@@ -90,13 +93,13 @@ def _program_loader(jvm: Any) -> Any:
 
 
 def connector_jars(session: SparkSession) -> list[Path]:
-    """The connector for the session's Spark and what it needs, in the cache of this machine's user."""
+    """Return the connector for the session's Spark and its dependencies, in the cache of the current user."""
     scala = _scala(session)
     folder = _cache() / f"spark-kafka-{session.version}_{scala}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with folder.with_name(folder.name + ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # programs start side by side
+            fcntl.flock(lock, fcntl.LOCK_EX)  # programs may start at the same time
             if not folder.is_dir():
                 _fetch(session, scala, folder)
     return sorted(folder.glob("*.jar"))
@@ -134,8 +137,8 @@ def _fetch(session: SparkSession, scala: str, folder: Path) -> None:
 def _missing(session: SparkSession, why: str) -> ConfigurationError:
     return ConfigurationError(
         f"Spark's Kafka connector is not on the class path. Start the program with --packages "
-        f"org.apache.spark:spark-sql-kafka-0-10_{_scala(session)}:{session.version}, or name its jars and that of "
-        f"kafka-clients in the option spark.jars. By itself it could not be put there: {why}"
+        f"org.apache.spark:spark-sql-kafka-0-10_{_scala(session)}:{session.version}, or list its jars and that of "
+        f"kafka-clients in the option spark.jars. It could not be added automatically: {why}"
     )
 
 
@@ -145,10 +148,10 @@ def _scala(session: SparkSession) -> str:
 
 
 def wanted_modules(spark: str, scala: str) -> str:
-    """What Ivy is asked for: of each module the newest version that is not newer than Spark, of the same major.
+    """Return the request to Ivy: the newest version of each module that is not newer than Spark, of the same major.
 
-    The very version of Spark is among them as a rule; where a mirror does not have it yet, or has it in part, an older
-    connector works as well.
+    Usually that is exactly the version of Spark. If a mirror does not have it yet, or only in part, an older connector
+    works as well.
     """
     major = spark.partition(".")[0]
     versions = f"[{major}.0,{spark}]"

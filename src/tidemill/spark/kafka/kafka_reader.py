@@ -1,4 +1,4 @@
-"""How Spark reads a Kafka source: Spark's options, where it begins, and where it ends if it does."""
+"""Reads a Kafka source with Spark: Spark's options, the starting offsets, and the stopping offsets if it is bounded."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from tidemill.spark.kafka.kafka_tracker import KafkaTracker
 from tidemill.spark.kafka.positions import Offsets, readable, resolve, spark_offsets
 from tidemill.spark.session.unlogged import unlogged
 
-#: Which options Spark leaves out where it prints a plan; by itself it knows of passwords and tokens, not of keys.
+#: The options that Spark redacts when it prints a plan. By default it redacts passwords and tokens, but not keys.
 _REDACTED: Final = "spark.sql.redaction.options.regex"
 _SECRET_OPTIONS: Final = rf"(?i)^kafka\..*(?:{SECRET_NAMES})"
 
 
 class KafkaReader(SourceReader[KafkaSource]):
-    """Reads topics of Kafka."""
+    """Reads Kafka topics."""
 
     has_files = False
 
     def check(self, session: SparkSession) -> None:
-        """Raise :class:`ConnectorError` if nobody answers at the source's address, :class:`ConfigurationError` if a
-        topic or partition that it reads does not exist."""
+        """Raise :class:`ConnectorError` if no broker responds at the source's address, and :class:`ConfigurationError`
+        if a topic or partition that it reads does not exist."""
         with Broker(session, self.source) as broker:
             broker.partitions()
 
     def load(self, session: SparkSession, max_records: int, *, resuming: bool) -> DataFrame:
-        """The columns that the source's decoder needs. Where they begin and end is looked up now."""
+        """Return a frame with the columns that the source's decoder needs. Its offsets are resolved now."""
         source = self.source
         provide_connector(session)
         _redact_plans(session)
@@ -57,14 +57,14 @@ class KafkaReader(SourceReader[KafkaSource]):
         return frame.select(*(columns.get(name, F.col(name)) for name in source.decoder.columns))
 
     def max_records(self, limit: EpochLimit) -> int:
-        """As many as an epoch may have, unless the source itself sets a lower number."""
+        """Return the limit of an epoch, unless the source itself sets a lower one."""
         most = self.source.max_records_per_epoch
         if most is None:
             return limit.records
         return most if limit.records >= limit.max_records else min(most, limit.records)
 
     def tracker(self, session: SparkSession) -> KafkaTracker:
-        """Follows the offsets of the source's partitions."""
+        """Return a tracker for the offsets of the source's partitions."""
         return KafkaTracker(session, self.source)
 
 
@@ -75,13 +75,13 @@ def _redact_plans(session: SparkSession) -> None:
 
 
 def reader_options(source: KafkaSource) -> dict[str, str]:
-    """Spark's options for a source, apart from where it begins and ends."""
+    """Return Spark's options for a source, without the starting and stopping offsets."""
     options = {f"kafka.{name}": value for name, value in source.client_properties().items()}
     if CLIENT_ID_PREFIX in source.properties:
         options["kafka.client.id"] = source.properties[CLIENT_ID_PREFIX]
     what = source.subscription
     if what.pattern is not None:
-        options["subscribePattern"] = f"^(?:{what.pattern})$"  # Spark takes any part of a name for a match, Flink all
+        options["subscribePattern"] = f"^(?:{what.pattern})$"  # Spark matches any part of a name, Flink the whole name
     elif what.topics:
         options["subscribe"] = ",".join(what.topics)
     else:
@@ -111,7 +111,7 @@ def _starting(broker: Broker, source: KafkaSource) -> Offsets:
 
 
 def bounds(session: SparkSession, source: KafkaSource) -> tuple[Offsets, Offsets]:
-    """Where a source that ends begins and ends."""
+    """Return the starting and stopping offsets of a bounded source."""
     stopping: KafkaOffsetsInitializer = source.stopping or KafkaOffsetsInitializer.latest()
     with Broker(session, source) as broker:
         starting = _starting(broker, source)
@@ -120,7 +120,7 @@ def bounds(session: SparkSession, source: KafkaSource) -> tuple[Offsets, Offsets
     for partition, end in ends.items():
         if end > facts.latest[partition]:
             raise ConfigurationError(
-                f"the source is to stop at offset {end} of {partition}, which ends at {facts.latest[partition]}: it "
-                "can only stop at an offset that exists when the job starts"
+                f"the source is set to stop at offset {end} of {partition}, which ends at {facts.latest[partition]}: "
+                "it can only stop at an offset that exists when the job starts"
             )
     return starting, {partition: max(end, starting[partition]) for partition, end in ends.items()}

@@ -1,7 +1,7 @@
 """The position of a Kafka source while a streaming query reads it.
 
-For each batch Spark logs the offset at which each partition's part of it ends, and the job's manifest has a copy. So a
-source resumes where the last committed epoch ended, whatever its consumer group says.
+For each batch, Spark logs the end offset of each partition, and the job's manifest contains a copy. A source therefore
+resumes from the end of the last committed epoch, regardless of the offsets of its consumer group.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["KafkaTracker"]
 
 log = logging.getLogger(__name__)
 
-#: How often the consumer group learns positions, at most: as often as from Kafka's own consumers. It takes some 0.3 ms
-#: for each partition.
+#: The minimum interval between two commits of positions to the consumer group, as in Kafka's own consumers. A commit
+#: takes about 0.3 ms for each partition.
 _REPORT_SECONDS: Final = 5.0
-#: How long to wait for the broker's answer when the query ends.
+#: The time to wait for the broker's response when the query ends.
 _LAST_REPORT_SECONDS: Final = 2.0
 
 
 class KafkaTracker(PositionTracker):
-    """Checks the offsets to resume from, knows topics by their ids, and reports offsets to the consumer group."""
+    """Checks the offsets to resume from, identifies topics by their ids, and reports offsets to the consumer group."""
 
     def __init__(self, session: SparkSession, source: KafkaSource) -> None:
         # configuration
@@ -45,30 +45,30 @@ class KafkaTracker(PositionTracker):
         self._reported_at = -_REPORT_SECONDS
 
     def revised(self, offset: str, ids: Mapping[str, str]) -> str:
-        """The same offset, unless the source reads other topics now, or records have been deleted that it may skip.
+        """Return the same offset, unless the source now reads other topics, or may skip records that were deleted.
 
-        Raises :class:`~tidemill.errors.LostInputError` if it may not.
+        Raises :class:`~tidemill.errors.LostInputError` if records were deleted that it may not skip.
         """
         self._last = offset
         stored = from_spark_offsets(offset)
         broker = self._broker()
         positions = {each: at for each, at in stored.items() if broker.is_read(each)}
         for each in stored.keys() - positions.keys():
-            log.warning("%s is not read any more: its position %d is dropped", each, stored[each])
+            log.warning("%s is no longer read: its position %d is discarded", each, stored[each])
         self._ids = broker.topic_ids({partition.topic for partition in positions})
         others = {topic for topic, name in ids.items() if self._ids.get(topic, name) != name}
         begun = resumed(positions, broker.facts(list(positions)), self._source.reset, others)
         return offset if begun == stored else spark_offsets(begun)
 
     def ids(self, offset: str | None) -> dict[str, str]:
-        """Kafka's own ids of topics."""
+        """Return Kafka's own ids of the topics."""
         unknown = (set() if offset is None else set(json.loads(offset))) - self._ids.keys()
         if unknown:
             self._ids |= self._broker().topic_ids(unknown)
         return dict(self._ids)
 
     def committed(self, offset: str, *, checkpoint: bool) -> None:
-        """Reports checkpoints to the consumer group, for those who watch it: every few seconds, and the last one."""
+        """Report checkpoints to the consumer group, for monitoring: every few seconds, and the last one."""
         self._last = offset
         if checkpoint and self._source.commits_offsets:
             self._unreported = offset

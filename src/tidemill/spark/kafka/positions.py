@@ -1,4 +1,4 @@
-"""Offsets of Kafka: what an initializer stands for, and whether a position can still be read. Decisions over facts."""
+"""Kafka offsets: resolves initializers, and checks whether positions can still be read. It sends no requests itself."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Offsets: TypeAlias = dict[KafkaTopicPartition, int]
 
 @dataclass(frozen=True)
 class Facts:
-    """What a broker has told: by partition the first offset there is and the one the next record gets.
+    """The responses of a broker: the first available offset of each partition, and the offset of its next record.
 
-    ``at_time`` is the offset of the first record from the initializer's time on, ``committed`` what the group has
-    committed; a partition is missing where there is none.
+    ``at_time`` contains the offset of the first record at or after the initializer's time, ``committed`` the committed
+    offset of the group. Partitions without such an offset are missing.
     """
 
     earliest: Mapping[KafkaTopicPartition, int]
@@ -35,9 +35,9 @@ class Facts:
 
 
 def chosen(subscription: Subscription, known: Mapping[str, Sequence[int]], servers: str) -> list[KafkaTopicPartition]:
-    """The partitions that a source reads, of the topics that the broker has (for a pattern, of those that match).
+    """Return the partitions that a source reads, of the topics in the broker (for a pattern, of those that match).
 
-    Raises :class:`ConfigurationError` for a topic or partition that is not there.
+    Raises :class:`ConfigurationError` for a topic or partition that does not exist.
     """
     wanted = {*subscription.topics, *(partition.topic for partition in subscription.partitions)}
     for topic in sorted(wanted):
@@ -59,7 +59,7 @@ def _near(topic: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(topic, known, n=3)
     if near:
         return f"; did you mean {' or '.join(map(repr, near))}?"
-    return "; create it first, or check its name and whether this user may see it"
+    return "; create it first, or check its name and whether this user has access to it"
 
 
 def _numbers(partitions: Sequence[int]) -> str:
@@ -69,15 +69,15 @@ def _numbers(partitions: Sequence[int]) -> str:
 def resolve(
     initializer: KafkaOffsetsInitializer, partitions: Sequence[KafkaTopicPartition], facts: Facts, group: str | None
 ) -> Offsets:
-    """The offset that an initializer stands for in each partition.
+    """Resolve an initializer to an offset in each partition.
 
-    It may be one that is not there; see :func:`readable`. Raises :class:`ConfigurationError` for a partition where
-    neither the initializer nor its reset strategy says anything.
+    The offset may not be available; see :func:`readable`. Raises :class:`ConfigurationError` for a partition for which
+    neither the initializer nor its reset strategy defines an offset.
     """
     given = dict(initializer.by_partition)
     unknown = sorted(given.keys() - set(partitions))
     if unknown:
-        raise ConfigurationError(f"there is an offset for {unknown[0]}, which the source does not read")
+        raise ConfigurationError(f"an offset is set for {unknown[0]}, which the source does not read")
     found: Offsets = {}
     for partition in partitions:
         named = {
@@ -92,16 +92,16 @@ def resolve(
         if named is None:
             whose = f"consumer group {group!r} has committed no offset" if group else "there is no offset"
             raise ConfigurationError(
-                f"{whose} for {partition}: name one, or give a KafkaOffsetResetStrategy that says where to begin"
+                f"{whose} for {partition}: set one, or use a KafkaOffsetResetStrategy other than NONE"
             )
         found[partition] = named
     return found
 
 
 def readable(wanted: Offsets, facts: Facts, strategy: KafkaOffsetResetStrategy) -> Offsets:
-    """The offsets to begin at: where one is not there (any more), what the strategy says.
+    """Return the offsets to start from. The strategy replaces an offset that is not, or no longer, available.
 
-    Raises :class:`LostInputError`, with what was wanted and what is there, if it says nothing.
+    Raises :class:`LostInputError`, with the required and the available offsets, if the strategy is NONE.
     """
     begun: Offsets = {}
     for partition, offset in wanted.items():
@@ -118,23 +118,23 @@ def readable(wanted: Offsets, facts: Facts, strategy: KafkaOffsetResetStrategy) 
 def resumed(
     positions: Offsets, facts: Facts, strategy: KafkaOffsetResetStrategy, others: Collection[str] = ()
 ) -> Offsets:
-    """The positions to go on from: those of the job, unless records were deleted before it read them.
+    """Return the positions to resume from: those of the job, unless records were deleted before it read them.
 
-    Then it is as the strategy says. Raises :class:`LostInputError`, with what the job wants and what is there, if it
-    says nothing, and for a partition that is gone. ``others`` are topics that only have the names of those the job has
-    read: none of their records was.
+    In that case the strategy decides. If the strategy is NONE, :class:`LostInputError` is raised, with the required and
+    the available offsets, and also for a partition that no longer exists. ``others`` are topics that were created again
+    under the name of a topic that the job has read: none of their records has been read.
     """
     named = sorted(partition for partition in positions if partition.topic in others and partition in facts.earliest)
     if named and strategy is KafkaOffsetResetStrategy.NONE:
         raise LostInputError(
-            f"topic {named[0].topic!r} was deleted and created again since the job has read it up to offset "
+            f"topic {named[0].topic!r} was deleted and created again after the job read it up to offset "
             f"{positions[named[0]]} of partition {named[0].partition}. {_choice()}"
         )
     positions = {**positions, **{each: _by_strategy(strategy, each, facts) or 0 for each in named}}
     gone = sorted(partition for partition in positions if partition not in facts.earliest)
     if gone and strategy is KafkaOffsetResetStrategy.NONE:
         raise LostInputError(
-            f"{gone[0]} is not there any more; the job has read it up to offset {positions[gone[0]]}. {_choice()}"
+            f"{gone[0]} no longer exists; the job has read it up to offset {positions[gone[0]]}. {_choice()}"
         )
     there = {partition: offset for partition, offset in positions.items() if partition not in gone}
     return {**positions, **readable(there, facts, strategy)}
@@ -150,21 +150,21 @@ def _missing(partition: KafkaTopicPartition, wanted: int, facts: Facts) -> str:
     earliest, latest = facts.earliest[partition], facts.latest[partition]
     if wanted > latest:
         return (
-            f"offset {wanted} of {partition} is wanted, but the topic ends at offset {latest}: it was deleted and "
-            f"created again, or its log was cut. {_choice()}"
+            f"offset {wanted} of {partition} is required, but the topic ends at offset {latest}: it was deleted and "
+            f"created again, or its log was truncated. {_choice()}"
         )
     return (
-        f"offset {wanted} of {partition} is wanted, but the first one there is {earliest}: "
+        f"offset {wanted} of {partition} is required, but the first available one is {earliest}: "
         f"{earliest - wanted:,} records were deleted before they were read. {_choice()}"
     )
 
 
 def _choice() -> str:
-    return f"To go on without what is missing, set the property {RESET} of the source to earliest or latest"
+    return f"To continue without the missing records, set the property {RESET} of the source to earliest or latest"
 
 
 def spark_offsets(offsets: Mapping[KafkaTopicPartition, int]) -> str:
-    """Offsets in the form in which Spark takes and logs them: ``{"clicks":{"0":17}}``."""
+    """Format offsets as Spark accepts and logs them: ``{"clicks":{"0":17}}``."""
     by_topic: dict[str, dict[str, int]] = {}
     for partition, offset in sorted(offsets.items()):
         by_topic.setdefault(partition.topic, {})[str(partition.partition)] = offset
@@ -172,7 +172,7 @@ def spark_offsets(offsets: Mapping[KafkaTopicPartition, int]) -> str:
 
 
 def from_spark_offsets(text: str) -> Offsets:
-    """What :func:`spark_offsets` has written, or Spark."""
+    """Parse the output of :func:`spark_offsets`, or an entry in Spark's log."""
     by_topic: dict[str, dict[str, int]] = json.loads(text)
     return {
         KafkaTopicPartition(topic, int(number)): offset

@@ -1,4 +1,1 @@
-"""What leaves a job through Spark: writers, streams as DataFrames, state as DataFrames.
-
-One module for each.
-"""
+"""Output of jobs through Spark: writers, streams as DataFrames, state as DataFrames. One module for each."""

@@ -1,7 +1,7 @@
-"""``DataStream.to_dataframe``: what a stream has committed, as a DataFrame.
+"""``DataStream.to_dataframe``: the committed records of a stream as a DataFrame.
 
-The records are written by a file sink as Parquet files that appear when they are committed. That directory, read by
-Spark, is the DataFrame: all of it after a bounded program has ended, or file by file while an unbounded one runs.
+A file sink writes the records as Parquet files, which become visible when they are committed. Spark reads that
+directory as the DataFrame: all of it after a bounded program has ended, or file by file while an unbounded one runs.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tidemill.errors import GraphError
 from tidemill.runtime.task.scratch import scratch_directory
 from tidemill.spark.session.session_lease import SessionLease
 
-#: In ms: long enough that only its size or the end of the input finishes a file.
+#: An interval in ms that is never reached, so that only its size or the end of the input closes a file.
 _NEVER: Final = 1 << 40
 
 
 def to_dataframe(stream: DataStream, schema: Any, path: str | None, name: str | None) -> DataFrame:
-    """The records of a stream: see :meth:`DataStream.to_dataframe`.
+    """Return the records of a stream; see :meth:`DataStream.to_dataframe`.
 
-    The session that is there is used, or one is made, which stays: a DataFrame is of no use without its session.
+    Uses the active session, or creates one that is not stopped, because a DataFrame cannot be used without its session.
     """
     columns = _schema_of(stream, schema)
     bounded = _is_bounded(stream)
@@ -57,13 +57,13 @@ def _schema_of(stream: DataStream, schema: Any) -> StructOf:
     if isinstance(known, PickledBytesTypeInfo):
         raise GraphError(
             "to_dataframe() needs a schema, such as 'id LONG, name STRING': the type of the stream is not known. "
-            "Give one, or declare the type where the records are made: map(..., output_type=Types.ROW_NAMED(...))"
+            "Pass one, or declare the type of the records: map(..., output_type=Types.ROW_NAMED(...))"
         )
     return schema_of(known)
 
 
 def _sink(folder: Path, columns: StructOf, *, bounded: bool) -> FileSink:
-    """Few large files where nobody waits for them, and one per epoch and subtask where somebody does."""
+    """Create a sink that writes a few large files for bounded input, else one file per epoch and subtask."""
     builder = FileSink.for_bulk_format(str(folder), ParquetWriterFactory(columns))
     builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
     builder.with_output_file_config(OutputFileConfig.builder().with_part_suffix(".parquet").build())
@@ -75,7 +75,7 @@ def _sink(folder: Path, columns: StructOf, *, bounded: bool) -> FileSink:
 
 
 def _is_bounded(stream: DataStream) -> bool:
-    """Whether the program ends by itself: all of it is run, not only what this stream comes from."""
+    """Whether the whole program is bounded: all of it is executed, not only the inputs of this stream."""
     seen: set[int] = set()
     waiting: list[Transformation] = [upstream.node for upstream in stream._upstreams]
     waiting += stream.get_execution_environment()._transformations

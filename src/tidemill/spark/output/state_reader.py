@@ -1,5 +1,7 @@
-"""Tables that executors read themselves, as a DataFrame: through Spark's Python data source API, which takes Arrow
-batches from the workers as they are. (``mapInArrow`` would do it too, but needs pandas.)
+"""DataFrames of tables that the executors read themselves.
+
+They use Spark's Python data source API, which accepts Arrow batches from the workers without conversion.
+(``mapInArrow`` would work too, but needs pandas.)
 """
 
 from __future__ import annotations
@@ -23,16 +25,16 @@ _lock = threading.Lock()
 
 
 class TablePart(Protocol):
-    """What one task reads. Pickled on the driver."""
+    """The part of a table that one task reads. It is pickled on the driver."""
 
     def table(self) -> Any:
-        """Its rows, as an Arrow table."""
+        """Return its rows as an Arrow table."""
 
 
 def frame_of_parts(session: SparkSession, schema: pa.Schema, parts: Sequence[TablePart]) -> DataFrame:
-    """A DataFrame with a partition for each part, which is read where the partition is needed.
+    """Return a DataFrame with a partition for each part, which is read by the task that computes the partition.
 
-    Spark has no columns of nulls only: they become strings.
+    Spark has no type for columns that contain only nulls: they become strings.
     """
     with _lock:
         if session not in _registered:
@@ -72,7 +74,7 @@ class _PartsReader(DataSourceReader):
 
 
 def _for_spark(schema: pa.Schema) -> pa.Schema:
-    """The schema with types that Spark has."""
+    """Convert the types of a schema to types that Spark supports."""
     return pa.schema([pa.field(field.name, _type_for_spark(field.type)) for field in schema])
 
 

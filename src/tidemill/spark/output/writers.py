@@ -1,8 +1,8 @@
-"""Commits the epochs of a Spark sink: one DataFrame per epoch, handed to a Spark writer on the driver.
+"""Commits the epochs of a Spark sink: a Spark writer on the driver writes one DataFrame per epoch.
 
-What each target does against a repeated commit is described in ``tidemill.connectors.spark.sink``. An epoch is
-known by its *name*: the run (of a hash of history and lineage) and its number. Whoever commits it again, be it a
-successor or a driver that was taken over, comes to the same name, and no other epoch ever does.
+``tidemill.connectors.spark.sink`` describes how each target handles a repeated commit. An epoch is identified by its
+*name*: the run (a hash of history and lineage) and its number. If the commit is repeated, by a successor or by a driver
+that was replaced, the name is the same, and no other epoch ever has it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidemill.spark.session.session import running_session
 
 
 class SparkCommitter(LogCommitter):
-    """Reads an epoch's batches of all subtasks from the log, writes them at once, and deletes the log."""
+    """Reads the batches of all subtasks of an epoch from the log, writes them in one step, and deletes the log."""
 
     on_workers = False
     whole_epochs = True
@@ -38,7 +38,7 @@ class SparkCommitter(LogCommitter):
     def __init__(self, sink: SparkSink) -> None:
         super().__init__(_Nowhere())
         if sink.target is None:
-            raise GraphError("a Spark sink commits on the driver, where it was made")
+            raise GraphError("a Spark sink commits on the driver, where it was created")
         self._schema = sink.schema
         self._target: SparkTarget = sink.target
         self._session: SparkSession | None = None
@@ -51,7 +51,7 @@ class SparkCommitter(LogCommitter):
         running = running_session()
         if running is None:
             raise GraphError("a Spark sink needs a Spark session: run the job with execution.target: spark")
-        # A session of the sink's own, with the settings of the program's: one is changed, and only here.
+        # The sink has its own session with the settings of the program's session, because it changes one of them.
         java: Any = running._jsparkSession
         self._session = SparkSession(running.sparkContext, java.cloneSession())
         _check_format(self._session, self._target.format)
@@ -80,7 +80,7 @@ class SparkCommitter(LogCommitter):
                 header, inline = take_apart(committable)
                 names += [file["name"] for file in header["parts"]]
                 deliveries.append(self._delivery(header, inline, again=part.again))
-        # Files are deleted only when all of the epoch is written: one that is gone tells that it was.
+        # Files are deleted only after all of the epoch is written: if one is missing, the epoch was written.
         written = any(part.again for part in parts) and not all(map(self._files().exists, names))
         if deliveries and not written:
             mark, target = deliveries[0].mark, self._target
@@ -93,7 +93,7 @@ class SparkCommitter(LogCommitter):
         batches = [batch for delivery in deliveries for data in delivery.batches() for batch in _decoded(data)]
         table = pa.Table.from_batches(batches, RecordColumns(self._schema).arrow_schema)
         schema: Any = StructType.fromDDL(self._schema.ddl())
-        # PySpark makes the session of a new DataFrame the active one, in all threads: the program's is to stay that.
+        # PySpark makes the session of a new DataFrame the active one, in all threads. Restore the program's session.
         active = SparkSession._activeSession
         try:
             frame: DataFrame = self._spark().createDataFrame(table, schema)
@@ -140,9 +140,9 @@ class SparkCommitter(LogCommitter):
             writer.mode("errorifexists").saveAsTable(target.table)
 
     def _add_files(self, frame: DataFrame, path: str, name: str, lineage: str) -> None:
-        """Write the files aside, hidden from readers, then move them to their names, unless they are there already.
+        """Write the files to a hidden folder, then move them to their final names, unless those already exist.
 
-        One task writes them, so that the same epoch makes the same files whoever writes it, on whatever cluster.
+        One task writes all of them, so that an epoch results in the same files on any driver and any cluster.
         """
         folder = _Folder(self._spark(), path)
         aside = f"_{self._id}~{lineage}~{uuid.uuid4().hex}"
@@ -159,7 +159,7 @@ class SparkCommitter(LogCommitter):
 
 
 def _check_format(session: SparkSession, name: str | None) -> None:
-    """Refuse a format that this Spark does not know before anything is committed that could not be written."""
+    """Raise :class:`GraphError` for an unknown format, before anything is committed that could not be written."""
     if name is None:
         return
     jvm: Any = session._jvm
@@ -168,14 +168,15 @@ def _check_format(session: SparkSession, name: str | None) -> None:
         jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(name, java.sessionState().conf())
     except Py4JJavaError:
         raise GraphError(
-            f"this Spark knows no format {name!r}: correct the name, or add the format's package to spark.jars.packages"
+            f"Spark has no format {name!r}: correct the name, or add the format's package to spark.jars.packages"
         ) from None
 
 
 def delta_options(app: str, mark: Mark) -> dict[str, str]:
-    """What Delta knows an epoch by: it takes a version of an application once, if it is higher than the last one.
+    """Return the options that identify an epoch to Delta, which accepts a version of an application only once.
 
-    Epochs rise within a lineage; what another lineage commits is another application's.
+    A version must be higher than the last one of the application. Epochs increase within a lineage, and each lineage is
+    a separate application.
 
     >>> delta_options("job/sink", Mark("h", "000000000002-a", 17))
     {'txnAppId': 'job/sink/h/000000000002-a', 'txnVersion': '17'}
@@ -184,14 +185,14 @@ def delta_options(app: str, mark: Mark) -> dict[str, str]:
 
 
 class _Nowhere(Destination):
-    """Where single deliveries would go: here they are taken together."""
+    """An unused destination of single deliveries: this committer writes them together."""
 
     def deliver(self, delivery: Delivery) -> None:
         raise NotImplementedError
 
 
 class _Folder:
-    """A directory of any file system that Spark knows."""
+    """A directory in any file system that Spark supports."""
 
     def __init__(self, session: SparkSession, path: str) -> None:
         jvm: Any = session._jvm
@@ -200,14 +201,14 @@ class _Folder:
         self._system = self._root.getFileSystem(session._jsc.hadoopConfiguration())
 
     def asides(self, sink: str) -> list[str]:
-        """The folders in which files of a sink wait."""
+        """Return the hidden folders with unpublished files of a sink."""
         if not self._system.exists(self._root):
             return []
         names = [status.getPath().getName() for status in self._system.listStatus(self._root)]
         return [name for name in names if name.startswith(f"_{sink}~")]
 
     def files(self, below: str, directory: str = "") -> Iterator[tuple[str, str]]:
-        """The files in a folder as (directory below it, name), without those that readers do not see."""
+        """Return the files in a folder as (directory below it, name), without hidden files."""
         for status in self._system.listStatus(self._at(f"{below}/{directory}" if directory else below)):
             name = status.getPath().getName()
             if name.startswith((".", "_")):
@@ -218,7 +219,7 @@ class _Folder:
                 yield directory, name
 
     def move(self, source: str, target: str) -> None:
-        """Give a file its name, in one step; one that has been given before stays as it is."""
+        """Rename a file atomically, unless the target already exists."""
         place = self._at(target)
         if self._system.exists(place):
             return
@@ -227,7 +228,7 @@ class _Folder:
             raise OSError(f"{source} cannot be moved to {place.toString()}")
 
     def delete(self, name: str) -> None:
-        """Remove a folder with all that is in it."""
+        """Remove a folder and its contents."""
         self._system.delete(self._at(name), True)
 
     def _at(self, name: str) -> Any:

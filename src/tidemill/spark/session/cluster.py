@@ -1,4 +1,4 @@
-"""What a cluster is made of, as far as a job must know: its executors, and whether they have what tasks need."""
+"""The executors of a cluster, and checks that they have everything that tasks need."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from tidemill.spark.session.failures import translated
 
 log = logging.getLogger(__name__)
 
-#: Executors register one by one: they are taken to be complete when no new one has come for so long ...
+#: Executors register one by one. They are considered complete if no new one has registered for this time.
 _SETTLED_SECONDS: Final = 1.0
-#: ... and are waited for at most so long.
+#: The maximum time to wait for executors.
 _MOST_SECONDS: Final = 15.0
 
-#: What tasks import.
+#: The packages that tasks import.
 PACKAGES: Final = ("tidemill", "pyarrow", "cloudpickle", "numpy", "rocksdict", "yaml")
-#: What Spark says if workers have no Python that fits the driver's.
+#: Spark's errors if workers have no Python, or another version than the driver.
 _NO_INTERPRETER: Final = re.compile(r"PYTHON_VERSION_MISMATCH|Cannot run program|No module named '?pyspark")
 _HOW_TO_BRING_PACKAGES: Final = (
-    "Workers need the driver's version of Python, Tidemill and the packages of the program: install them there, and "
-    "name the interpreter with spark.pyspark.python if it is at another path than the driver's, or send an "
-    "environment along with spark.archives."
+    "Workers need the driver's version of Python, Tidemill and the packages of the program: install them on the "
+    "workers, and set spark.pyspark.python if the interpreter has another path than on the driver, or send an "
+    "environment with the job by setting spark.archives."
 )
 
 
 @dataclass(frozen=True)
 class Executor:
-    """An executor; ``location`` is how Spark's scheduler names it as a place for a task."""
+    """An executor; ``location`` is its name as a preferred location in Spark's scheduler."""
 
     id: str
     host: str
@@ -49,13 +49,13 @@ class Executor:
 
 
 def is_clustered(context: SparkContext) -> bool:
-    """Whether tasks run in processes of their own, not in the driver's."""
+    """Whether tasks run in separate processes, not in that of the driver."""
     master = str(context.master)
     return master != "local" and not master.startswith("local[")
 
 
 def executors_of(context: SparkContext) -> list[Executor]:
-    """The executors that are registered now, in the order of their ids."""
+    """Return the currently registered executors, ordered by id."""
     known = context._jsc.sc().statusStore().executorList(True)
     found = []
     for position in range(known.size()):
@@ -66,7 +66,7 @@ def executors_of(context: SparkContext) -> list[Executor]:
 
 
 def cores_of(context: SparkContext) -> int:
-    """How many tasks run at the same time; on a cluster, once its executors have registered."""
+    """Return the number of tasks that run at the same time. On a cluster, this waits for executors to register."""
     if not is_clustered(context):
         return context.defaultParallelism
     wanted = int(context.getConf().get("spark.executor.instances") or 0)
@@ -79,13 +79,13 @@ def cores_of(context: SparkContext) -> int:
         if count >= (wanted or 1) and time.monotonic() - since >= (0.0 if wanted else _SETTLED_SECONDS):
             return max(1, sum(executor.cores for executor in executors))
         time.sleep(0.1)
-    log.warning("the cluster has %d executors after %.0f s; the job starts with them", count, _MOST_SECONDS)
+    log.warning("the cluster has only %d executors after %.0f s; the job starts anyway", count, _MOST_SECONDS)
     return max(1, context.defaultParallelism)
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a task has found on its host: packages that its interpreter lacks, and whether it sees a file of ours."""
+    """The result of a check on a worker's host: the missing packages, and whether it sees the driver's file."""
 
     host: str
     interpreter: str
@@ -94,8 +94,8 @@ class Look:
 
 
 def check_workers(context: SparkContext, directory: Path | None) -> None:
-    """Raise :class:`ConfigurationError` unless all executors have the packages that tasks need, and see the files that
-    the driver writes to a directory, if one is given."""
+    """Raise :class:`ConfigurationError` unless all executors have the required packages, and see the files that the
+    driver writes to ``directory``, if it is not None."""
     if not is_clustered(context):
         return
     tasks = 2 * max(1, len(executors_of(context)))
@@ -113,9 +113,9 @@ def check_workers(context: SparkContext, directory: Path | None) -> None:
 
 
 def look_for(packages: tuple[str, ...], path: str | None) -> Callable[[Iterable[Any]], Iterator[tuple[Any, ...]]]:
-    """A function for tasks, which yields the parts of a :class:`Look`.
+    """Return a function for tasks, which yields the fields of a :class:`Look`.
 
-    It is a local one, since those travel whole: it must run where nothing of ours is installed.
+    It is a local function, because those are pickled by value: it must run where Tidemill is not installed.
     """
 
     def look(items: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
@@ -131,7 +131,7 @@ def look_for(packages: tuple[str, ...], path: str | None) -> Callable[[Iterable[
 
 
 def complaint(found: Sequence[Look], directory: Path | None) -> str | None:
-    """What is wrong with the workers, in words for whoever must mend it; None if nothing is."""
+    """Return a message that describes what is wrong with the workers and how to fix it, or None."""
     lacking = {look.host: look for look in found if look.missing}
     if lacking:
         told = (f"{look.interpreter} on {host} has no {', '.join(look.missing)}" for host, look in lacking.items())
@@ -139,7 +139,7 @@ def complaint(found: Sequence[Look], directory: Path | None) -> str | None:
     blind = sorted({look.host for look in found if not look.sees})
     if blind:
         return (
-            f"the checkpoint directory {directory} is not shared: what the driver writes there cannot be seen on "
+            f"the checkpoint directory {directory} is not shared: files that the driver writes are not visible on "
             f"{', '.join(blind)}. Set execution.checkpointing.dir to a directory on a file system that the driver and "
             "all executors have mounted at the same path."
         )
@@ -148,7 +148,7 @@ def complaint(found: Sequence[Look], directory: Path | None) -> str | None:
 
 @contextmanager
 def _probe(directory: Path | None) -> Iterator[str | None]:
-    """A file that is there for a moment."""
+    """Create a temporary file in a directory."""
     if directory is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""Spark's own failures in our words: what happened to a worker or a task, without the wall of JVM frames."""
+"""Translates Spark's exceptions to short errors about a worker or a task, without JVM stack traces."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _PYTHON_TRACEBACK = re.compile(
     r"(Traceback \(most recent call last\):.*?)(?:\n\s*SQLSTATE|\n\tat |\n\nDriver|\Z)", re.DOTALL
 )
 _OURS = re.compile(r"^tidemill\.errors\.(\w+): ", re.MULTILINE)
-#: Of a message and its causes.
+#: The maximum number of lines of a message and its causes.
 _MOST_LINES = 12
-#: Java says so, or a process of Spark has ended with the exit code that Spark has for it.
+#: Java's error, or the exit code of a Spark process that has run out of memory.
 _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError|\bcode:? 52\b|exitCode=52\b", re.IGNORECASE)
-#: What to do then.
+#: The advice for that case.
 MORE_MEMORY: Final = (
-    "Spark has run out of memory, of which it has 1g unless you set more. Set spark.driver.memory (local masters) or "
-    "spark.executor.memory (clusters) before the program starts. Long lines and large records are held in memory as a "
-    "whole, several times over: count on at least twenty times the largest."
+    "Spark has run out of memory; its default is 1g. Set spark.driver.memory (local masters) or spark.executor.memory "
+    "(clusters) before the program starts. Long lines and large records are kept in memory in several copies: provide "
+    "at least twenty times the size of the largest."
 )
 _LOST = re.compile(r"(ExecutorLostFailure[^\n]*|Python worker exited unexpectedly[^\n]*|EOFException)")
 
 
 @contextlib.contextmanager
 def translated(task: str = "run the epoch") -> Iterator[None]:
-    """Turn exceptions of Spark into :class:`JobExecutionError` with the task and the part that matters.
+    """Convert exceptions of Spark to :class:`JobExecutionError` with the task and the relevant part of the message.
 
-    Checkpoint storage that failed in a worker, more often than Spark retries, stays a :class:`CheckpointError`: the
-    job's settings say whether it is tolerated. What another start cannot mend, a damaged file for one, stays what it
-    is: the job is not started again.
+    If checkpoint storage fails in a worker more often than Spark retries, the error is still a
+    :class:`CheckpointError`: the job's settings define whether it is tolerated. Errors that a restart cannot fix, such
+    as a damaged file, keep their class, and the job is not restarted.
     """
     try:
         yield
@@ -47,14 +47,14 @@ def translated(task: str = "run the epoch") -> Iterator[None]:
 
 
 def _kind(text: str) -> type[TidemillError]:
-    """The class of an error that a task has raised outside of user functions: of our own the last one counts."""
+    """Return the class of an error that a task raised outside user functions: the last one that is Tidemill's own."""
     raised = _OURS.findall(text)
     known = {kind.__name__: kind for kind in (CheckpointError, *LASTING)}
     return known.get(raised[-1], JobExecutionError) if raised else JobExecutionError
 
 
 def summary(error: BaseException, task: str = "run the epoch") -> str:
-    """The Python traceback of the failed task if there is one, else the first lines of Spark's message."""
+    """Return the Python traceback of the failed task if there is one, else the first lines of Spark's message."""
     text = str(error)
     if isinstance(error, Py4JJavaError) and error.java_exception is not None:
         text = "\n".join([str(error.java_exception.toString()), *_causes(error.java_exception)])
@@ -70,7 +70,7 @@ def summary(error: BaseException, task: str = "run the epoch") -> str:
 
 
 def _causes(exception: Any) -> Iterator[str]:
-    """What the causes of a Java exception say, each with its first lines: which value of a file it was, for example."""
+    """Return the first lines of the causes of a Java exception, which contain, for example, the value of a file."""
     seen: set[str] = set()
     cause = exception.getCause()
     while cause is not None:

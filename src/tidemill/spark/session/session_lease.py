@@ -1,4 +1,4 @@
-"""Who uses a Spark session, and what becomes of it: stopped with its last user, or replaced if Spark dies under it."""
+"""Counts the users of a Spark session, stops it after its last user, and replaces it if Spark dies."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["SessionLease"]
 
 log = logging.getLogger(__name__)
 
-#: How long what is left of a JVM may take to end.
+#: The maximum time for the rest of a JVM to end.
 _SECONDS_TO_END: Final = 10.0
-#: The exit code of a process of Spark that has run out of memory, and how long it may take to end by itself.
+#: The exit code of a Spark process that has run out of memory, and the maximum time for it to end by itself.
 _OUT_OF_MEMORY: Final = 52
 _SECONDS_TO_EXIT: Final = 3.0
 
@@ -31,18 +31,18 @@ _lock = threading.RLock()
 
 
 class _MadeHere:
-    """The session that Tidemill has made in this process, and how many use it."""
+    """The session that Tidemill has created in this process, and the number of its users."""
 
     context: SparkContext | None = None
     users = 0
 
 
 class SessionLease:
-    """A hold on a Spark session: the one that is there, or a new one with the settings that make epochs fast.
+    """A lease on a Spark session: the active one, or a new one with settings that make epochs fast.
 
-    One that was made here is stopped when the last hold on it is released; one that the program has brought along is
-    the program's. Raises :class:`EngineLostError` if Spark has died under the program's session: it knows how to make
-    another, and nobody else does.
+    A session that was created here is stopped when its last lease is released. A session that the program has created
+    is never stopped. Raises :class:`EngineLostError` if Spark has died and the program has created the session: only
+    the program can create another one.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -50,26 +50,27 @@ class SessionLease:
         self.session = self._take()
 
     def loss(self) -> JobExecutionError:
-        """The error for a job under which Spark is gone.
+        """Return the error for a job that has lost Spark.
 
-        If that can be mended here, because the JVM of a session that was made here has died, restart strategies treat
-        it as any other; an :class:`EngineLostError` ends the job. Who ends an application in its cluster means that.
+        If the session was created here and its JVM has died, Spark can be restarted, and restart strategies treat the
+        error like any other. An :class:`EngineLostError` ends the job: a user who stops an application in its cluster
+        does so intentionally.
         """
         with _lock:
             hint = f". {MORE_MEMORY}" if _exit_code() == _OUT_OF_MEMORY else ""
             is_replaced = self.session.sparkContext is not _MadeHere.context  # by another user of it
             if self._is_made_here and not is_started_by_submit() and (is_replaced or not _answers()):
                 return JobExecutionError(
-                    "Spark is gone: its process in the driver has died. It is started again with the job, by the "
-                    f"restart strategy or by another execute(): the job goes on from its last committed epoch{hint}"
+                    "Spark is lost: its process in the driver has died. It is restarted with the job, by the restart "
+                    f"strategy or by another execute(): the job resumes from its last committed epoch{hint}"
                 )
         return EngineLostError(
-            "Spark is gone: its process in the driver has died, or the cluster has ended the application. "
-            f"Start the driver again: the job goes on from its last committed epoch{hint}"
+            "Spark is lost: its process in the driver has died, or the cluster has ended the application. "
+            f"Start the driver again: the job resumes from its last committed epoch{hint}"
         )
 
     def renew(self) -> SparkSession:
-        """Another session in the place of one that is lost; all who renew have the same."""
+        """Replace a lost session. All leases that renew get the same new session."""
         with _lock:
             if running_session() is not None and self.session.sparkContext is _MadeHere.context:
                 return self.session  # it only seemed to be lost
@@ -77,11 +78,11 @@ class SessionLease:
         return self.session
 
     def release(self) -> None:
-        """The session is not used any more, by this user."""
+        """Release the session of this lease."""
         context = self.session.sparkContext
         with _lock:
             if context is not _MadeHere.context:
-                return  # it was brought along, or lost and replaced
+                return  # it was created by the program, or lost and replaced
             _MadeHere.users -= 1
             if _MadeHere.users == 0:
                 _MadeHere.context = None
@@ -101,7 +102,7 @@ class SessionLease:
                     session = new_session(self._configuration)
                 except (Py4JError, OSError) as error:
                     raise JobExecutionError("Spark has died while it was started: execute the job again") from error
-                finally:  # what is left if Spark dies meanwhile was made here too, and nobody uses it
+                finally:  # if Spark dies meanwhile, its context was created here too, and has no users
                     _MadeHere.context, _MadeHere.users = SparkContext._active_spark_context, 0
             self._is_made_here = session.sparkContext is _MadeHere.context
             if self._is_made_here:
@@ -112,12 +113,12 @@ class SessionLease:
 
 
 def _make_way() -> None:
-    """See to it that a session can be made where none runs."""
+    """Ensure that a new session can be created if none is running."""
     lost = SparkContext._active_spark_context
     if lost is not None and lost is not _MadeHere.context:
         raise EngineLostError(
-            "the Spark session that the program has made is gone: its process has died, or the cluster has ended the "
-            "application. Start the program again: its jobs go on from their last committed epochs"
+            "the Spark session that the program has created is lost: its process has died, or the cluster has ended "
+            "the application. Start the program again: its jobs resume from their last committed epochs"
         )
     if SparkContext._gateway is None:
         return
@@ -125,16 +126,16 @@ def _make_way() -> None:
         if is_started_by_submit():
             raise EngineLostError(
                 "the process in which spark-submit runs Spark for this program has died. Submit the program again: its "
-                "jobs go on from their last committed epochs"
+                "jobs resume from their last committed epochs"
             )
-        log.warning("the process of Spark has died: another one is started")
+        log.warning("Spark's process has died: a new one is started")
         _forget_jvm()
     elif lost is not None:
         lost.stop()
 
 
 def _answers() -> bool:
-    """Whether the JVM of this process is there."""
+    """Whether the JVM of this process responds."""
     java: Any = SparkContext._jvm
     try:
         java.java.lang.System.nanoTime()
@@ -144,7 +145,7 @@ def _answers() -> bool:
 
 
 def _exit_code() -> int | None:
-    """What the JVM of this process has ended with, which it may be about to do; None if it goes on, or is not ours."""
+    """Return the exit code of this process's JVM, which may be about to end; None if it still runs or is not ours."""
     gateway: Any = SparkContext._gateway
     jvm: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     with suppress(subprocess.TimeoutExpired):
@@ -153,14 +154,14 @@ def _exit_code() -> int | None:
 
 
 def _forget_jvm() -> None:
-    """Let PySpark forget its JVM, which has died: it would ask it for ever, and no other session could be made.
+    """Remove PySpark's references to its dead JVM, which would prevent the creation of another session.
 
-    If anything is left of the JVM, it ends before this returns: there is never a second one beside it.
+    If the JVM has not ended completely, this waits until it has: there are never two of them at the same time.
     """
     context, gateway = SparkContext._active_spark_context, SparkContext._gateway
     if context is not None:
         context._jsc = None
-        context.stop()  # what is left on this side of it
+        context.stop()  # its Python side
     SparkSession._instantiatedSession = SparkSession._activeSession = None
     SparkContext._gateway = SparkContext._jvm = None
     java: Any = gateway
@@ -168,9 +169,9 @@ def _forget_jvm() -> None:
         java.close()
     jvm: subprocess.Popen[bytes] | None = java.proc
     if jvm is None:
-        return  # it was spark-submit's
+        return  # it was started by spark-submit
     try:
-        jvm.communicate(timeout=_SECONDS_TO_END)  # closes its input, which is what it ends on
+        jvm.communicate(timeout=_SECONDS_TO_END)  # closes its input, which makes it end
     except subprocess.TimeoutExpired:
         jvm.kill()
         jvm.wait()

@@ -1,4 +1,4 @@
-"""Secrets on their way to the JVM: py4j logs each command that it sends, with all of its arguments, at DEBUG."""
+"""Keeps secrets out of py4j's log: at DEBUG, py4j logs each command to the JVM with all of its arguments."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Final
 
 __all__ = ["unlogged"]
 
-#: Who sends, by how Spark was started.
+#: The loggers of the senders, which depend on how Spark was started.
 _SENDERS: Final = ("py4j.clientserver", "py4j.java_gateway")
 
 
 class _Silence(logging.Filter):
-    """Drops what threads log that have asked for it."""
+    """Drops the log records of threads that have requested it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,9 +30,9 @@ _silence: Final = _Silence()
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """While the block runs, nothing is logged of what this thread sends to the JVM."""
+    """Suppress the logging of commands that this thread sends to the JVM while the block runs."""
     for sender in _SENDERS:
-        logging.getLogger(sender).addFilter(_silence)  # once, however often it is added
+        logging.getLogger(sender).addFilter(_silence)  # adding it again has no effect
     before = getattr(_silence.here, "silent", False)
     _silence.here.silent = True
     try:

@@ -1,4 +1,4 @@
-"""Unbounded jobs on Spark's streams: epochs inside one Structured Streaming query.
+"""Unbounded jobs on Spark's streams, which run their epochs inside one Structured Streaming query.
 
 Start in ``streaming.py``.
 """

@@ -1,8 +1,8 @@
-"""How much one batch of a running query takes of a source.
+"""Limits how much one batch of a running query reads from a source.
 
-Spark reads the option that bounds a batch (``maxOffsetsPerTrigger``) once, when the query starts. What it goes by later
-is a map from sources to bounds, which it looks into before each batch. Another bound is put there between two batches;
-to start the query again would take seconds. A Spark that has no such map keeps the bound of the start.
+Spark reads the option that limits a batch (``maxOffsetsPerTrigger``) once, when the query starts. Later it uses a map
+from sources to limits, which it reads before each batch. This module changes that map between two batches, because a
+restart of the query would take seconds. A version of Spark without such a map keeps the initial limit.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tidemill.spark.locations.build_location import Layout
 
 log = logging.getLogger(__name__)
 
-#: A bound that differs by less is left as it is: each change takes a few calls of the JVM.
+#: A limit that differs by a smaller factor is not changed: each change takes a few calls to the JVM.
 _CHANGE: Final = 1.1
 
 
 class BatchLimit:
-    """Keeps the bounds of a query's sources at what an epoch may have. Sources whose bound stays are left alone."""
+    """Adapts the limits of a query's sources to the limit of an epoch. Sources whose limit stays are not changed."""
 
     def __init__(self, session: SparkSession, limit: EpochLimit, readers: Mapping[str, SourceReader[Any]]) -> None:
-        """``readers`` are by the uid of the source."""
+        """``readers`` are keyed by the uid of the source."""
         self._session = session
         self._limit = limit
         self._readers = readers
@@ -36,21 +36,21 @@ class BatchLimit:
         self._layout: Layout = {}
 
     def attach(self, query: Any, layout: Layout) -> None:
-        """From now on the sources are read by this query."""
+        """Set the query that reads the sources."""
         self._query, self._layout = query, layout
 
     def adapt(self) -> None:
-        """Set the bounds of the next batch. To be called by the query's own thread, while it processes one."""
+        """Set the limits of the next batch. Must be called by the query's own thread while it processes a batch."""
         wanted = {uid: reader.max_records(self._limit) for uid, reader in self._readers.items()}
         changed = {uid: bound for uid, bound in wanted.items() if _differ(bound, self._set[uid])}
         if not changed or self._query is None:
             return
         try:
             self._change(changed)
-        except Exception as error:  # whatever py4j makes of a method that another Spark does not have
+        except Exception as error:  # the type depends on what this version of Spark lacks
             log.warning(
-                "the bound of a batch cannot be changed in this version of Spark: epochs keep their number of records, "
-                "however long they take (%s)",
+                "the limit of a batch cannot be changed in this version of Spark: epochs keep their number of records, "
+                "regardless of how long they take (%s)",
                 str(error).partition("\n")[0],
             )
             self._readers = {}

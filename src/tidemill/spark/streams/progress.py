@@ -1,4 +1,4 @@
-"""How far a streaming query is behind its sources, from the progress that Spark reports."""
+"""The lag of a streaming query behind its sources, from the progress that Spark reports."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from tidemill.spark.locations.build_location import Layout
 
-#: Seconds between two looks: each asks the JVM twice.
+#: The seconds between two checks. Each check calls the JVM twice.
 _INTERVAL: Final = 1.0
 
 
 class SourceLag:
-    """Looks at a query's progress now and then, and tells how many records wait, by the uid of the source."""
+    """Checks the progress of a query periodically, and reports the number of pending records by source uid."""
 
     def __init__(self, query: Any, layout: Layout, tell: Callable[[Mapping[str, int]], None]) -> None:
         self._query = query
@@ -23,19 +23,19 @@ class SourceLag:
         self._looked = time.monotonic()
 
     def look(self) -> None:
-        """Look, unless that was done a moment ago."""
+        """Check the progress, unless the last check was less than an interval ago."""
         now = time.monotonic()
         if now - self._looked < _INTERVAL:
             return
         self._looked = now
-        # Not lastProgress: it asks the JVM for each field of each source.
+        # Not PySpark's lastProgress, which calls the JVM for each field of each source.
         progress = self._query._jsq.lastProgress()
         if progress is not None:
             self._tell(pending_records(json.loads(progress.json()), self._layout))
 
 
 def pending_records(progress: Mapping[str, Any], layout: Layout) -> dict[str, int]:
-    """How many records wait to be read, of sources whose offsets count records by partition, as Kafka's do.
+    """Return the number of pending records of sources whose offsets count records by partition, as Kafka's do.
 
     >>> ends, latest = {"orders": {"0": 7, "1": 3}}, {"orders": {"0": 9, "1": 3, "2": 5}}
     >>> pending_records({"sources": [{"endOffset": ends, "latestOffset": latest}]}, {"read": [[0, 0, "kafka"]]})

@@ -1,4 +1,4 @@
-"""The positions of a query's sources while it runs: each source's line of an entry of Spark's offset log."""
+"""The positions of a query's sources while it runs: the line of each source in an entry of Spark's offset log."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ log = logging.getLogger(__name__)
 
 
 class QueryPositions:
-    """Hands each tracker the line of its source. ``offsets`` are an entry of the log, as text."""
+    """Passes the line of each source to its tracker. ``offsets`` is an entry of the log, as text."""
 
     def __init__(self, trackers: Mapping[str, PositionTracker], layout: Layout) -> None:
-        """``trackers`` are by the uid of their source; not every source has one."""
+        """``trackers`` are keyed by the uid of their source; not every source has one."""
         self._trackers = trackers
         self._lines = {uid: HEADER_LINES + layout[uid][0][0] for uid in trackers}
 
     @contextmanager
     def named_loss(self) -> Iterator[None]:
-        """Runs the query: if it fails because input is gone, :class:`~tidemill.errors.LostInputError` is raised,
-        which says so. Afterwards the trackers are closed."""
+        """Raise :class:`~tidemill.errors.LostInputError` if the query fails in this block because input was lost.
+
+        The trackers are closed after the block.
+        """
         try:
             yield
         except JobExecutionError:
@@ -44,9 +46,9 @@ class QueryPositions:
                     log.warning("the connections of the source with uid %r were not closed properly: %s", uid, error)
 
     def revised(self, offsets: str, stored: Mapping[str, Any]) -> str:
-        """An entry that the query can resume from; ``stored`` is what the manifest has beside it.
+        """Return an entry that the query can resume from; ``stored`` is the part of the manifest that contains it.
 
-        Raises :class:`~tidemill.errors.LostInputError` if input is gone that a source has to read.
+        Raises :class:`~tidemill.errors.LostInputError` if input that a source must read no longer exists.
         """
         lines = offsets.split("\n")
         for uid, tracker in self._trackers.items():
@@ -56,13 +58,13 @@ class QueryPositions:
         return "\n".join(lines)
 
     def topics(self, offsets: str) -> dict[str, dict[str, str]]:
-        """The ids of what the sources have read, by their uids; stored beside the entry."""
+        """Return the ids of the topics that the sources have read, by source uid. They are stored with the entry."""
         lines = offsets.split("\n")
         read = {uid: None if lines[line] == NO_OFFSET else lines[line] for uid, line in self._lines.items()}
         return {uid: tracker.ids(read[uid]) for uid, tracker in self._trackers.items()}
 
     def committed(self, offsets: str, *, checkpoint: bool) -> None:
-        """An epoch that ends at this entry is committed; ``checkpoint``: it is a checkpoint."""
+        """Notify trackers of a committed epoch that ends at this entry, and whether it is a checkpoint."""
         lines = offsets.split("\n")
         for uid, tracker in self._trackers.items():
             if lines[self._lines[uid]] != NO_OFFSET:

@@ -1,12 +1,12 @@
-"""Unbounded jobs: epochs inside one Structured Streaming query, so that every Spark source works.
+"""Runs unbounded jobs: epochs run inside one Structured Streaming query, so that every Spark source works.
 
-Spark logs the offsets of a batch, then calls us with it; our manifest, which holds the batch id and a copy of those
-offsets, is what decides whether the batch counts. Each lineage has a Spark checkpoint location of its own, built from
-the last one up to the committed batch: a former driver that still runs cannot write into it. A batch that Spark replays
-is skipped if the head manifest has it.
+Spark logs the offsets of a batch, and then calls Tidemill with the batch. The manifest contains the batch id and a copy
+of the offsets, and decides whether the batch is committed. Each lineage has its own Spark checkpoint location, built
+from the previous one up to the committed batch, so a former driver that still runs cannot write to it. A batch that
+Spark replays is skipped if the head manifest contains it.
 
-Spark calls only when there is input. Where a processing-time timer is due and no batch is running, an epoch without
-input runs between two batches; its manifest repeats the positions of the last batch (docs/decisions/0008).
+Spark calls Tidemill only if there is input. If a processing-time timer is due and no batch is running, an epoch without
+input runs between two batches. Its manifest repeats the positions of the last batch (docs/decisions/0008).
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ from tidemill.spark.streams.batch_limit import BatchLimit
 from tidemill.spark.streams.progress import SourceLag
 from tidemill.spark.streams.query_positions import QueryPositions
 
-#: How often the job is looked at between batches: how late a processing-time timer can be.
+#: The interval of checks between batches, which is the maximum delay of a processing-time timer.
 _POLL_SECONDS: Final = 0.05
 
 
 class StreamingInput:
-    """The streaming sources of a job as one frame, beside its split sources."""
+    """The streaming sources of a job as one frame, in addition to its split sources."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class StreamingInput:
         positioned: Collection[str],
         limit: EpochLimit,
     ) -> None:
-        """``readers`` are those of the sources that the query reads, by chain; ``positioned`` are the uids of those
-        that the job has a position for."""
+        """``readers`` are the readers of the query's sources, by chain; ``positioned`` are the uids of the sources that
+        the job has a position for."""
         self.launch = launch
         self.configuration: Configuration = launch.configuration
         self.limit = limit
@@ -88,15 +88,15 @@ class StreamingInput:
         self.batch_limit = BatchLimit(session, limit, {uids[chain]: reader for chain, reader in readers.items()})
 
     def schemas(self) -> dict[int, bytes]:
-        """The Arrow schema of each source, for the workers."""
+        """Return the Arrow schema of each source, for the workers."""
         return {chain: arrow_schema(frame).serialize().to_pybytes() for chain, frame in self._frames.items()}
 
     def _batch(self, rdd: Any) -> SourceFrames:
-        """A batch of all sources; with more than one, its rows are combined."""
+        """Return a batch of all sources. If there are several sources, its rows are combined."""
         return SourceFrames(rdd, tuple(self._frames), self._combined_schema)
 
     def epoch_input(self, batch: DataFrame, spark: dict[str, Any], splits: EpochInput) -> EpochInput:
-        """The input of the epoch that processes a batch: each partition is read by a subtask of every source."""
+        """Return the input of the epoch that processes a batch: a subtask of every source reads each partition."""
         rdd = batch._jdf.toArrowBatchRdd()
         partitions = rdd.getNumPartitions()
         return replace(
@@ -108,7 +108,7 @@ class StreamingInput:
         )
 
     def no_input(self, spark: dict[str, Any] | None, splits: EpochInput, *, last: bool = False) -> EpochInput:
-        """The input of an epoch between two batches, at the positions of the last one. With ``last`` the job ends."""
+        """Return the input of an epoch between batches, at the positions of the last batch; ``last`` ends the job."""
         return replace(
             splits,
             frames=(*splits.frames, self._batch(None)),
@@ -129,8 +129,8 @@ def run_streaming_job(
 ) -> None:
     """Run a streaming query from the last committed batch until it ends or the job is stopped.
 
-    ``open_input`` makes the input that is read beside it, from what :class:`SplitInput` takes; ``elsewhere`` are the
-    uids of sources that had a position in the query and have it there now.
+    ``open_input`` creates the input that is read in addition to the query, from the arguments of :class:`SplitInput`.
+    ``elsewhere`` are the uids of sources that had a position in the query and now have it in that input.
     """
     with inputs.positions.named_loss():
         _run_query(inputs, job, coordinator, locations, stop, open_input, elsewhere)
@@ -151,8 +151,8 @@ def _run_query(
     watched = sorted(inputs.layout.keys() & {uid for uid, at in coordinator.head.sources.items() if is_of_files(at)})
     if watched:
         raise GraphError(
-            f"the source with uid {watched[0]!r} was stored with the position of watched files, and is now a stream of "
-            "Spark's: give the new source another uid"
+            f"the stored position of the source with uid {watched[0]!r} belongs to watched files, but the source is "
+            "now a Spark stream: give the new source another uid"
         )
     locations.bring(coordinator.lineage, restored)
     positions = take_over(
@@ -174,7 +174,7 @@ def _run_query(
 
 
 def _run_batches(batches: _Batches, inputs: StreamingInput, stop: StopSignal) -> None:
-    """Have Spark hand over batches until the query ends; between them, run the epochs that are due without one."""
+    """Process Spark's batches until the query ends. Between batches, run epochs without input that are due."""
     writer = (
         inputs.frame.writeStream.foreachBatch(batches)
         .option("checkpointLocation", f"file://{batches.location}")
@@ -207,7 +207,7 @@ def _run_batches(batches: _Batches, inputs: StreamingInput, stop: StopSignal) ->
 
 
 class _Batches:
-    """Called by Spark with each batch."""
+    """The callback that Spark calls with each batch."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class _Batches:
         positions: dict[str, Any] | None,
         stop: StopSignal,
     ) -> None:
-        """``positions`` are Spark's as of the head manifest, for the query as it is now."""
+        """``positions`` are Spark's positions in the head manifest, arranged for the current query."""
         self._inputs = inputs
         self._loop = loop
         self._savepoints = savepoints
@@ -236,7 +236,7 @@ class _Batches:
         self._over = False
 
     def run_without_input(self) -> None:
-        """Run an epoch if one is due, unless a batch is being processed, which does as well."""
+        """Run an epoch if one is due, unless a batch is being processed, which has the same effect."""
 
         def run() -> None:
             if self._loop.due():
@@ -246,19 +246,19 @@ class _Batches:
             self._between_batches(run)
 
     def keep_beginning(self) -> None:
-        """Have it stored where the sources begin as soon as they know: it may be long until there is something to read.
+        """Store the starting positions of the sources as soon as they are known: the first input may arrive much later.
 
-        A source that begins at the end of a topic would begin elsewhere under the next driver.
+        Otherwise, a source that starts at the end of a topic would start at another position with the next driver.
         """
         if self._positions is None:
             self._between_batches(self._keep_location)
 
     def check_owner(self) -> None:
-        """Find out if the job is another driver's by now."""
+        """Check whether another driver has taken over the job."""
         self._between_batches(self._coordinator.check_owner)
 
     def _between_batches(self, act: Callable[[], object]) -> None:
-        """Do something unless a batch is being processed; what it raises ends the job."""
+        """Call ``act`` unless a batch is being processed. An exception ends the job."""
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -270,9 +270,9 @@ class _Batches:
             self._lock.release()
 
     def take_savepoints(self) -> bool:
-        """Begin the savepoints that are asked for, once no batch is being processed; whether the job is over with one.
+        """Start the requested savepoints when no batch is being processed. Returns whether one of them ends the job.
 
-        Not to be called by Spark's own thread, which a cancelled query waits for.
+        Must not be called by Spark's own thread, because a cancelled query waits for that thread.
         """
         if not self._savepoints.pending:
             return False
@@ -299,7 +299,7 @@ class _Batches:
         return self._with_logs(self._inputs.no_input(self._positions, splits, last=last))
 
     def _with_logs(self, inputs: EpochInput) -> EpochInput:
-        """The input of an epoch whose manifest names this lineage's location and records its logs."""
+        """Add this lineage's location and the record of its logs to the input of an epoch, for its manifest."""
         logs = self._keep_location()
         return inputs if inputs.spark is None else replace(inputs, spark=with_logs(inputs.spark, self.lineage, logs))
 
@@ -318,10 +318,10 @@ class _Batches:
         try:
             with self._lock:
                 if self._over:
-                    raise RuntimeError("nothing runs after the savepoint that a job ends with")
+                    raise RuntimeError("no batch may run after the savepoint that ends the job")
                 self._stop.check()
                 if self.error is not None:
-                    raise self.error  # an epoch between the batches has failed: Spark must not take this one as done
+                    raise self.error  # an epoch between the batches has failed: Spark must not commit this batch
                 offsets = (self.location / "offsets" / str(batch_id)).read_text(encoding="utf-8")
                 if should_skip(replace(self._coordinator.head, spark=self._positions), batch_id, offsets):
                     return
@@ -345,5 +345,5 @@ class _Batches:
         except BaseException as error:
             if not self._over:
                 self.error = error
-            # Spark matches what we raise against a regular expression that overflows its stack on a long text.
-            raise RuntimeError("the epoch failed; its own error is raised by the job") from None
+            # Spark matches the error against a regular expression, whose stack overflows on a long text.
+            raise RuntimeError("the epoch failed; the job raises the original error") from None
