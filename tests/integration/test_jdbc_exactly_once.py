@@ -152,7 +152,7 @@ def test_a_server_that_dies_while_writers_write_costs_the_attempt(postgres: Post
 
     with (
         injected(Fault("sink.precommit.before", action="call", call=cut)),
-        pytest.raises(ConnectorError, match="Nothing of the epoch is committed; it runs again"),
+        pytest.raises(ConnectorError, match="Nothing of the epoch is committed; it is repeated"),
     ):
         job.epoch(numbers=range(10))
     job.restart()
@@ -248,12 +248,12 @@ def test_a_transaction_that_somebody_rolled_back_is_not_passed_over(postgres: Po
     actor = Actor(sink_of(postgres))
     lost = actor.prepare(1, [1])
     postgres.run(f"ROLLBACK PREPARED '{name_of(lost)}'")
-    with pytest.raises(CheckpointError, match="somebody rolled it back"):
+    with pytest.raises(CheckpointError, match="another user or program rolled it back"):
         actor.commit(1, lost)
-    with pytest.raises(CheckpointError, match="somebody rolled it back") as raised:
+    with pytest.raises(CheckpointError, match="another user or program rolled it back") as raised:
         actor.commit(1, lost, again=True)
     # The message says how to go on without it.
-    postgres.run(str(raised.value).partition("to go on without them: ")[2])
+    postgres.run(str(raised.value).partition("to continue without them: ")[2])
     actor.commit(1, lost, again=True)
     actor.commit(2, actor.prepare(2, [2]))
     assert results() == [2]
@@ -262,14 +262,14 @@ def test_a_transaction_that_somebody_rolled_back_is_not_passed_over(postgres: Po
 def test_two_subtasks_that_write_one_row_are_told_to_key_the_stream(postgres: PostgresServer) -> None:
     actor = Actor(sink_of(postgres, UPSERT, lock_seconds=1))
     actor.prepare(1, [7], subtask=0)
-    with pytest.raises(ConnectorError, match=r"Key the stream by what identifies a row(?s:.*)statement: INSERT INTO"):
+    with pytest.raises(ConnectorError, match=r"Key the stream by the fields that(?s:.*)statement: INSERT INTO"):
         actor.begin(1, [7], subtask=1).prepare_commit()
 
 
 def test_a_row_that_a_lost_attempt_holds_is_free_after_a_restart(postgres: PostgresServer) -> None:
     actor = Actor(sink_of(postgres, UPSERT, lock_seconds=1))
     lost = actor.prepare(1, [7], attempt="lost")
-    with pytest.raises(ConnectorError, match="It is rolled back when the job starts again") as raised:
+    with pytest.raises(ConnectorError, match="It is rolled back when the job is restarted") as raised:
         actor.begin(1, [7], attempt="next").prepare_commit()
     assert f"ROLLBACK PREPARED '{name_of(lost)}'" in str(raised.value)
     successor = Actor(sink_of(postgres, UPSERT), "000000000002-b")
@@ -283,7 +283,7 @@ def test_a_row_that_somebody_else_locks_is_waited_for(postgres: PostgresServer) 
     with postgres.connect() as other:
         other.execute("BEGIN")
         other.execute("SELECT * FROM totals FOR UPDATE")
-        with pytest.raises(ConnectorError, match="locked by somebody else for 1 s"):
+        with pytest.raises(ConnectorError, match="locked by another user or program for 1 s"):
             Actor(sink_of(postgres, UPSERT, lock_seconds=1)).begin(1, [7]).prepare_commit()
 
         def release() -> None:
@@ -387,9 +387,9 @@ def test_a_user_that_may_not_create_the_table_is_told_what_to_run(postgres: Post
     postgres.run("GRANT SELECT, INSERT ON results TO writer")
     builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url(postgres.url)
     options = builder.with_user_name("writer").with_password("another").build()
-    with pytest.raises(ConfigurationError, match="may not create it") as raised:
+    with pytest.raises(ConfigurationError, match="has no permission to create it") as raised:
         Actor(sink_of(postgres, options=options))
-    postgres.run(str(raised.value).partition("have somebody run ")[2].partition(";")[0])
+    postgres.run(str(raised.value).partition("as an administrator, run ")[2].partition(";")[0])
     postgres.run("GRANT SELECT, INSERT, DELETE ON tidemill_commits TO writer")
     actor = Actor(sink_of(postgres, options=options))
     actor.commit(1, actor.prepare(1, [1]))

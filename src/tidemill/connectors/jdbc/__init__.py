@@ -1,4 +1,4 @@
-"""Databases as sinks and sources, under PyFlink's path. PostgreSQL needs the extra ``tidemill[postgres]``."""
+"""Database sinks and sources, under PyFlink's import path. PostgreSQL requires the extra ``tidemill[postgres]``."""
 
 from __future__ import annotations
 

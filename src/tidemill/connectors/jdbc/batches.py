@@ -1,4 +1,4 @@
-"""Records on their way to a database: collected, written a batch at a time, and found out when one is refused."""
+"""Buffers records, writes them to a database in batches, and identifies a record that the database rejects."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tidemill.errors import ConfigurationError
 
 __all__ = ["BatchBuffer", "binder_of", "pause", "write_batch"]
 
-#: Rows of parameters, and the records they were made of.
+#: Rows of parameters.
 Rows = Sequence[Sequence[Any]]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 def binder_of(database: Database, statement: Statement, type_info: TypeInformation) -> RecordBinder:
-    """What makes parameters of a statement of records. Raises if the two do not fit together."""
+    """Create a binder that converts records to parameters of a statement. Raises an error if they do not match."""
     names, types = fields_of_type(type_info)
     if statement.fields != len(types):
         raise ConfigurationError(
@@ -34,12 +34,12 @@ def binder_of(database: Database, statement: Statement, type_info: TypeInformati
 
 
 class BatchBuffer:
-    """Collects records and hands them on: when a batch is full, when one has waited too long, or when asked to."""
+    """Buffers records and writes them when a batch is full, when its interval has passed, or on :meth:`flush`."""
 
     def __init__(
         self, binder: RecordBinder, options: JdbcExecutionOptions, write: Callable[[Rows, Sequence[Any]], None]
     ) -> None:
-        """``write`` takes rows of parameters, and the records they were made of."""
+        """``write`` is called with rows of parameters, and the records from which they were created."""
         # configuration
         self._binder = binder
         self._size = options.batch_size
@@ -51,7 +51,7 @@ class BatchBuffer:
         self._since = 0.0
 
     def add(self, records: Sequence[Any]) -> None:
-        """Take records; writes all batches that are full."""
+        """Add records, and write all full batches."""
         if not self._rows:
             self._since = time.monotonic()
         self._rows += self._binder.bind(records)
@@ -62,12 +62,12 @@ class BatchBuffer:
             self.flush()
 
     def flush(self) -> None:
-        """Write all there is."""
+        """Write all buffered records."""
         if self._rows:
             self._hand_on(len(self._rows))
 
     def clear(self) -> None:
-        """Forget all there is."""
+        """Discard all buffered records."""
         self._rows, self._records = [], []
 
     def _hand_on(self, count: int) -> None:
@@ -77,7 +77,7 @@ class BatchBuffer:
 
 
 class _RefusedError(Exception):
-    """Carries the record that was refused out of a transaction, which is rolled back so."""
+    """Passes the rejected record out of a transaction block, which rolls the transaction back."""
 
     def __init__(self, record: Any) -> None:
         self.record = record
@@ -86,10 +86,10 @@ class _RefusedError(Exception):
 def write_batch(
     database: Database, session: DatabaseSession, statement: Statement, rows: Rows, records: Sequence[Any]
 ) -> None:
-    """Write all rows or none, in a transaction or as a part of the one that is open.
+    """Write all rows or none, in a transaction or in a savepoint of the open transaction.
 
-    Raises :class:`~tidemill.errors.ConnectorError` with the record that the database refuses for good, and what the
-    client library raised if it may succeed another time.
+    Raises :class:`~tidemill.errors.ConnectorError` with the record if the database rejects it permanently. An error for
+    which a retry may succeed is raised as the client library's exception.
     """
     try:
         with session.transaction():
@@ -101,7 +101,7 @@ def write_batch(
 
 
 def _refused(session: DatabaseSession, statement: Statement, rows: Rows, records: Sequence[Any]) -> Any:
-    """The record of a batch that is refused: where rows go together, nobody says which it was."""
+    """Find the rejected record of a batch: for a batch, the database does not report which record it was."""
     try:
         with session.transaction():
             for row, record in zip(rows, records, strict=True):
@@ -109,7 +109,7 @@ def _refused(session: DatabaseSession, statement: Statement, rows: Rows, records
                     session.execute_batch(statement, [row])
                 except Exception as error:
                     raise _RefusedError(record) from error
-            raise _RefusedError(None)  # one by one they are fine: nothing of this may stay
+            raise _RefusedError(None)  # no record is rejected on its own: roll everything back
     except _RefusedError as found:
         return found.record
     except Exception:  # the connection broke meanwhile
@@ -117,5 +117,5 @@ def _refused(session: DatabaseSession, statement: Statement, rows: Rows, records
 
 
 def pause(tries: int) -> None:
-    """Wait before the next try: longer each time, 5 s at most."""
+    """Wait before the next attempt, with exponential backoff up to 5 s."""
     time.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**tries))

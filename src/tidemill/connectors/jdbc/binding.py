@@ -1,4 +1,4 @@
-"""Records as the parameters of a statement."""
+"""Converts records to the parameters of a statement."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tidemill.errors import ConfigurationError, TypeMismatchError
 
 __all__ = ["Converter", "RecordBinder", "as_bytes", "fields_of_type", "instant_to_datetime", "refused"]
 
-#: Makes a parameter of a value; None where values are fit as they are. Never called with None.
+#: Converts a value to a parameter; None if no conversion is needed. Never called with None.
 Converter = Callable[[Any], Any] | None
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def fields_of_type(type_info: TypeInformation) -> tuple[list[str], list[TypeInformation]]:
-    """The names and types of the fields that records of a type have. Raises for a type without fields.
+    """Return the names and types of the fields of a type. Raises an error for a type without fields.
 
     >>> from tidemill.common import Types
     >>> fields_of_type(Types.TUPLE([Types.STRING(), Types.LONG()]))
@@ -34,14 +34,14 @@ def fields_of_type(type_info: TypeInformation) -> tuple[list[str], list[TypeInfo
     types_of = getattr(type_info, "get_field_types", None)
     if names is None or types_of is None:
         raise ConfigurationError(
-            f"a database takes records with fields, and {type_info} has none: declare Types.ROW_NAMED([...], [...]), "
-            "Types.TUPLE([...]) or a dataclass, and map the stream to it"
+            f"a database sink requires records with fields, but {type_info} has none: declare "
+            "Types.ROW_NAMED([...], [...]), Types.TUPLE([...]) or a dataclass, and map the stream to it"
         )
     return list(names()), list(types_of())
 
 
 class RecordBinder:
-    """Makes rows of parameters of records of one type."""
+    """Converts records of one type to rows of parameters."""
 
     def __init__(self, type_info: TypeInformation, converters: Sequence[Converter]) -> None:
         self._type = type_info
@@ -52,7 +52,7 @@ class RecordBinder:
         self._converters = [(index, convert) for index, convert in enumerate(converters) if convert is not None]
 
     def bind(self, records: Sequence[Any]) -> list[Sequence[Any]]:
-        """One row for each record. Raises :class:`TypeMismatchError` with the first record that is of another type."""
+        """Return one row for each record. Raises :class:`TypeMismatchError` with the first record of another type."""
         if not self._fast_check(records):
             for record in records:
                 try:
@@ -84,7 +84,7 @@ class RecordBinder:
 
 
 def instant_to_datetime(instant: Instant) -> datetime:
-    """A moment in UTC, to the microsecond.
+    """Convert an instant to a datetime in UTC, with microsecond precision.
 
     >>> instant_to_datetime(Instant(1, 500_000_000)).isoformat()
     '1970-01-01T00:00:01.500000+00:00'
@@ -93,13 +93,13 @@ def instant_to_datetime(instant: Instant) -> datetime:
 
 
 def as_bytes(value: Any) -> bytes:
-    """Bytes, also of Flink's signed ones in a list."""
+    """Convert a value to bytes; lists contain Flink's signed bytes."""
     return bytes(value) if isinstance(value, (bytes, bytearray)) else bytes(byte & 0xFF for byte in value)
 
 
 def refused(field_type: TypeInformation, place: str, database: str) -> TypeMismatchError:
-    """The error for a type that has no counterpart in a database."""
+    """Create the error for a type that has no counterpart in a database."""
     return TypeMismatchError(
-        f"{place} is of type {field_type}, which {database} has no parameters of: map it to a text (JSON, say) or to "
-        "several fields first"
+        f"{place} has type {field_type}, which has no counterpart in {database}: map it to a string (for example, "
+        "JSON) or to several fields first"
     )

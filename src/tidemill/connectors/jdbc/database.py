@@ -1,7 +1,7 @@
-"""What the database connectors need of a database: sessions, batches, and to be told which errors may pass.
+"""The interface between the database connectors and a database: sessions, batches, and the classification of errors.
 
-Each kind of database is one subclass of :class:`Database`. It is plain configuration and goes to the workers with the
-job; a :class:`DatabaseSession` is one connection and stays where it was made.
+Each kind of database is a subclass of :class:`Database`. It contains plain configuration, and is sent to the workers
+with the job. A :class:`DatabaseSession` is one connection, and stays in the process that created it.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from tidemill.errors import ConnectorError
 
 __all__ = ["Database", "DatabaseSession", "DatabaseTrouble"]
 
-#: How much of a record is shown.
+#: The maximum length of a record in messages.
 _SHOWN: Final = 300
 
 
 class DatabaseTrouble(Enum):
-    """What an error of a database means for whoever got it."""
+    """The kinds of database errors."""
 
-    #: The connection is gone: connect again, and do all of it again.
+    #: The connection is lost: connect again, and repeat everything.
     LOST = "lost"
-    #: The same may succeed when it is done again: a deadlock, a conflict of transactions, a lock not released in time.
+    #: A retry may succeed: a deadlock, a conflict of transactions, a lock that was not released in time.
     PASSING = "passing"
-    #: It fails every time.
+    #: A retry would fail again.
     LASTING = "lasting"
 
 
 class DatabaseSession(abc.ABC):
-    """One connection, on which each statement counts by itself unless a transaction is open."""
+    """One connection, which commits each statement automatically unless a transaction is open."""
 
     @abc.abstractmethod
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement in the database's own dialect; its rows, if it has any."""
+        """Run one statement in the database's own dialect, and return its rows, if there are any."""
 
     @abc.abstractmethod
     def transaction(self) -> AbstractContextManager[Any]:
-        """All or nothing: a transaction, or a part of the one that is open."""
+        """Run the block atomically: in a transaction, or in a savepoint of the open transaction."""
 
     @abc.abstractmethod
     def execute_batch(self, statement: Statement, rows: Sequence[Sequence[Any]]) -> None:
@@ -55,17 +55,17 @@ class DatabaseSession(abc.ABC):
     def read(
         self, sql: str, parameters: Sequence[Any], fetch_size: int
     ) -> Generator[tuple[list[str], list[tuple[Any, ...]]]]:
-        """The rows of a query in batches, each with the names of the columns; all of one moment."""
+        """Yield the rows of a query in batches, each with the column names, all from one consistent snapshot."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """End the connection; what is open in it is rolled back."""
+        """Close the connection; an open transaction is rolled back."""
 
 
 class Database(abc.ABC):
     """A database that sinks write to and sources read from."""
 
-    #: As its address says.
+    #: The kind of database in its URL.
     kind: str
 
     def __init__(self, options: JdbcConnectionOptions) -> None:
@@ -77,52 +77,52 @@ class Database(abc.ABC):
 
     @abc.abstractmethod
     def connect(self) -> DatabaseSession:
-        """A new connection. Raises :class:`ConnectorError` with the address if there is none within the timeout."""
+        """Open a connection. Raises :class:`ConnectorError` with the URL if it cannot be opened within the timeout."""
 
     @property
     @abc.abstractmethod
     def errors(self) -> tuple[type[Exception], ...]:
-        """What the client library raises."""
+        """The exceptions of the client library."""
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
-        """What a call that uses a session, or makes one, may raise because of the database."""
+        """The exceptions that a call that opens or uses a session may raise because of the database."""
         return (ConnectorError, *self.errors)
 
     @abc.abstractmethod
     def trouble(self, error: Exception) -> DatabaseTrouble:
-        """What an error means."""
+        """Return the kind of an error."""
 
     @abc.abstractmethod
     def words(self, error: Exception) -> str:
-        """What the database said, without a password."""
+        """Return the message of an error, without passwords."""
 
     @abc.abstractmethod
     def bound(self, field_type: TypeInformation, place: str) -> Converter:
-        """How the values of a field become parameters: a function, or None if they are fit already.
+        """Return a function that converts the values of a field to parameters, or None if that is not needed.
 
         Raises :class:`~tidemill.errors.TypeMismatchError` for a type that has no counterpart in the database.
         """
 
     @abc.abstractmethod
     def columns_of(self, session: DatabaseSession, table: str) -> list[str]:
-        """The columns of a table; empty if there is none of that name."""
+        """Return the columns of a table; empty if the table does not exist."""
 
     @abc.abstractmethod
     def has_unique_index(self, session: DatabaseSession, table: str, columns: Sequence[str]) -> bool:
         """Whether these columns, in any order, are a primary key or have a unique index."""
 
     def unreachable(self, error: Exception) -> NoReturn:
-        """Raise for a connection that could not be made."""
-        raise ConnectorError(f"{self.shown} cannot be connected to: {self.words(error)}") from None
+        """Raise an error for a failed connection."""
+        raise ConnectorError(f"cannot connect to {self.shown}: {self.words(error)}") from None
 
     def failed(self, error: Exception, statement: Statement, record: Any = None) -> ConnectorError:
-        """The error for a statement that failed, with the record if it is known."""
-        text = f"{self.shown} refused a statement: {self.words(error)}\n  statement: {statement.written}"
+        """Create the error for a statement that failed, with the record if it is known."""
+        text = f"{self.shown} rejected a statement: {self.words(error)}\n  statement: {statement.written}"
         return ConnectorError(text if record is None else f"{text}\n  record: {shown(record)}")
 
 
 def shown(record: Any) -> str:
-    """A record as messages show it."""
+    """Return a record as text for messages, shortened if it is long."""
     text = repr(record)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

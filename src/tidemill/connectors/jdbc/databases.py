@@ -1,4 +1,4 @@
-"""Which database an address names."""
+"""Selects the database for a URL."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ _KINDS: Final[tuple[type[Database], ...]] = (PostgresDatabase, SqliteDatabase)
 
 
 def database_of(options: JdbcConnectionOptions) -> Database:
-    """The database that an address names. Raises :class:`ConfigurationError` if its client library is missing."""
+    """Return the database for a URL. Raises :class:`ConfigurationError` if its client library is missing."""
     kind = parse_url(built(options, JdbcConnectionOptions, "a database").get_db_url()).kind
     return next(database for database in _KINDS if database.kind == kind)(options)

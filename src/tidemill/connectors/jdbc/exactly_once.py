@@ -1,15 +1,16 @@
-"""PostgreSQL as an exactly-once sink, by transactions that outlive their connection.
+"""The exactly-once sink for PostgreSQL, with prepared transactions, which outlive their connection.
 
 1. A writer begins a transaction with the first record of an epoch, and runs its statements in it.
-2. At the barrier it notes the transaction's name in a small table, in the same transaction, and has the server prepare
-   it: what is prepared is durable, invisible, and can be committed by anybody. The committable is its name.
-3. After the manifest is durable the committer commits it by name, on the driver.
-4. Once an epoch is committed, whatever attempts of earlier ones have left prepared is rolled back, and their notes are
-   deleted. When a job starts, what no manifest names is rolled back too.
+2. At the barrier it records the transaction's name in a small table, in the same transaction, and lets the server
+   prepare it. A prepared transaction is durable, invisible, and can be committed from any connection. The committable
+   is its name.
+3. After the manifest is durable, the committer commits the transaction by name, on the driver.
+4. Once an epoch is committed, leftover prepared transactions of earlier epochs are rolled back, and the rows of earlier
+   epochs are deleted. When a job starts, transactions that no manifest contains are rolled back too.
 
-A name that the server does not know any more was committed if the table has its note, or a later one of the same
-history: results are committed in the order of epochs. Otherwise somebody else rolled it back, and the job says so in
-place of losing records silently.
+If the server no longer knows a transaction, it was committed if the table has a row for it, or for a later one of the
+same history: results are committed in the order of epochs. Otherwise another user or program rolled it back, and the
+job fails instead of losing records silently.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ __all__ = ["JdbcExactlyOnceSink"]
 
 _VERSION: Final = 1
 _UNDEFINED_OBJECT: Final = "42704"
-#: Also said of a transaction that another connection is committing at this moment.
+#: Also returned for a transaction that another connection is committing at this moment.
 _NOT_READY: Final = "55000"
 _LOCK_TIMEOUT: Final = "55P03"
 
 
 class JdbcExactlyOnceSink(TwoPhaseCommittingSink):
-    """Runs a statement for each record in a transaction per subtask and epoch; made by ``JdbcSink``.
+    """Runs a statement for each record in a transaction per subtask and epoch; created with ``JdbcSink``.
 
-    A transaction that is prepared keeps its locks until the epoch is committed. Two subtasks must therefore not write
-    the same row: key the stream by what identifies it.
+    A prepared transaction keeps its locks until the epoch is committed. Two subtasks must therefore not write the same
+    row: key the stream by the fields that identify a row.
 
     >>> from tidemill.common import Types
     >>> from tidemill.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
@@ -70,8 +71,8 @@ class JdbcExactlyOnceSink(TwoPhaseCommittingSink):
     ) -> None:
         if parse_url(connection.get_db_url()).kind != PostgresDatabase.kind:
             raise ConfigurationError(
-                f"{hide_password(connection.get_db_url())!r} cannot be written to in two phases: only PostgreSQL "
-                "prepares transactions. Use JdbcSink.upsert() in its place."
+                f"{hide_password(connection.get_db_url())!r} does not support two-phase commit: only PostgreSQL "
+                "can prepare transactions. Use JdbcSink.upsert() instead."
             )
         self._database = PostgresDatabase(connection)
         self._statement = Statement.of(sql, self._database.kind)
@@ -81,11 +82,11 @@ class JdbcExactlyOnceSink(TwoPhaseCommittingSink):
         binder_of(self._database, self._statement, type_info)
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        """A writer that prepares transactions."""
+        """Create a writer that prepares transactions."""
         return _PreparingWriter(self._database, self._statement, self._type_info, self._execution, self._options)
 
     def create_committer(self) -> Committer:
-        """A committer that commits them by name."""
+        """Create a committer that commits them by name."""
         return _PreparedCommitter(self._database, self._options)
 
 
@@ -115,7 +116,7 @@ class _PreparingWriter(SinkWriter):
     def begin_epoch(self, context: WriterContext) -> None:
         self._buffer.clear()
         if self._begun:
-            self.close()  # what an epoch that failed has left open is rolled back
+            self.close()  # rolls back the open transaction of a failed epoch
         self._name = TransactionName.of(context)
         self._parallelism = context.parallelism
 
@@ -150,7 +151,7 @@ class _PreparingWriter(SinkWriter):
             try:
                 write_batch(self._database, session, self._statement, rows, records)
             except self._database.errors as error:
-                # A deadlock costs this batch only: what was written before it stays in the transaction.
+                # A deadlock affects only this batch: earlier batches remain in the transaction.
                 passing = self._database.trouble(error) is DatabaseTrouble.PASSING
                 if not passing or _state(error) == _LOCK_TIMEOUT or tries == self._max_retries:
                     raise self._failed(error, "a batch could not be written") from None
@@ -160,7 +161,7 @@ class _PreparingWriter(SinkWriter):
                 return
 
     def _begin(self) -> PostgresSession:
-        """The session with the transaction of the epoch; a connection that broke between epochs is made anew."""
+        """Return the session with the epoch's transaction; reconnects if the connection broke between epochs."""
         tries = 0
         while self._session is None or not self._begun:
             try:
@@ -172,7 +173,7 @@ class _PreparingWriter(SinkWriter):
             except self._database.failures as error:
                 self.close()
                 if tries == self._max_retries:
-                    raise self._failed(error, "no transaction could be begun") from None
+                    raise self._failed(error, "a transaction could not be started") from None
                 pause(tries)
                 tries += 1
         return self._session
@@ -183,14 +184,14 @@ class _PreparingWriter(SinkWriter):
         if slots < self._parallelism:
             session.close()
             raise ConfigurationError(
-                f"{self._database.shown} keeps at most {slots} prepared transactions, and the sink needs one for each "
-                f"of its {self._parallelism} subtasks: raise max_prepared_transactions in postgresql.conf and restart "
-                "the server, or lower the parallelism of the sink"
+                f"{self._database.shown} allows at most {slots} prepared transactions, but the sink needs one for each "
+                f"of its {self._parallelism} subtasks: increase max_prepared_transactions in postgresql.conf and "
+                "restart the server, or reduce the parallelism of the sink"
             )
         return session
 
     def _failed(self, error: Exception, what: str) -> Exception:
-        """The error to raise; the transaction is rolled back, and the epoch runs again after the restart."""
+        """Return the error to raise; the transaction is rolled back, and the epoch is repeated after the restart."""
         self.close()
         if isinstance(error, ConnectorError):
             return error
@@ -198,7 +199,7 @@ class _PreparingWriter(SinkWriter):
         if _state(error) == _LOCK_TIMEOUT:
             text += f"\n{self._who_locks()}"
         elif self._database.trouble(error) is DatabaseTrouble.LOST:
-            text += ". Nothing of the epoch is committed; it runs again when the job starts again."
+            text += ". Nothing of the epoch is committed; it is repeated when the job is restarted."
         return ConnectorError(f"{text}\n  statement: {self._statement.written}")
 
     def _who_locks(self) -> str:
@@ -217,16 +218,16 @@ class _PreparingWriter(SinkWriter):
         ):
             return (
                 f"A row was locked for {seconds} s, and other subtasks have prepared their transactions of this epoch: "
-                "if two subtasks write the same row, they wait for each other for ever. Key the stream by what "
-                "identifies a row, with key_by(), before the sink."
+                "if two subtasks write the same row, they wait for each other forever. Key the stream by the fields "
+                "that identify a row, with key_by(), before the sink."
             )
         if mine is not None and any(name.sink == mine.sink for name in names):
             return (
-                f"A row was locked for {seconds} s; a transaction of an attempt that did not count may hold it. It is "
-                "rolled back when the job starts again. If it is of a job that is gone, roll it back yourself: "
+                f"A row was locked for {seconds} s; a transaction of a failed attempt may hold the lock. It is rolled "
+                "back when the job is restarted. If it belongs to a job that no longer exists, roll it back manually: "
                 + "; ".join(f"ROLLBACK PREPARED '{name}'" for name in names if name.sink == mine.sink)
             )
-        return f"A row was locked by somebody else for {seconds} s."
+        return f"A row was locked by another user or program for {seconds} s."
 
 
 class _PreparedCommitter(Committer):
@@ -241,14 +242,14 @@ class _PreparedCommitter(Committer):
 
     def open(self, context: CommitterContext) -> None:
         self._sink = TransactionName.sink_of(context.job_id, context.operator_uid)
-        self._connected()  # a server that is not there is told of at once, before anything is tried again
+        self._connected()  # an unreachable server is reported immediately, without retries
         self._try(self._check)
 
     def _check(self, session: PostgresSession) -> None:
         if session.execute("SHOW max_prepared_transactions") == [("0",)]:
             raise ConfigurationError(
-                f"{self._database.shown} does not prepare transactions, which the exactly-once sink needs: set "
-                "max_prepared_transactions in postgresql.conf to at least the sink's parallelism, and restart the "
+                f"prepared transactions are disabled in {self._database.shown}, but the exactly-once sink needs them: "
+                "set max_prepared_transactions in postgresql.conf to at least the sink's parallelism, and restart the "
                 "server; or use JdbcSink.upsert()"
             )
         self._notes.create(session, self._database)
@@ -262,7 +263,7 @@ class _PreparedCommitter(Committer):
 
     def discard(self, names_in_use: Sequence[bytes], lineage: str) -> None:
         if self._sink is None:
-            return  # without knowing the job, another job's transactions could be hit
+            return  # without the job's id, transactions of other jobs could be rolled back
         keep = {str(self._read(data)) for data in names_in_use}
         sink = self._sink
 
@@ -279,7 +280,7 @@ class _PreparedCommitter(Committer):
             self._session = None
 
     def _settle(self, name: TransactionName, session: PostgresSession) -> None:
-        """Have a transaction committed, now or before. Raises if it can never be."""
+        """Commit a transaction, unless it was committed before. Raises an error if it can never be committed."""
         try:
             session.commit_prepared(str(name))
         except self._database.errors as error:
@@ -288,16 +289,16 @@ class _PreparedCommitter(Committer):
             if not self._notes.tells_of(session, name):
                 raise CheckpointError(
                     f"epoch {name.epoch} is committed, but its transaction '{name}' in {self._database.shown} is gone, "
-                    f"and table {self._options.commit_table!r} does not say that it took effect: somebody rolled it "
-                    "back, or the database was restored from a backup. The records of the epoch's subtask "
-                    f"{name.subtask + 1} are missing there. Start from an earlier checkpoint or savepoint; or, to go "
-                    f"on without them: {self._notes.insertion(name)}"
+                    f"and table {self._options.commit_table!r} has no record of its commit: another user or program "
+                    "rolled it back, or the database was restored from a backup. The records of the epoch's subtask "
+                    f"{name.subtask + 1} are missing there. Start from an earlier checkpoint or savepoint; or, to "
+                    f"continue without them: {self._notes.insertion(name)}"
                 ) from None
 
     def _tidy(self, last: TransactionName, session: PostgresSession) -> None:
-        """Remove what can never count once ``last`` is committed: attempts of earlier epochs of the same history.
+        """Remove transactions that can never be committed once ``last`` is: those of earlier epochs of its history.
 
-        Not those of the same epoch: the commit of another subtask may still be to come.
+        Transactions of the same epoch are kept: another subtask may not have been committed yet.
         """
         for name in prepared_transactions(session):
             if (name.sink, name.history) == (last.sink, last.history) and _age(name) < _age(last):
@@ -305,7 +306,7 @@ class _PreparedCommitter(Committer):
         self._notes.forget_before(session, last)
 
     def _try(self, act: Callable[[PostgresSession], None]) -> None:
-        """Do something that may be done twice, and again while the server is not there."""
+        """Call an idempotent operation, and retry it while the server is unavailable."""
         for tries in range(self._options.max_commit_attempts):
             try:
                 act(self._connected())
@@ -317,7 +318,7 @@ class _PreparedCommitter(Committer):
                     raise ConnectorError(f"{self._database.shown}: {self._database.words(error)}") from None
                 if tries + 1 == self._options.max_commit_attempts:
                     words = str(error) if isinstance(error, ConnectorError) else self._database.words(error)
-                    raise ConnectorError(f"{words} (a commit was tried {tries + 1} times)") from None
+                    raise ConnectorError(f"{words} (the commit was tried {tries + 1} times)") from None
                 pause(tries)
             else:
                 return
@@ -336,7 +337,7 @@ class _PreparedCommitter(Committer):
         if name is None or wanted != data["database"]:
             raise CheckpointError(
                 f"transaction '{data['transaction']}' is prepared in database {data['database']!r}, and cannot be "
-                f"committed in {self._database.shown}: start the job with the address it had"
+                f"committed in {self._database.shown}: start the job with its previous database URL"
             )
         return name
 

@@ -1,4 +1,4 @@
-"""Where a database is, and how it is written to; PyFlink's builders. Passwords never show."""
+"""Options of database connections and sinks, with PyFlink's builders. Passwords are never displayed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Options = TypeVar("_Options")
 
 @dataclass(frozen=True)
 class JdbcConnectionOptions:
-    """The database and who connects; made by :class:`JdbcConnectionOptionsBuilder`.
+    """The URL and credentials of a database; created with :class:`JdbcConnectionOptionsBuilder`.
 
     >>> options = (
     ...     JdbcConnectionOptions.JdbcConnectionOptionsBuilder()
@@ -35,30 +35,30 @@ class JdbcConnectionOptions:
     _timeout_seconds: int = 30
 
     def get_db_url(self) -> str:
-        """The address, as it was given."""
+        """Return the URL as it was set."""
         return self._url
 
     def get_driver_name(self) -> str | None:
-        """The driver's name, which Tidemill does not need."""
+        """Return the name of the JDBC driver, which Tidemill does not use."""
         return self._driver_name
 
     def get_user_name(self) -> str | None:
-        """Who connects."""
+        """Return the user name."""
         return self._user_name
 
     def get_password(self) -> str | None:
-        """The password, in clear text."""
+        """Return the password, in clear text."""
         return self._password
 
     def get_connection_check_timeout_seconds(self) -> int:
-        """How long a server may take to answer when a connection is made."""
+        """Return the maximum time to establish a connection."""
         return self._timeout_seconds
 
     def __repr__(self) -> str:
         return f"JdbcConnectionOptions(url={hide_password(self._url)!r}, user_name={self._user_name!r})"
 
     class JdbcConnectionOptionsBuilder:
-        """Collects the settings of a :class:`JdbcConnectionOptions`."""
+        """Builds :class:`JdbcConnectionOptions`."""
 
         def __init__(self) -> None:
             self._url: str | None = None
@@ -68,37 +68,37 @@ class JdbcConnectionOptions:
             self._timeout_seconds = 30
 
         def with_url(self, url: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
-            """``jdbc:postgresql://host:port/database`` or ``jdbc:sqlite:/path/of/the/file``."""
+            """Set the URL: ``jdbc:postgresql://host:port/database`` or ``jdbc:sqlite:/path/of/the/file``."""
             parse_url(url)
             self._url = url
             return self
 
         def with_driver_name(self, driver_name: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
-            """Accepted: the address says which database it is, and no JDBC driver is loaded."""
+            """Accepted and ignored: the URL determines the database, and no JDBC driver is loaded."""
             self._driver_name = driver_name
             return self
 
         def with_user_name(self, user_name: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
-            """Who connects."""
+            """Set the user name."""
             self._user_name = user_name
             return self
 
         def with_password(self, password: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
-            """The password; it goes to the workers with the job, and is shown nowhere."""
+            """Set the password; it is sent to the workers with the job, and is never displayed."""
             self._password = password
             return self
 
         def with_connection_check_timeout_seconds(
             self, connection_check_timeout_seconds: int
         ) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
-            """How long a server may take to answer when a connection is made; 30 s by default."""
+            """Set the maximum time to establish a connection; 30 s by default."""
             self._timeout_seconds = _at_least(1, connection_check_timeout_seconds, "a timeout in seconds")
             return self
 
         def build(self) -> JdbcConnectionOptions:
-            """The options."""
+            """Build the options."""
             if self._url is None:
-                raise ConfigurationError("a database needs an address: call with_url()")
+                raise ConfigurationError("the database URL is missing: call with_url()")
             return JdbcConnectionOptions(
                 self._url, self._driver_name, self._user_name, self._password, self._timeout_seconds
             )
@@ -106,7 +106,7 @@ class JdbcConnectionOptions:
 
 @dataclass(frozen=True)
 class JdbcExecutionOptions:
-    """How many records go to the database at once, and how often a batch is tried again; Flink's defaults.
+    """The size and interval of batches, and the number of retries; the defaults are Flink's.
 
     >>> JdbcExecutionOptions.builder().with_batch_size(200).with_max_retries(5).build()
     JdbcExecutionOptions(batch_interval_ms=0, batch_size=200, max_retries=5)
@@ -117,59 +117,59 @@ class JdbcExecutionOptions:
     max_retries: int = 3
 
     def get_batch_interval_ms(self) -> int:
-        """After how many ms a batch that is not full is written; 0 for not before the end of the epoch."""
+        """Return the interval, in ms, after which an incomplete batch is written; 0: at the end of the epoch."""
         return self.batch_interval_ms
 
     def get_batch_size(self) -> int:
-        """How many records are written at once."""
+        """Return the number of records in a batch."""
         return self.batch_size
 
     def get_max_retries(self) -> int:
-        """How often a batch is tried again."""
+        """Return the maximum number of retries of a batch."""
         return self.max_retries
 
     @staticmethod
     def defaults() -> JdbcExecutionOptions:
-        """Batches of 5000, written at the end of an epoch at the latest, tried again three times."""
+        """Return the defaults: batches of 5000, no interval, and three retries."""
         return JdbcExecutionOptions()
 
     @staticmethod
     def builder() -> JdbcExecutionOptions.Builder:
-        """Start with the defaults."""
+        """Start building from the defaults."""
         return JdbcExecutionOptions.Builder()
 
     class Builder:
-        """Collects the settings of a :class:`JdbcExecutionOptions`."""
+        """Builds :class:`JdbcExecutionOptions`."""
 
         def __init__(self) -> None:
             self._size, self._interval_ms, self._max_retries = 5000, 0, 3
 
         def with_batch_size(self, size: int) -> JdbcExecutionOptions.Builder:
-            """Write when so many records have come."""
+            """Set the number of records after which a batch is written."""
             self._size = _at_least(1, size, "a batch size")
             return self
 
         def with_batch_interval_ms(self, interval_ms: int) -> JdbcExecutionOptions.Builder:
-            """Write when a record has waited so long, looked at whenever records come; 0 for no limit.
+            """Set the interval after which an incomplete batch is written; 0 for no limit.
 
-            The end of an epoch writes everything in any case.
+            It is checked when records arrive. All records are written at the end of an epoch in any case.
             """
             self._interval_ms = _at_least(0, interval_ms, "a batch interval")
             return self
 
         def with_max_retries(self, max_retries: int) -> JdbcExecutionOptions.Builder:
-            """Try a batch again so many times when the connection is lost or the database asks for it."""
+            """Set how often a batch is retried after a lost connection or a transient error of the database."""
             self._max_retries = _at_least(0, max_retries, "a number of retries")
             return self
 
         def build(self) -> JdbcExecutionOptions:
-            """The options."""
+            """Build the options."""
             return JdbcExecutionOptions(self._interval_ms, self._size, self._max_retries)
 
 
 @dataclass(frozen=True)
 class JdbcExactlyOnceOptions:
-    """How transactions that are prepared are dealt with.
+    """Options for prepared transactions.
 
     >>> JdbcExactlyOnceOptions.builder().with_max_commit_attempts(5).build()
     JdbcExactlyOnceOptions(max_commit_attempts=5, timeout_sec=20, commit_table='tidemill_commits')
@@ -181,54 +181,56 @@ class JdbcExactlyOnceOptions:
 
     @staticmethod
     def defaults() -> JdbcExactlyOnceOptions:
-        """Ten attempts, 20 s for a lock, and the table ``tidemill_commits``."""
+        """Return the defaults: ten attempts, 20 s for a lock, and the table ``tidemill_commits``."""
         return JdbcExactlyOnceOptions()
 
     @staticmethod
     def builder() -> JdbcExactlyOnceOptions.Builder:
-        """Start with the defaults."""
+        """Start building from the defaults."""
         return JdbcExactlyOnceOptions.Builder()
 
     class Builder:
-        """Collects the settings of a :class:`JdbcExactlyOnceOptions`."""
+        """Builds :class:`JdbcExactlyOnceOptions`."""
 
         def __init__(self) -> None:
             self._attempts, self._seconds, self._table = 10, 20, "tidemill_commits"
 
         def with_max_commit_attempts(self, max_commit_attempts: int) -> JdbcExactlyOnceOptions.Builder:
-            """How often a commit is tried while the server cannot be reached, before the job fails and starts again."""
+            """Set how often a commit is tried while the server is unreachable, before the job fails and restarts."""
             self._attempts = _at_least(1, max_commit_attempts, "a number of attempts")
             return self
 
         def with_timeout_sec(self, timeout_sec: int) -> JdbcExactlyOnceOptions.Builder:
-            """How long a writer waits for a row that another transaction has locked, before the job fails."""
+            """Set how long a writer waits for a row that another transaction has locked, before the job fails."""
             self._seconds = _at_least(1, timeout_sec, "a timeout in seconds")
             return self
 
         def with_commit_table(self, commit_table: str) -> JdbcExactlyOnceOptions.Builder:
-            """The table that tells what was committed; created when the job starts, if it is missing."""
+            """Set the table that records committed transactions; created when the job starts, if it does not exist."""
             self._table = commit_table
             return self
 
         def with_transaction_per_connection(self, transaction_per_connection: bool) -> JdbcExactlyOnceOptions.Builder:
-            """Accepted: a connection of PostgreSQL has one transaction at a time, and a writer has its own."""
+            """Accepted and ignored: a PostgreSQL connection has one transaction, and each writer its own connection."""
             return self
 
         def build(self) -> JdbcExactlyOnceOptions:
-            """The options."""
+            """Build the options."""
             return JdbcExactlyOnceOptions(self._attempts, self._seconds, self._table)
 
 
 def built(options: Any, kind: type[_Options], call: str) -> _Options:
-    """The options, if they are options: a builder on which ``build()`` was forgotten is told so."""
+    """Return the options. Raises an error for another type, such as a builder without a call of ``build()``."""
     if not isinstance(options, kind):
-        raise ConfigurationError(f"{call} takes {kind.__name__}, not {type(options).__qualname__}: is build() missing?")
+        raise ConfigurationError(
+            f"{call} requires {kind.__name__}, not {type(options).__qualname__}: is build() missing?"
+        )
     return options
 
 
 def _at_least(least: int, value: Any, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigurationError(f"{what} is a whole number, not {type(value).__name__} {value!r}")
+        raise ConfigurationError(f"{what} must be an integer, not {type(value).__name__} {value!r}")
     if value < least:
-        raise ConfigurationError(f"{what} of {value} is too small: it is at least {least}")
+        raise ConfigurationError(f"{what} of {value} is too small: it must be at least {least}")
     return value

@@ -1,4 +1,4 @@
-"""PostgreSQL, by psycopg."""
+"""Access to PostgreSQL with psycopg."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresDatabase", "PostgresSession"]
 
-#: A server that is gone without a word is noticed after this time, in ms; the system would take a quarter of an hour.
+#: A server that no longer responds is detected after this time, in ms; the system default is about 15 minutes.
 _SILENCE_MS: Final = 30_000
-#: Classes of SQLSTATE that say the server or the connection is not there: it goes down, comes up, has no room.
+#: SQLSTATE classes of a lost connection or an unavailable server: it is shutting down, starting up, or overloaded.
 _LOST_CLASSES: Final = ("08", "57")
-#: A failure to serialise, a deadlock, a lock not available in time, too many connections.
+#: Serialization failure, deadlock, lock not available in time, too many connections.
 _PASSING: Final = ("40001", "40P01", "55P03", "53300")
 _UNIQUE: Final = """
 SELECT array_agg(a.attname::text ORDER BY a.attname)
@@ -94,7 +94,7 @@ class PostgresDatabase(Database):
         state = error.sqlstate or ""
         if state in _PASSING:
             return DatabaseTrouble.PASSING
-        # Without a state it is the client's: a connection that broke, if it is operational.
+        # An error without a state is raised by the client; an OperationalError means a broken connection.
         if state.startswith(_LOST_CLASSES) or (not state and isinstance(error, library.OperationalError)):
             return DatabaseTrouble.LOST
         return DatabaseTrouble.LASTING
@@ -159,30 +159,30 @@ class PostgresSession(DatabaseSession):
         self.execute("COMMIT")
 
     def prepare_transaction(self, name: str) -> None:
-        """Prepare the transaction that is open: durable on return, and no longer this connection's."""
+        """Prepare the open transaction: on return it is durable, and independent of this connection."""
         status = self._named("PREPARE TRANSACTION", name)
-        if status != "PREPARE TRANSACTION":  # of one that had failed, the server says ROLLBACK and no more
-            raise AssertionError(f"a transaction that had failed was to be prepared: {status}")
+        if status != "PREPARE TRANSACTION":  # for a failed transaction, the server only returns ROLLBACK
+            raise AssertionError(f"a failed transaction cannot be prepared: {status}")
 
     def commit_prepared(self, name: str) -> None:
-        """Commit a prepared transaction, whoever prepared it."""
+        """Commit a prepared transaction of any connection."""
         self._named("COMMIT PREPARED", name)
 
     def roll_back_prepared(self, name: str) -> None:
-        """Roll a prepared transaction back; one that is gone, or being dealt with by somebody else, is fine."""
+        """Roll back a prepared transaction; ignored if it does not exist, or if another connection is processing it."""
         from psycopg import errors
 
         with suppress(errors.UndefinedObject, errors.ObjectNotInPrerequisiteState):
             self._named("ROLLBACK PREPARED", name)
 
     def _named(self, command: str, name: str) -> str | None:
-        # These commands take no parameters.
+        # These commands do not support parameters.
         with self.connection.cursor() as cursor:
             cursor.execute("{} '{}'".format(command, name.replace("'", "''")))
             return cursor.statusmessage
 
     def close(self) -> None:
-        with suppress(Exception):  # a connection that is broken cannot say goodbye
+        with suppress(Exception):  # closing a broken connection may fail
             self.connection.close()
 
 
@@ -194,6 +194,6 @@ def _library() -> Any:
         import psycopg
     except ImportError:
         raise ConfigurationError(
-            "PostgreSQL is reached through psycopg, which is not installed: pip install 'tidemill[postgres]'"
+            "PostgreSQL requires the package psycopg, which is not installed: pip install 'tidemill[postgres]'"
         ) from None
     return psycopg

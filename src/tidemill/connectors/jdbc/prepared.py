@@ -1,4 +1,4 @@
-"""Names of prepared transactions, and the table that tells which of them were committed."""
+"""Names of prepared transactions, and the table that records which of them were committed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tidemill.errors import ConfigurationError
 
 __all__ = ["CommitTable", "TransactionName", "prepared_transactions"]
 
-#: PostgreSQL's limit, in bytes, is 200 with the zero at the end.
+#: PostgreSQL's limit is 200 bytes, including the terminating zero.
 _LONGEST: Final = 199
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]{1,24}")
-#: Lineages and histories sort by age: they must stay what they are.
+#: Lineages and histories sort by age, so they must not be hashed.
 _SORTED: Final = re.compile(r"[A-Za-z0-9_.~-]{1,40}")
 _PREFIX: Final = "tidemill/"
 _UNIQUE_VIOLATION, _DUPLICATE_TABLE, _NO_PRIVILEGE = "23505", "42P07", "42501"
@@ -25,10 +25,10 @@ _UNIQUE_VIOLATION, _DUPLICATE_TABLE, _NO_PRIVILEGE = "23505", "42P07", "42501"
 
 @dataclass(frozen=True)
 class TransactionName:
-    """What a prepared transaction is called: ``tidemill/job/operator/history/lineage/epoch/subtask/attempt``.
+    """The name of a prepared transaction: ``tidemill/job/operator/history/lineage/epoch/subtask/attempt``.
 
-    Job and operator are hashed where they are long or hold unusual characters; ``sink`` is both of them. Made of
-    letters, digits and ``-_.~/`` only, so that it needs no quoting.
+    Job and operator are hashed if they are long or contain unusual characters; ``sink`` consists of both. The name
+    contains only letters, digits and ``-_.~/``, so that it needs no quoting.
     """
 
     sink: str
@@ -40,7 +40,7 @@ class TransactionName:
 
     @classmethod
     def of(cls, context: WriterContext) -> TransactionName:
-        """The name for what one attempt writes in one epoch."""
+        """Create the name for the transaction of one attempt in one epoch."""
         name = cls(
             cls.sink_of(context.job_id, context.operator_uid),
             context.history or "0",
@@ -55,7 +55,7 @@ class TransactionName:
 
     @staticmethod
     def sink_of(job_id: str, operator_uid: str) -> str:
-        """The part of the name that all transactions of one sink of one job have in common.
+        """Return the part of the name that all transactions of one sink of one job have in common.
 
         >>> TransactionName.sink_of("orders", "totals per customer")
         'orders/24f3645fef2fc6cc'
@@ -64,7 +64,7 @@ class TransactionName:
 
     @classmethod
     def parse(cls, text: str) -> TransactionName | None:
-        """The name that a text is, or None if it is not one of ours."""
+        """Parse a name, or return None if the transaction was not prepared by this connector."""
         parts = text.removeprefix(_PREFIX).split("/")
         if not text.startswith(_PREFIX) or len(parts) != 7 or not (parts[4].isdigit() and parts[5].isdigit()):
             return None
@@ -72,7 +72,7 @@ class TransactionName:
         return cls(f"{job}/{operator}", history, lineage, int(epoch), int(subtask), attempt)
 
     def epoch_of(self) -> tuple[str, str, str, int]:
-        """Which run of which epoch of which sink it belongs to."""
+        """Return the sink, history, lineage and epoch that the transaction belongs to."""
         return self.sink, self.history, self.lineage, self.epoch
 
     def __str__(self) -> str:
@@ -81,27 +81,30 @@ class TransactionName:
 
 
 def _plain(text: str) -> str:
-    """A text as part of a name: itself, or a hash of it."""
+    """Return a text for use in a name: unchanged, or as a hash."""
     if _PLAIN.fullmatch(text):
         return text
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def prepared_transactions(session: PostgresSession) -> list[TransactionName]:
-    """All that are prepared in the session's database, by whichever job."""
+    """Return the transactions of all jobs that are prepared in the session's database."""
     rows = session.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database() ORDER BY gid")
     names = (TransactionName.parse(gid) for (gid,) in rows)
     return [name for name in names if name is not None]
 
 
 class CommitTable:
-    """One row for each transaction that took effect, written by the transaction itself; older ones are deleted."""
+    """A table with one row for each committed transaction, written by the transaction itself; old rows are deleted."""
 
     def __init__(self, table: str) -> None:
         self._table = quoted_name(table)
 
     def create(self, session: PostgresSession, database: PostgresDatabase) -> None:
-        """Create the table if it is missing. Raises :class:`ConfigurationError` with the statement if it may not."""
+        """Create the table if it does not exist.
+
+        Raises :class:`ConfigurationError` with the statement to run if the user has no permission to create it.
+        """
         if session.execute("SELECT to_regclass(%s)", (self._table,)) != [(None,)]:
             return
         sql = (
@@ -116,13 +119,14 @@ class CommitTable:
                 return  # another job was faster
             if state == _NO_PRIVILEGE:
                 raise ConfigurationError(
-                    f"the exactly-once sink needs a table of its own in {database.shown}, and may not create it "
-                    f"({database.words(error)}): have somebody run {sql}; and grant SELECT, INSERT and DELETE on it"
+                    f"the exactly-once sink needs its own table in {database.shown}, but has no permission to create "
+                    f"it ({database.words(error)}): as an administrator, run {sql}; and grant SELECT, INSERT and "
+                    "DELETE on it"
                 ) from None
             raise
 
     def note(self, session: PostgresSession, name: TransactionName) -> None:
-        """Write the row, in the transaction that it tells of."""
+        """Write the row of a transaction, within this transaction."""
         session.execute(
             f"INSERT INTO {self._table} (transaction, sink, history, lineage, epoch) "  # noqa: S608 - a quoted name
             "VALUES (%s, %s, %s, %s, %s)",
@@ -130,7 +134,7 @@ class CommitTable:
         )
 
     def tells_of(self, session: PostgresSession, name: TransactionName) -> bool:
-        """Whether a transaction took effect: it says so, or a later one of the same history does."""
+        """Whether a transaction was committed: there is a row for it, or for a later one of the same history."""
         found = session.execute(
             f"SELECT 1 FROM {self._table} WHERE transaction = %s "  # noqa: S608 - a quoted name
             "OR (sink = %s AND history = %s AND (lineage, epoch) > (%s, %s)) LIMIT 1",
@@ -139,7 +143,7 @@ class CommitTable:
         return bool(found)
 
     def forget_before(self, session: PostgresSession, last: TransactionName) -> None:
-        """Delete the rows of earlier epochs than that of ``last``, which has taken effect."""
+        """Delete the rows of epochs before that of ``last``, which is committed."""
         session.execute(
             f"DELETE FROM {self._table} "  # noqa: S608 - a quoted name
             "WHERE sink = %s AND history = %s AND (lineage, epoch) < (%s, %s)",
@@ -147,7 +151,7 @@ class CommitTable:
         )
 
     def insertion(self, name: TransactionName) -> str:
-        """The statement that has the table tell of a transaction, for people."""
+        """Return the statement with which a user can record a transaction as committed."""
         return (
             f"INSERT INTO {self._table} (transaction, sink, history, lineage, epoch) "  # noqa: S608 - for people
             f"VALUES ('{name}', '{name.sink}', '{name.history}', '{name.lineage}', {name.epoch})"

@@ -1,4 +1,4 @@
-"""Rows of a query as records of a type."""
+"""Converts the rows of a query to records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["RecordMaker"]
 
 
 class RecordMaker:
-    """Makes records of rows: rows with the query's column names, or what a declared type says.
+    """Converts the rows of a query to rows with its column names, or to records of a declared type.
 
     >>> from tidemill.common import Types
     >>> RecordMaker(None).make(["id", "name"], [(1, "a")])
@@ -37,19 +37,20 @@ class RecordMaker:
             self._fields = [type_info]
             if not isinstance(type_info, (BasicTypeInfo, *_TIME_TYPES)):
                 raise ConfigurationError(
-                    f"rows of a query become rows, tuples or, of one column, its values; not {type_info}"
+                    f"a query returns rows, tuples or, for a single column, basic values; not {type_info}"
                 )
         if isinstance(type_info, RowTypeInfo):
             self._names = type_info.get_field_names()
 
     def make(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[Any]:
-        """The records. Raises :class:`TypeMismatchError` with the first row that does not fit the type."""
+        """Return the records. Raises :class:`TypeMismatchError` with the first row that does not fit the type."""
         columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
         if self._type is None or self._fields is None:
             return list(Row.of_columns(names, columns))
         if len(names) != len(self._fields):
             raise TypeMismatchError(
-                f"the query has {len(names)} columns ({', '.join(names)}), and {self._type} has not as many fields"
+                f"the query has {len(names)} columns ({', '.join(names)}), but {self._type} has a different number of "
+                "fields"
             )
         for index, field in enumerate(self._fields):
             convert = _reader(field)
@@ -75,7 +76,7 @@ class RecordMaker:
 
 
 def _reader(field: TypeInformation) -> Callable[[Any], Any] | None:
-    """Makes what a database hands out a value of the type, where the two are written differently."""
+    """Return a function that converts database values to the type; None if no conversion is needed."""
     if isinstance(field, OptionalTypeInfo):
         return _reader(field.elem_type)
     if isinstance(field, BasicTypeInfo):

@@ -1,9 +1,9 @@
-"""Databases as sinks, built the way PyFlink builds them.
+"""Database sinks, with PyFlink's interface.
 
-Records are written in batches as they come, each batch in one transaction, and all of them before the epoch is
-committed. After a failure an epoch is written again, so that a plain statement takes effect at least once. An upsert
-made by :meth:`JdbcSink.upsert` overwrites what it wrote before: when the job has caught up, each row is as if written
-once.
+Records are written in batches while the epoch runs, each batch in one transaction, and all of them before the epoch is
+committed. After a failure an epoch is written again, so a plain statement takes effect at least once. An upsert created
+with :meth:`JdbcSink.upsert` overwrites what it wrote before: once the job has caught up, each row is as if it had been
+written once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["JdbcSink"]
 
 @dataclass(frozen=True)
 class _Upsert:
-    """The table that an upsert needs: with these columns, of which some are its key."""
+    """The table of an upsert, with its columns and key columns."""
 
     table: str
     columns: tuple[str, ...]
@@ -41,7 +41,7 @@ class _Upsert:
 
 
 class JdbcSink(Sink):
-    """Writes each record by one SQL statement; made by :meth:`sink`, :meth:`upsert` or :meth:`exactly_once_sink`.
+    """Writes each record with an SQL statement; created with :meth:`sink`, :meth:`upsert` or :meth:`exactly_once_sink`.
 
     >>> from tidemill.common import Types
     >>> options = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url("jdbc:sqlite:/data/shop.db").build()
@@ -75,7 +75,7 @@ class JdbcSink(Sink):
         jdbc_connection_options: JdbcConnectionOptions,
         jdbc_execution_options: JdbcExecutionOptions | None = None,
     ) -> JdbcSink:
-        """Run a statement for each record, with the record's fields for its placeholders ``?``; at least once."""
+        """Run a statement for each record, at least once. The record's fields replace the placeholders ``?``."""
         database = database_of(jdbc_connection_options)
         execution = built(jdbc_execution_options or JdbcExecutionOptions.defaults(), JdbcExecutionOptions, "a sink")
         return JdbcSink(database, Statement.of(sql, database.kind), type_info, execution)
@@ -88,10 +88,10 @@ class JdbcSink(Sink):
         jdbc_connection_options: JdbcConnectionOptions,
         jdbc_execution_options: JdbcExecutionOptions | None = None,
     ) -> JdbcSink:
-        """Insert each record, or overwrite the row that has its key. The record's field names are the columns.
+        """Insert each record, or overwrite the row with the same key. The record's field names are the columns.
 
-        When the job starts, the table must have these columns, and its key columns a primary key or unique index. Key
-        the stream by the same columns, so that the records of a row come in order.
+        When the job starts, the table must have these columns, and a primary key or unique index on the key columns.
+        Key the stream by the same columns, so that the records of a row are written in order.
         """
         names, _ = fields_of_type(type_info)
         database = database_of(jdbc_connection_options)
@@ -108,7 +108,7 @@ class JdbcSink(Sink):
         jdbc_execution_options: JdbcExecutionOptions | None = None,
         jdbc_exactly_once_options: JdbcExactlyOnceOptions | None = None,
     ) -> JdbcExactlyOnceSink:
-        """As :meth:`sink`, but exactly once and visible when the epoch is committed; PostgreSQL only."""
+        """As :meth:`sink`, but exactly-once, and visible when the epoch is committed; PostgreSQL only."""
         return JdbcExactlyOnceSink(
             sql,
             type_info,
@@ -118,11 +118,11 @@ class JdbcSink(Sink):
         )
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        """A writer with a connection of its own."""
+        """Create a writer with its own connection."""
         return _JdbcWriter(self._database, self._statement, self._type_info, self._execution)
 
     def create_committer(self) -> Committer:
-        """Commits nothing: it looks at the database when the job starts."""
+        """Create a committer that commits nothing, but checks the database when the job starts."""
         return _StartCheck(self._database, self._upsert)
 
 
@@ -161,7 +161,7 @@ class _JdbcWriter(SinkWriter):
                     self._session = self._database.connect()
                 write_batch(self._database, self._session, self._statement, rows, records)
             except self._database.failures as error:
-                # A connection that could not be made is worth another try, a record that was refused is not.
+                # A failed connection is retried, a rejected record is not.
                 trouble = DatabaseTrouble.LOST if self._session is None else self._database.trouble(error)
                 if trouble is DatabaseTrouble.LASTING:
                     raise
@@ -182,7 +182,7 @@ class _JdbcWriter(SinkWriter):
 
 
 class _StartCheck(Committer):
-    """Looks whether the database can be reached and has the table, before the job runs."""
+    """Checks before the job runs that the database is reachable, and that the table exists."""
 
     def __init__(self, database: Database, upsert: _Upsert | None) -> None:
         self._database = database
@@ -197,11 +197,11 @@ class _StartCheck(Committer):
             session.close()
 
     def commit(self, committed: Sequence[Committed]) -> None:
-        raise AssertionError("writers of this sink hand over nothing to commit")
+        raise AssertionError("writers of this sink produce no committables")
 
 
 def check_table(database: Database, session: DatabaseSession, upsert: _Upsert) -> None:
-    """Raise :class:`ConfigurationError` if the table is not one that can be upserted into by its key."""
+    """Raise :class:`ConfigurationError` if the table does not support upserts by its key."""
     where = f"table {upsert.table!r} of {database.shown}"
     columns = database.columns_of(session, upsert.table)
     if not columns:
@@ -214,6 +214,6 @@ def check_table(database: Database, session: DatabaseSession, upsert: _Upsert) -
     if not database.has_unique_index(session, upsert.table, upsert.key_columns):
         keys_of = ", ".join(upsert.key_columns)
         raise ConfigurationError(
-            f"{where} has neither a primary key nor a unique index of exactly ({keys_of}), so that nothing says which "
-            f"row a record replaces: create a unique index on ({keys_of})"
+            f"{where} has neither a primary key nor a unique index of exactly ({keys_of}), which is needed to find the "
+            f"row that a record replaces: create a unique index on ({keys_of})"
         )

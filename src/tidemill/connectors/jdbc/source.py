@@ -1,4 +1,4 @@
-"""Tables and queries as a bounded source, read in partitions by the workers, without a JDBC driver."""
+"""A bounded source for tables and queries, read in partitions by the workers, without a JDBC driver."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tidemill.errors import ConfigurationError, ConnectorError
 __all__ = ["JdbcSource", "JdbcSourceBuilder"]
 
 _FETCH_SIZE: Final = 8192
-#: A bound of a partition, as the database takes it: dates and times as texts.
+#: A bound of a partition, as passed to the database: dates and times as strings.
 Cut = int | str
 
 
 @dataclass(frozen=True)
 class _Partitions:
-    """How rows are dealt to partitions: by a column, from a lower to an upper bound, in equal strides."""
+    """How rows are divided into partitions: by a column, from a lower to an upper bound, in equal strides."""
 
     column: str
     number: int
@@ -35,11 +35,11 @@ class _Partitions:
 
 
 class JdbcSource(SplitSource):
-    """Reads a table or query to its end; made by :meth:`builder`.
+    """Reads a table or query to its end; created with :meth:`builder`.
 
-    Each epoch reads one partition per subtask, each in one transaction of its own, as of one moment. A position is the
-    number of partitions read so far. So the source can be replayed as long as the rows of partitions that are not
-    committed yet stay as they are.
+    In each epoch, each subtask reads one partition, in its own transaction and from a consistent snapshot. A position
+    is the number of partitions read so far. The source can therefore be replayed as long as the rows of partitions that
+    are not committed yet do not change.
 
     >>> source = JdbcSource.builder().set_db_url("jdbc:sqlite:/data/shop.db").set_table("orders").build()
     >>> source.bounded, source.replayable
@@ -71,13 +71,13 @@ class JdbcSource(SplitSource):
         return JdbcSourceBuilder()
 
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
-        """An enumerator of partitions; where they are cut is decided once, and part of the position."""
+        """Create an enumerator of partitions; their bounds are determined once, and are part of the position."""
         if position is None:
             return _PartitionEnumerator(self._cuts(), 0)
         return _PartitionEnumerator(list(position["cuts"]), int(position["next"]))
 
     def read(self, split: Split) -> Iterator[RecordBatch]:
-        """The rows of one partition."""
+        """Read the rows of one partition."""
         low, high = split.payload
         statement, parameters = self._query(low, high)
         database, maker = self._database, RecordMaker(self.type_info)
@@ -92,7 +92,10 @@ class JdbcSource(SplitSource):
             session.close()
 
     def _query(self, low: Cut | None, high: Cut | None) -> tuple[Statement, list[Cut]]:
-        """The query of one partition. The first one has all that is below, and what is null; the last one the rest."""
+        """Return the query of one partition.
+
+        The first partition includes all rows below its bound and nulls, the last one all remaining rows.
+        """
         if self._partitions is None or low == high:
             return Statement.of(self._sql, self._database.kind), []
         column = _qualified(self._partitions.column)
@@ -105,7 +108,7 @@ class JdbcSource(SplitSource):
         return Statement.of(sql, self._database.kind), [cut for cut in (low, high) if cut is not None]
 
     def _cuts(self) -> list[Cut]:
-        """Where one partition ends and the next begins."""
+        """Return the bounds between partitions."""
         wanted = self._partitions
         if wanted is None:
             return []
@@ -114,7 +117,7 @@ class JdbcSource(SplitSource):
             found = self._bounds(wanted.column)
             lower, upper = (found[0] if lower is None else lower), (found[1] if upper is None else upper)
         if lower is None or upper is None:
-            return []  # no rows, or none with a value
+            return []  # there are no rows, or all values are null
         return _cut(lower, upper, wanted)
 
     def _bounds(self, column: str) -> tuple[Any, Any]:
@@ -137,7 +140,7 @@ class JdbcSource(SplitSource):
 
 
 class JdbcSourceBuilder:
-    """Collects the settings of a :class:`JdbcSource`."""
+    """Builds a :class:`JdbcSource`."""
 
     def __init__(self) -> None:
         self._options = JdbcConnectionOptions.JdbcConnectionOptionsBuilder()
@@ -147,75 +150,75 @@ class JdbcSourceBuilder:
         self._fetch_size = _FETCH_SIZE
 
     def set_db_url(self, db_url: str) -> JdbcSourceBuilder:
-        """The database: ``jdbc:postgresql://host:port/database`` or ``jdbc:sqlite:/path/of/the/file``."""
+        """Set the database: ``jdbc:postgresql://host:port/database`` or ``jdbc:sqlite:/path/of/the/file``."""
         self._options.with_url(db_url)
         return self
 
     def set_username(self, username: str) -> JdbcSourceBuilder:
-        """Who connects."""
+        """Set the user name."""
         self._options.with_user_name(username)
         return self
 
     def set_password(self, password: str) -> JdbcSourceBuilder:
-        """The password; it goes to the workers with the job, and is shown nowhere."""
+        """Set the password; it is sent to the workers with the job, and is never displayed."""
         self._options.with_password(password)
         return self
 
     def set_connection_check_timeout_seconds(self, seconds: int) -> JdbcSourceBuilder:
-        """How long a server may take to answer when a connection is made."""
+        """Set the maximum time to establish a connection."""
         self._options.with_connection_check_timeout_seconds(seconds)
         return self
 
     def set_sql(self, sql: str) -> JdbcSourceBuilder:
-        """The query, without parameters."""
+        """Set the query, which must not have parameters."""
         self._sql = sql.strip().rstrip(";")
         return self
 
     def set_table(self, table: str) -> JdbcSourceBuilder:
-        """Read all rows and columns of a table, in place of a query."""
+        """Read all rows and columns of a table, instead of a query."""
         self._sql = f"SELECT * FROM {quoted_name(table)}"  # noqa: S608 - quoted
         return self
 
     def set_type_information(self, type_info: TypeInformation) -> JdbcSourceBuilder:
-        """What rows become: rows, tuples or, of a single column, values. Without it rows with the columns' names."""
+        """Set the type of records: rows, tuples or, for a single column, values. By default rows with column names."""
         self._type_info = type_info
         return self
 
     def set_partitions(
         self, column: str, number: int, lower_bound: Any = None, upper_bound: Any = None
     ) -> JdbcSourceBuilder:
-        """Read in ``number`` partitions by a column of whole numbers, dates or timestamps, best one with an index.
+        """Read in ``number`` partitions by a column of integers, dates or timestamps, preferably with an index.
 
-        As in Spark, the bounds only say where partitions are cut, in equal strides: rows beyond them are read as well,
-        by the first and the last one. Without bounds the column's least and greatest value are looked up.
+        As in Spark, the bounds only determine the partition strides: rows beyond them are read as well, in the first
+        and the last partition. Without bounds, the column's minimum and maximum are queried.
         """
         if number < 1:
-            raise ConfigurationError("a table is read in at least one partition")
+            raise ConfigurationError("a table must be read in at least one partition")
         self._partitions = _Partitions(column, number, lower_bound, upper_bound)
         return self
 
     def set_result_set_fetch_size(self, fetch_size: int) -> JdbcSourceBuilder:
-        """How many rows are in memory at a time."""
+        """Set the number of rows that are fetched, and so are in memory, at a time."""
         if fetch_size < 1:
-            raise ConfigurationError("rows are fetched at least one at a time")
+            raise ConfigurationError("the fetch size must be at least 1")
         self._fetch_size = fetch_size
         return self
 
     def build(self) -> JdbcSource:
-        """The source."""
+        """Build the source."""
         if self._sql is None:
             raise ConfigurationError("a database source needs a query: call set_sql() or set_table()")
         database = database_of(self._options.build())
         if Statement.of(self._sql, database.kind).fields:
             raise ConfigurationError(
-                f"the query of a source has no parameters, but this one has placeholders: {self._sql} "
-                "(PostgreSQL's operator ? is written ??)"
+                f"the query of a source must not have parameters, but this one has placeholders: {self._sql} "
+                "(write ?? for PostgreSQL's operator ?)"
             )
         return JdbcSource(database, self._sql, self._type_info, self._partitions, self._fetch_size)
 
 
 def _qualified(column: str) -> str:
-    """A column of the query. By its name alone SQLite would take one that is not there for a text."""
+    """Qualify a column of the query. SQLite would treat an unqualified name of a missing column as a string."""
     return f"tidemill_rows.{quoted_column(column)}"
 
 
@@ -239,12 +242,12 @@ class _PartitionEnumerator(SplitEnumerator):
 
 
 def _cut(lower: Any, upper: Any, wanted: _Partitions) -> list[Cut]:
-    """The bounds between partitions; fewer than asked for if there are not so many different values."""
+    """Return the bounds between partitions; there are fewer partitions if the range has fewer distinct values."""
     low, high = _as_number(lower, wanted.column), _as_number(upper, wanted.column)
     if type(lower) is not type(upper) or low > high:
         raise ConfigurationError(
-            f"partitions by {wanted.column!r} cannot be cut from {lower!r} to {upper!r}: the lower bound comes first, "
-            "and both are of one type"
+            f"cannot create partitions by {wanted.column!r} from {lower!r} to {upper!r}: the lower bound must come "
+            "first, and both must have the same type"
         )
     span = high - low + 1
     number = min(wanted.number, span)
@@ -259,8 +262,8 @@ def _as_number(bound: Any, column: str) -> int:
     if isinstance(bound, int) and not isinstance(bound, bool):
         return bound
     raise ConfigurationError(
-        f"column {column!r} cannot be cut into partitions at {bound!r}: whole numbers, dates and timestamps can. "
-        "Give other bounds, or another column."
+        f"column {column!r} cannot be partitioned at {bound!r}: only integers, dates and timestamps are supported. "
+        "Use other bounds, or another column."
     )
 
 

@@ -1,4 +1,4 @@
-"""SQL with JDBC's placeholders, for client libraries that have others; and the SQL of an upsert."""
+"""Translates JDBC placeholders in SQL to those of client libraries, and creates the SQL of an upsert."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.errors import ConfigurationError
 
 __all__ = ["Statement", "quoted_name", "upsert_sql"]
 
-#: What a question mark inside is only a character of, by database: texts, names, comments.
+#: Literals, quoted names and comments of each database, in which a question mark is not a placeholder.
 _OPAQUE: Final = {
     "postgresql": re.compile(
         r"""
@@ -33,9 +33,9 @@ _BLOCK: Final = re.compile(r"/\*|\*/")
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement as its user wrote it, with ``?`` for the fields of a record, and as the client library wants it.
+    """A statement as the user wrote it, with ``?`` for the fields of a record, and its form for the client library.
 
-    Inside texts, quoted names and comments a question mark is a question mark; ``??`` is PostgreSQL's operator ``?``.
+    In literals, quoted names and comments, ``?`` is not a placeholder; ``??`` is PostgreSQL's operator ``?``.
 
     >>> statement = Statement.of("INSERT INTO t VALUES (?, 'why?', ? % 10) -- ok?", "postgresql")
     >>> statement.translated, statement.fields
@@ -48,7 +48,7 @@ class Statement:
 
     @staticmethod
     def of(sql: str, kind: str) -> Statement:
-        """Translate for a kind of database; ``postgresql`` takes ``%s``, ``sqlite`` takes ``?``."""
+        """Translate a statement for a kind of database; ``postgresql`` uses ``%s``, ``sqlite`` uses ``?``."""
         percent, placeholder = ("%%", "%s") if kind == "postgresql" else ("%", "?")
         parts: list[str] = []
         fields = position = 0
@@ -78,7 +78,7 @@ class Statement:
 
 
 def _end_of_comment(sql: str, start: int) -> int:
-    """Where a comment ends; PostgreSQL's may hold others."""
+    """Return the end of a comment; comments can be nested in PostgreSQL."""
     depth = 0
     for mark in _BLOCK.finditer(sql, start):
         depth += 1 if mark[0] == "/*" else -1
@@ -88,7 +88,7 @@ def _end_of_comment(sql: str, start: int) -> int:
 
 
 def quoted_name(name: str) -> str:
-    """A name of a table or column, quoted; dots separate a schema from its table.
+    """Quote the name of a table; dots separate a schema from its table.
 
     >>> quoted_name('sales.order "lines"')
     '"sales"."order ""lines\"""'
@@ -97,13 +97,13 @@ def quoted_name(name: str) -> str:
 
 
 def upsert_sql(table: str, columns: Sequence[str], key_columns: Sequence[str]) -> str:
-    """Insert a row, or replace what is there under its key; PostgreSQL and SQLite write it alike.
+    """Return a statement that inserts a row, or replaces the row with its key, for PostgreSQL and SQLite.
 
     >>> print(upsert_sql("totals", ["user", "total"], ["user"]))
     INSERT INTO "totals" ("user", "total") VALUES (?, ?) ON CONFLICT ("user") DO UPDATE SET "total" = excluded."total"
     """
     if isinstance(key_columns, str):
-        raise ConfigurationError(f"the key columns of an upsert are a list, not a text: [{key_columns!r}]")
+        raise ConfigurationError(f"the key columns of an upsert must be a list, not a string: [{key_columns!r}]")
     missing = [column for column in key_columns if column not in columns]
     if missing or not key_columns:
         raise ConfigurationError(
@@ -119,5 +119,5 @@ def upsert_sql(table: str, columns: Sequence[str], key_columns: Sequence[str]) -
 
 
 def quoted_column(name: str) -> str:
-    """A column's name, quoted."""
+    """Quote the name of a column."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""SQLite, by Python's own module."""
+"""Access to SQLite with Python's ``sqlite3`` module."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tidemill.connectors.jdbc.url import parse_url
 
 __all__ = ["SqliteDatabase", "SqliteSession"]
 
-#: Somebody else writes at this moment.
+#: Errors while another connection writes.
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _LARGEST: Final = 1 << 63
 
 
 class SqliteDatabase(Database):
-    """A file on a disk that driver and workers share.
+    """A database file on storage that driver and workers share.
 
     >>> from tidemill.datastream.connectors.jdbc import JdbcConnectionOptions
     >>> builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder()
@@ -41,13 +41,13 @@ class SqliteDatabase(Database):
 
     def __init__(self, options: JdbcConnectionOptions) -> None:
         super().__init__(options)
-        # Absolute: driver and workers mean the same file, wherever they were started.
+        # Absolute, so that driver and workers use the same file regardless of their working directories.
         self._path = Path(parse_url(options.get_db_url()).parameters["path"]).absolute()
 
     def connect(self) -> SqliteSession:
         timeout = self.options.get_connection_check_timeout_seconds()
         try:
-            # rw: a mistyped path is an error, and not a new empty file.
+            # mode=rw: a mistyped path is an error, instead of creating a new empty file.
             return SqliteSession(
                 sqlite3.connect(
                     f"file:{quote(str(self._path))}?mode=rw",
@@ -98,7 +98,7 @@ class SqliteDatabase(Database):
 
 
 class SqliteSession(DatabaseSession):
-    """One connection to a file."""
+    """One connection to a database file."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -108,7 +108,7 @@ class SqliteSession(DatabaseSession):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        # IMMEDIATE: who waits for the lock waits at the start, and not in the middle with half of the work done.
+        # IMMEDIATE: wait for the write lock when the transaction begins, not in the middle of it.
         inner = self.connection.in_transaction
         begin, end, undo = ("SAVEPOINT part", "RELEASE part", "ROLLBACK TO part") if inner else _OUTER
         self.connection.execute(begin)
@@ -138,7 +138,7 @@ class SqliteSession(DatabaseSession):
 
 
 def _place(table: str) -> tuple[str, str]:
-    """A table's name, and the schema it is in."""
+    """Return a table's name and its schema."""
     schema, _, name = table.rpartition(".")
     return name, schema or "main"
 
@@ -159,7 +159,7 @@ def _instant(value: Instant) -> str:
 
 
 def _integer(value: int) -> int | str:
-    """A number that does not fit into 64 bits becomes a text: all digits are kept."""
+    """Convert an integer that does not fit into 64 bits to a string, which keeps all digits."""
     return value if -_LARGEST <= value < _LARGEST else str(value)
 
 

@@ -1,4 +1,4 @@
-"""Addresses of databases, as JDBC writes them."""
+"""JDBC URLs of databases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["DatabaseUrl", "hide_password", "parse_url"]
 _PASSWORD: Final = re.compile(r"(?i)([?&;](?:password|sslpassword)=)[^&;]*")
 _IN_AUTHORITY: Final = re.compile(r"(//[^/@:]*):[^/@]*@")
 
-#: Parameters of PostgreSQL's JDBC driver, and what libpq calls them.
+#: Parameters of PostgreSQL's JDBC driver, and their names in libpq.
 _PARAMETERS: Final[Mapping[str, str]] = {
     "user": "user",
     "password": "password",
@@ -44,9 +44,9 @@ _ROLES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class DatabaseUrl:
-    """Which database (``kind`` is ``postgresql`` or ``sqlite``), and what its client library is told to connect.
+    """The kind of a database (``postgresql`` or ``sqlite``), and the connection parameters of its client library.
 
-    ``shown`` is the address for messages: without parameters and passwords.
+    ``shown`` is the URL for messages, without parameters and passwords.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class DatabaseUrl:
 
 
 def parse_url(url: str) -> DatabaseUrl:
-    """Take an address apart. Raises :class:`ConfigurationError`, which does not show passwords.
+    """Parse a URL. Raises :class:`ConfigurationError` for an invalid one; the message contains no passwords.
 
     >>> parse_url("jdbc:postgresql://db.example.org/shop?sslmode=require").shown
     'jdbc:postgresql://db.example.org:5432/shop'
@@ -67,13 +67,13 @@ def parse_url(url: str) -> DatabaseUrl:
     if url.startswith("jdbc:postgresql:"):
         return _postgresql(url)
     raise ConfigurationError(
-        f"no database is known by the address {hide_password(url)!r}: it is jdbc:postgresql://host:port/database or "
-        "jdbc:sqlite:/path/of/the/file. Other databases are written to through Spark."
+        f"unknown database URL {hide_password(url)!r}: it must be jdbc:postgresql://host:port/database or "
+        "jdbc:sqlite:/path/of/the/file. Write to other databases through Spark."
     )
 
 
 def hide_password(url: str) -> str:
-    """An address as it may be shown.
+    """Return a URL with passwords masked.
 
     >>> hide_password("jdbc:postgresql://localhost/shop?user=me&password=secret&ssl=true")
     'jdbc:postgresql://localhost/shop?user=me&password=***&ssl=true'
@@ -85,7 +85,7 @@ def _sqlite(url: str) -> DatabaseUrl:
     path = url.removeprefix("jdbc:sqlite:")
     if not path or path.startswith(":memory:"):
         raise ConfigurationError(
-            f"{url!r} is a database in the memory of one process, which driver and workers cannot share: name a file"
+            f"{url!r} is a database in the memory of one process, which driver and workers cannot share: use a file"
         )
     return DatabaseUrl("sqlite", url, {"path": path.removeprefix("file:")})
 
@@ -100,7 +100,7 @@ def _postgresql(url: str) -> DatabaseUrl:
         authority, database = "", address
     if "@" in authority:
         raise ConfigurationError(
-            f"the user does not belong before the host of {hide_password(url)!r}: give it with with_user_name()"
+            f"the user must not be part of the URL {hide_password(url)!r}: set it with with_user_name()"
         )
     hosts = [_host_and_port(part) for part in (authority or "localhost").split(",")]
     parameters["host"] = ",".join(host for host, _ in hosts)
@@ -114,7 +114,7 @@ def _postgresql(url: str) -> DatabaseUrl:
 def _host_and_port(text: str) -> tuple[str, str]:
     match = re.fullmatch(r"(\[[^\]]+\]|[^:\[\]]*)(?::(\d+))?", text)
     if match is None:
-        raise ConfigurationError(f"{text!r} is not a host with a port: it is host:5432 or [::1]:5432")
+        raise ConfigurationError(f"{text!r} is not a host with a port, such as host:5432 or [::1]:5432")
     return match[1].strip("[]") or "localhost", match[2] or "5432"
 
 
@@ -131,5 +131,5 @@ def _postgresql_parameters(query: str, url: str) -> dict[str, str]:
             parameters[_PARAMETERS[name]] = value
         else:
             known = ", ".join(sorted([*_PARAMETERS, "currentSchema", "ssl", "targetServerType"]))
-            raise ConfigurationError(f"parameter {name!r} of {hide_password(url)!r} is not known; known are {known}")
+            raise ConfigurationError(f"unknown parameter {name!r} of {hide_password(url)!r}; known are {known}")
     return parameters

@@ -84,8 +84,8 @@ def test_addresses_of_postgresql() -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("jdbc:mysql://db/shop?password=canary", "no database is known"),
-        ("jdbc:postgresql://me:canary@db/shop", "does not belong before the host"),
+        ("jdbc:mysql://db/shop?password=canary", "unknown database URL"),
+        ("jdbc:postgresql://me:canary@db/shop", "the user must not be part of the URL"),
         ("jdbc:postgresql://db/shop?password=canary&cipher=7", "parameter 'cipher'"),
         ("jdbc:postgresql://db:port/shop", "not a host with a port"),
         ("jdbc:sqlite::memory:", "in the memory of one process"),
@@ -116,7 +116,7 @@ def test_execution_options_are_flinks() -> None:
     assert (built.get_batch_size(), built.get_batch_interval_ms(), built.get_max_retries()) == (1, 2, 0)
     with pytest.raises(ConfigurationError, match="a batch size of 0"):
         JdbcExecutionOptions.builder().with_batch_size(0)
-    with pytest.raises(ConfigurationError, match="a batch size is a whole number, not str '200'"):
+    with pytest.raises(ConfigurationError, match="a batch size must be an integer, not str '200'"):
         JdbcExecutionOptions.builder().with_batch_size("200")  # type: ignore[arg-type]
 
 
@@ -135,7 +135,7 @@ def test_a_sink_that_cannot_work_is_refused_when_it_is_built() -> None:
         JdbcSink.sink("INSERT INTO t VALUES (?)", Types.TUPLE([Types.LIST(Types.LONG())]), sqlite)
     with pytest.raises(ConfigurationError, match="only PostgreSQL"):
         JdbcSink.exactly_once_sink("INSERT INTO t VALUES (?, ?)", pair, sqlite)
-    with pytest.raises(ConfigurationError, match=r"a list, not a text: \['f0'\]"):
+    with pytest.raises(ConfigurationError, match=r"a list, not a string: \['f0'\]"):
         JdbcSink.upsert("t", "f0", pair, sqlite)
 
 
@@ -152,7 +152,7 @@ def test_a_builder_on_which_build_was_forgotten_is_refused() -> None:
         lambda: JdbcSink.exactly_once_sink(sql, pair, where.build(), None, once),
     ]
     for attempt in attempts:
-        with pytest.raises(ConfigurationError, match=r"takes Jdbc\w+Options, not .*Builder: is build\(\) missing"):
+        with pytest.raises(ConfigurationError, match=r"requires Jdbc\w+Options, not .*Builder: is build\(\) missing"):
             attempt()
 
 

@@ -266,7 +266,7 @@ def test_a_unique_index_is_as_good_as_a_primary_key(file: File) -> None:
 def test_a_file_that_is_not_there_is_an_error_and_not_a_new_file(tmp_path: Path) -> None:
     path = tmp_path / "missing.db"
     options = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url(f"jdbc:sqlite:{path}").build()
-    with pytest.raises(ConnectorError, match=r"missing\.db cannot be connected to: unable to open database file"):
+    with pytest.raises(ConnectorError, match=r"cannot connect to .*missing\.db: unable to open database file"):
         JobHarness(counting(JdbcSink.upsert("words", ["word"], WORDS, options)), inputs=["words"])
     assert not path.exists()
 
@@ -334,9 +334,9 @@ def test_partitions_by_dates_and_times() -> None:
     assert cuts(3, dt.date(2026, 1, 1), dt.date(2026, 1, 9)) == ["2026-01-04", "2026-01-07"]
     start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     assert cuts(2, start, start + dt.timedelta(hours=2)) == ["2026-01-01 01:00:00+00:00"]
-    with pytest.raises(ConfigurationError, match="the lower bound comes first"):
+    with pytest.raises(ConfigurationError, match="the lower bound must come first"):
         cuts(2, 5, 1)
-    with pytest.raises(ConfigurationError, match=r"cannot be cut into partitions at 1\.5"):
+    with pytest.raises(ConfigurationError, match=r"cannot be partitioned at 1\.5"):
         cuts(2, 1.5, 2.5)
 
 
@@ -360,7 +360,7 @@ def test_a_query_that_fails_is_shown(file: File) -> None:
         run_local(reading(builder.set_sql("SELECT * FROM wrods").build()))
     with pytest.raises(ConnectorError, match=r"no such column: tidemill_rows\.cuont"):
         run_local(reading(builder.set_table("words").set_partitions("cuont", 2).build()))
-    with pytest.raises(ConfigurationError, match="has no parameters"):
+    with pytest.raises(ConfigurationError, match="must not have parameters"):
         builder.set_sql("SELECT * FROM words WHERE count > ?").build()
     with pytest.raises(ConfigurationError, match="needs a query"):
         JdbcSource.builder().set_db_url(file.options.get_db_url()).build()
