@@ -81,7 +81,7 @@ class _Server(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        log.debug("A scrape of metrics from %s did not complete: %s", client_address, sys.exception())
+        log.debug("a scrape of metrics from %s did not complete: %s", client_address, sys.exception())
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -191,7 +191,7 @@ class PrometheusReporter(MetricReporter):
             if endpoint is None:
                 endpoint = self._shared[self._address] = _listening(host, ports, token)
                 if not is_loopback(host):
-                    log.warning("Metrics are served at %s:%d without TLS", host, endpoint.port)
+                    log.warning("metrics are served at %s:%d without TLS", host, endpoint.port)
             endpoint.add(registry)
         self.port = endpoint.port
 

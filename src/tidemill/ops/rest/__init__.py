@@ -1,1 +1,1 @@
-"""The REST server of a driver: its jobs can be watched and steered over HTTP, with Flink's paths. See docs/rest.md."""
+"""The REST server of a driver: monitor and control its jobs over HTTP, with Flink's paths. See docs/rest.md."""

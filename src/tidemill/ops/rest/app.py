@@ -55,23 +55,23 @@ _ROUTERS: Final = (
     queryable,
     logs,
 )
-#: Errors that every path may answer with.
+#: Errors that every path may return.
 _ERRORS: Final = {
-    400: "The request says something that cannot be; the message names the field.",
-    401: "A token is needed.",
+    400: "The request is invalid; the message names the field.",
+    401: "A token is required.",
     403: "The token, the origin or the path is not allowed.",
-    404: "There is no such thing.",
-    405: "The path cannot be asked in this way.",
-    408: "The body did not come in time.",
-    409: "The job is in a state that does not allow it.",
+    404: "The resource does not exist.",
+    405: "The path does not support this method.",
+    408: "The body did not arrive in time.",
+    409: "The state of the job does not allow the operation.",
     413: "The body is too long.",
     415: "The body is not JSON.",
     429: "Too many requests.",
-    503: "Not now.",
+    503: "Temporarily unavailable.",
 }
 _DESCRIPTION: Final = (
-    "Watch and steer the jobs of one driver. Paths and names are Flink's where Flink has them. To upload and start "
-    "programs, at /jars, is off unless web.submit.enable is set."
+    "Monitor and control the jobs of one driver. Paths and names are Flink's where Flink has them. Uploading and "
+    "running programs, at /jars, is disabled unless web.submit.enable is set."
 )
 
 
@@ -81,12 +81,15 @@ def create_app(
     programs: Programs | None = None,
     elsewhere: Callable[[], list[JobOverview]] = list,
 ) -> FastAPI:
-    """An application that shows these jobs, and in its lists those that run elsewhere; it takes programs if so set."""
+    """Create an application that shows these jobs and lists those of other drivers (``elsewhere``).
+
+    It accepts programs if the settings enable this.
+    """
     app = FastAPI(
         title="Tidemill",
         version=__version__,
         description=_DESCRIPTION,
-        docs_url=None,  # it would load scripts from elsewhere
+        docs_url=None,  # it would load scripts from other servers
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
@@ -115,7 +118,7 @@ def create_app(
 
 
 def _answer(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RestError)  # noqa: S101 - it is registered for no other
+    assert isinstance(error, RestError)  # noqa: S101 - it is registered only for this class
     return _response(error.status, str(error))
 
 
@@ -131,7 +134,7 @@ def _field_answer(_: Request, error: Exception) -> Response:
 
 
 def _state_answer(_: Request, error: Exception) -> Response:
-    """State that is not there, any more or at all, or that cannot be shown."""
+    """Return the response for state that does not exist, no longer exists, or cannot be displayed."""
     return _response(404, str(error))
 
 
@@ -140,7 +143,7 @@ def _response(status: int, *messages: str) -> Response:
 
 
 def _openapi(app: FastAPI, made: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-    """The schema, with one way to tell of wrong parameters."""
+    """Adjust the generated schema: invalid parameters have status 400 only, and a token may be sent."""
 
     def openapi() -> dict[str, Any]:
         schema = app.openapi_schema

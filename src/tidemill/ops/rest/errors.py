@@ -1,4 +1,4 @@
-"""What a REST request can fail with: each error has its HTTP status, and is told as Flink tells it."""
+"""Errors of REST requests: each has its HTTP status, and is reported in Flink's format."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ __all__ = [
 
 
 class RestError(TidemillError):
-    """A request that is not answered as it was meant."""
+    """Base class of the errors of requests."""
 
     status = 500
 
 
 class BadRequestError(RestError):
-    """The request says something that cannot be."""
+    """The request is invalid."""
 
     status = 400
 
 
 class ForbiddenError(RestError):
-    """Who asks may not do this."""
+    """The client is not allowed to do this."""
 
     status = 403
 
 
 class ResourceNotFoundError(RestError):
-    """There is no such thing, or not any more."""
+    """The resource does not exist, or no longer exists."""
 
     status = 404
 
 
 class ConflictError(RestError):
-    """The job is in a state that does not allow it."""
+    """The state of the job does not allow the operation."""
 
     status = 409
 
 
 class UnavailableError(RestError):
-    """Not now; the same request may be answered later."""
+    """The request cannot be served now; the same request may succeed later."""
 
     status = 503

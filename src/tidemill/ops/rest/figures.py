@@ -1,4 +1,4 @@
-"""Metrics in the form of Flink's resources: by vertex and subtask, with Flink's ids."""
+"""Metrics in the format of Flink's REST API: by vertex and subtask, with Flink's ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.ops.rest.models.vertices import AggregatedMetric, IoMetrics, Metri
 __all__ = ["NOW_METRICS", "Figures", "level_of", "selected"]
 
 _QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99)
-#: From which share of time on the pressure is low and high, as in Flink.
+#: Shares of time above which the backpressure is low and high, as in Flink.
 _LOW, _HIGH = 0.1, 0.5
 _IO: Final = {
     "read-bytes": "numBytesIn",
@@ -27,7 +27,7 @@ _IO: Final = {
 }
 
 
-#: What :meth:`Figures.now` and the rates of jobs are made of.
+#: The metrics that :meth:`Figures.now` and the rates of jobs use.
 NOW_METRICS: Final = frozenset(
     {
         "numRecordsInPerSecond",
@@ -42,7 +42,7 @@ NOW_METRICS: Final = frozenset(
 
 
 class Figures:
-    """The metrics of a job at one moment, found by vertex without looking at all of them."""
+    """The metrics of a job at one time, indexed by vertex."""
 
     def __init__(self, snapshot: MetricSnapshot) -> None:
         self.timestamp = snapshot.timestamp
@@ -54,12 +54,12 @@ class Figures:
         self._by_subtask: dict[tuple[str, str], dict[int | str | None, float]] = {}
 
     def io_metrics(self, chain: ChainPlan, subtask: int | None = None) -> IoMetrics:
-        """What a vertex, or one of its subtasks, has read and written."""
+        """Return how much a vertex, or one of its subtasks, has read and written."""
         found = {name: self.total(chain, metric, subtask) for name, metric in _IO.items()}
         return cast("IoMetrics", found)
 
     def total(self, chain: ChainPlan, name: str, subtask: int | None = None) -> float:
-        """The sum of a metric over the subtasks of a vertex, or what one of them has."""
+        """Return the sum of a metric over the subtasks of a vertex, or the value of one subtask."""
         place = (chain.head.uid, name)
         values = self._by_subtask.get(place)
         if values is None:
@@ -69,7 +69,7 @@ class Figures:
         return sum(values.values()) if subtask is None else values.get(subtask, 0.0)
 
     def pressures(self, chain: ChainPlan, width: int) -> list[SubtaskPressure]:
-        """How busy each subtask of a vertex is."""
+        """Return how busy, backpressured and idle each subtask of a vertex is."""
         found = []
         for subtask in range(width):
             held, busy, idle = (
@@ -84,7 +84,7 @@ class Figures:
         return found
 
     def watermarks(self, chain: ChainPlan) -> list[MetricInfo]:
-        """The watermark that each subtask of a vertex last received; of a source, the one that its chain last sent."""
+        """Return the last watermark that each subtask of a vertex received or, for a source, that its chain sent."""
         found = self._of(MetricScope.OPERATOR, chain.head.uid, "currentInputWatermark")
         for operator in reversed(chain.operators):
             found = found or self._of(MetricScope.OPERATOR, operator.uid, "currentOutputWatermark")
@@ -95,8 +95,11 @@ class Figures:
         ]
 
     def now(self, chain: ChainPlan, vertex: str, width: int) -> VertexNow:
-        """What a vertex does: its rates over all subtasks, and of its subtasks the busiest, the one that is held up
-        most, and the lowest watermark."""
+        """Return the current metrics of a vertex.
+
+        These are its rates over all subtasks, the highest busy and backpressured shares of its subtasks, and their
+        lowest watermark.
+        """
         shares = self.pressures(chain, width)
         marks = [int(float(mark["value"])) for mark in self.watermarks(chain)]
         return {
@@ -110,7 +113,7 @@ class Figures:
         }
 
     def state_entries(self) -> dict[tuple[str, str], int]:
-        """Committed entries by operator and state, where they are known."""
+        """Return the number of committed entries by operator and state, if known."""
         found: dict[tuple[str, str], int] = defaultdict(int)
         for (scope, operator), names in self._by_place.items():
             if scope is MetricScope.OPERATOR:
@@ -120,12 +123,14 @@ class Figures:
         return dict(found)
 
     def texts(self, chain: ChainPlan | None) -> dict[str, str]:
-        """The metrics of the job, or of a vertex, by id: ``currentEpoch``, ``0.numRecordsIn``,
-        ``0.Count.numRecordsIn``."""
+        """Return the metrics of the job, or of a vertex, by id.
+
+        For example ``currentEpoch``, ``0.numRecordsIn``, ``0.Count.numRecordsIn``.
+        """
         return {name: text for value in self._all_of(chain) for name, text in _texts(value)}
 
     def aggregated(self, chain: ChainPlan, wanted: str | None, kinds: str) -> list[AggregatedMetric]:
-        """The metrics of a vertex over its subtasks: those wanted, and of them the ``kinds`` min, max, avg, sum."""
+        """Aggregate the ``wanted`` metrics of a vertex over its subtasks; ``kinds`` are of min, max, avg, sum."""
         values: dict[str, list[float]] = defaultdict(list)
         for value in self._all_of(chain):
             for name, text in _texts(value._replace(subtask=None)):
@@ -156,7 +161,7 @@ class Figures:
 
 
 def level_of(share: float) -> str:
-    """The pressure in a word.
+    """Return the backpressure level.
 
     >>> level_of(0.05), level_of(0.2), level_of(0.9)
     ('ok', 'low', 'high')
@@ -165,7 +170,7 @@ def level_of(share: float) -> str:
 
 
 def selected(texts: dict[str, str], wanted: str | None) -> list[MetricInfo]:
-    """The ids of all, or with ``wanted``, ids with commas between, those with their values."""
+    """Return the ids of all metrics. With ``wanted``, comma-separated ids, return those metrics with their values."""
     if wanted is None:
         return [MetricInfo(id=name) for name in sorted(texts)]
     return [MetricInfo(id=name, value=texts[name]) for name in wanted.split(",") if name in texts]

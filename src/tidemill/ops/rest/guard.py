@@ -1,22 +1,22 @@
-"""What stands before every request to the REST server, also before those to paths that do not exist.
+"""Checks of every request to the REST server, including requests for paths that do not exist.
 
-In this order, and each with its status:
+The checks are made in this order, each with its own status:
 
-0. a request says in one way how long its body is (400): a proxy before the server may believe the other, and take the
-   rest of the body for the next request;
-1. the ``Host`` must be ours (403): a page elsewhere may have led its visitor's browser here by a name of its own;
-2. the ``Origin`` must be ours, where there is one (403): other pages may not ask;
-3. a client that asks too often is sent away (429); what other pages ask for is not counted, or one of them could use up
-   what their visitor may ask;
-4. a token must be there where one is needed (401), and allow what is asked (403): to change anything takes *operate*;
-   the files of the web page, which hold no data, need none;
-5. a browser that changes something must send ``X-Tidemill-Request`` (403), which no form of another page can;
-6. a body must be JSON (415), not too long (413), and come in time (408). Where programs are taken, that of an upload is
-   a form, may be longer, and is handed on as it comes.
+0. The length of the body must be specified in only one way (400). Otherwise a proxy in front of the server might use
+   the other one, and treat the rest of the body as the next request.
+1. The ``Host`` must be a name of this server (403). This prevents DNS rebinding by other web pages.
+2. The ``Origin``, if present, must be this server (403): other web pages must not send requests.
+3. A client that sends too many requests is rejected (429). Requests from other web pages are not counted, because one
+   of them could otherwise use up the limit of its visitor.
+4. A token must be present if one is required (401), and must permit the request (403). Changes require *operate*. The
+   files of the web page contain no data and need no token.
+5. A browser must send ``X-Tidemill-Request`` with a change (403), which a form on another web page cannot do.
+6. A body must be JSON (415), not too long (413), and arrive in time (408). If programs are accepted, the body of an
+   upload is a form, may be longer, and is streamed.
 
-What is answered has headers that keep a browser from showing it inside of other pages or guessing what it is. What goes
-wrong inside is logged, and told without any detail (500). Each request to operate leaves a line in the log; who looks
-at the same data again and again, one a minute; who is refused all the time, ten a second.
+Responses have headers that prevent browsers from embedding them in other pages and from guessing their content type.
+Internal errors are logged, and reported without details (500). Each request to operate is logged. Repeated reads of the
+same data are logged once a minute, and rejected requests of a client at most ten times a second.
 """
 
 from __future__ import annotations
@@ -48,31 +48,31 @@ audit = logging.getLogger(AUDIT)
 CSRF_HEADER: Final = "X-Tidemill-Request"
 LONGEST_BODY: Final = 64 << 10
 BODY_SECONDS: Final = 10.0
-#: Where programs are uploaded, and how large they may be, with what a form has around them.
+#: Paths for uploads of programs, and the maximum size of an upload, including the form.
 UPLOAD_PATHS: Final = ("/jars/upload", "/v1/jars/upload")
 LONGEST_UPLOAD: Final = 50 << 20
 UPLOAD_SECONDS: Final = 120.0
-#: How long a client may take to take what is sent to it before the next part is sent.
+#: How long a client may take to receive one part of a response before the next part is sent.
 SEND_SECONDS: Final = 30.0
 _READING: Final = ("GET", "HEAD")
-#: How many clients the limit of requests tells apart.
+#: Maximum number of clients whose request rate is tracked.
 _CLIENTS: Final = 1024
-#: For how many seconds a look at something is not noted again, and how many looks are remembered.
+#: For how many seconds a repeated read is not logged again, and how many reads are remembered.
 _NOTED_SECONDS: Final = 60.0
 _LOOKS: Final = 1024
-#: What is noted of a path.
+#: Maximum length of a path in the log.
 _LONGEST_NOTED: Final = 200
-#: Refused requests of a client that are noted each second: who may not come in is not to fill the log.
+#: Maximum number of rejected requests of a client that are logged per second, so that it cannot fill the log.
 _REFUSALS: Final = (401, 403, 429)
 _NOTED_REFUSALS: Final = 10
-#: Requests that a client may make at once, in seconds of its limit.
+#: Size of a burst of requests, in seconds of the rate limit.
 _BURST: Final = 2.0
 
 _POLICY: Final = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-#: Those of all answers; one that may be kept by a browser says so itself.
+#: Headers of all responses. A response that browsers may cache overrides cache-control.
 SAFE_HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -91,7 +91,7 @@ class Grant(IntEnum):
     OPERATE = 2
 
 
-class _Refused(Exception):  # noqa: N818 - it is an answer
+class _Refused(Exception):  # noqa: N818 - it is a response
     def __init__(self, status: int, message: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
         super().__init__(message)
         self.status = status
@@ -99,12 +99,12 @@ class _Refused(Exception):  # noqa: N818 - it is an answer
 
 
 def error_body(*messages: str) -> bytes:
-    """Errors as Flink tells them, without secrets."""
+    """Return the body of an error response in Flink's format, without secrets."""
     return json.dumps({"errors": [redacted(message) for message in messages]}).encode()
 
 
 class _Rates:
-    """How often each client asks: so many requests a second, and some more at once."""
+    """Limits the request rate of each client, with bursts."""
 
     def __init__(self, per_second: int) -> None:
         self._per_second = per_second
@@ -121,7 +121,7 @@ class _Rates:
 
 
 class _Looks:
-    """What was looked at lately, by whom: a page asks every few seconds."""
+    """The recent reads of each client. A web page repeats its requests every few seconds."""
 
     def __init__(self) -> None:
         self._noted: OrderedDict[tuple[object, ...], float] = OrderedDict()
@@ -138,7 +138,7 @@ class _Looks:
 
 
 class RequestGuard:
-    """The middleware. Runs in the server's event loop only."""
+    """The middleware with the checks. Runs only in the event loop of the server."""
 
     def __init__(self, app: ASGIApp, settings: RestSettings, open_paths: Collection[str] = ()) -> None:
         self._app = app
@@ -150,7 +150,7 @@ class RequestGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            return  # there are no web sockets
+            return  # web sockets are not supported
         answer = _Answer(send)
         scope.setdefault("state", {})
         try:
@@ -169,17 +169,17 @@ class RequestGuard:
                 self._note(scope, answer.status)
 
     def _admit(self, scope: Scope) -> None:
-        """Note in the scope what the client may do. Raises :class:`_Refused`."""
+        """Check a request, and store the permissions of the client in the scope. Raises :class:`_Refused`."""
         headers = Headers(scope=scope)
         if "content-length" in headers and "transfer-encoding" in headers:  # 0
-            message = "a request has a Content-Length or a Transfer-Encoding, not both"
+            message = "a request must have either a Content-Length or a Transfer-Encoding, not both"
             raise _Refused(400, message, [(b"connection", b"close")])
         host = headers.get("host", "")
         if not self._settings.answers_to(host):  # 1
-            raise _Refused(403, "this server is not known by that name; see rest.address")
+            raise _Refused(403, "this server does not serve this host name; see rest.address")
         origin = headers.get("origin")
         if not self._is_ours(origin, scope["scheme"], host) or _is_of_other_page(scope["method"], headers):  # 2
-            raise _Refused(403, "requests of other pages are refused")
+            raise _Refused(403, "requests from other web pages are rejected")
         if not self._rates.admits(_client(scope), time.monotonic()):  # 3
             raise _Refused(429, "too many requests: try again in a second", [(b"retry-after", b"1")])
         if scope["method"] in _READING and scope["path"] in self._open_paths:
@@ -188,13 +188,13 @@ class RequestGuard:
         grant = scope["state"]["grant"] = self._grant(headers.get("authorization", ""))  # 4
         if scope["method"] not in _READING:
             if grant < Grant.OPERATE:
-                raise _Refused(403, "this token may only read: use the one of rest.operate-token")
+                raise _Refused(403, "this token only permits reading: use the token of rest.operate-token")
             from_browser = origin is not None or "sec-fetch-site" in headers
             if from_browser and CSRF_HEADER not in headers:  # 5
-                raise _Refused(403, f"a browser must send the header {CSRF_HEADER} to change something")
+                raise _Refused(403, f"a browser must send the header {CSRF_HEADER} with a request that makes changes")
 
     def _is_ours(self, origin: str | None, scheme: str, host: str) -> bool:
-        """Whether an origin is this server's, also that of a proxy before it which speaks HTTPS for it."""
+        """Whether an origin is this server, or a proxy in front of it that terminates HTTPS."""
         if origin is None:
             return True
         try:
@@ -210,22 +210,22 @@ class RequestGuard:
         settings = self._settings
         if not settings.needs_token:
             return Grant.OPERATE
-        # Both are compared, always, so that nothing is told by the time it takes.
+        # Both are always compared, so that the response time reveals nothing.
         scheme, _, token = authorization.partition(" ")
         operates = same_secret(token, settings.operate_token or secrets.token_hex(32))
         reads = same_secret(token, settings.read_token or secrets.token_hex(32))
         if scheme.lower() == "bearer" and (operates or reads):
             return Grant.OPERATE if operates else Grant.READ
-        raise _Refused(401, "a token is needed: Authorization: Bearer ...", [(b"www-authenticate", b"Bearer")])
+        raise _Refused(401, "a token is required: Authorization: Bearer ...", [(b"www-authenticate", b"Bearer")])
 
     async def _failed(self, scope: Scope, answer: _Answer, error: Exception) -> None:
         if answer.status is not None:
-            log.debug("an answer to %s was not finished: %r", _client(scope), error)
-            return  # the connection is closed without an end of the answer, so that nobody takes it for a whole one
+            log.debug("a response to %s did not complete: %r", _client(scope), error)
+            return  # the connection is closed before the end of the response, so that the client detects the failure
         reference = secrets.token_hex(4)
         place = redacted(scope["path"])
         log.error("a request failed (%s): %s %s", reference, scope["method"], place, exc_info=error)
-        await answer.refuse(500, f"internal error; the log of the driver has more under {reference}")
+        await answer.refuse(500, f"internal error; for details, see the log of the driver under {reference}")
 
     def _note(self, scope: Scope, status: int | None) -> None:
         state = scope["state"]
@@ -242,7 +242,7 @@ class RequestGuard:
 
 
 class _Answer:
-    """What is sent: with the headers that all answers have, and the status to be seen afterwards."""
+    """Sends a response with the common headers, and remembers its status."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -269,23 +269,26 @@ def _client(scope: Scope) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text of a client's in one line of a log."""
+    """Escape and truncate text from a client for a line of the log."""
     return text.encode("unicode_escape").decode()[:_LONGEST_NOTED]
 
 
 def _is_of_other_page(method: str, headers: Headers) -> bool:
-    """Whether a browser says that another page asks. One may lead here: what is shown then, it does not see."""
+    """Whether a browser indicates that another web page sends the request.
+
+    Following a link from another page is allowed, because that page cannot read the response.
+    """
     followed = method in _READING and headers.get("sec-fetch-mode") == "navigate"
     is_page = followed and headers.get("sec-fetch-dest") == "document"
     return headers.get("sec-fetch-site", "none") not in ("same-origin", "none") and not is_page
 
 
 async def _body_of(scope: Scope, receive: Receive) -> bytes:
-    """All of the body."""
+    """Read the whole body."""
     headers = Headers(scope=scope)
     length = headers.get("content-length", "0")
     if not length.isdecimal() or int(length) > LONGEST_BODY:
-        raise _Refused(413, f"a body may have {LONGEST_BODY} bytes")
+        raise _Refused(413, f"a body may have at most {LONGEST_BODY} bytes")
     chunks: list[bytes] = []
     size = 0
     try:
@@ -294,27 +297,30 @@ async def _body_of(scope: Scope, receive: Receive) -> bytes:
             while more:
                 message = await receive()
                 if message["type"] != "http.request":
-                    raise _Refused(400, "the body did not come to its end")
+                    raise _Refused(400, "the body is incomplete")
                 chunks.append(message.get("body", b""))
                 size += len(chunks[-1])
                 more = message.get("more_body", False)
                 if size > LONGEST_BODY:
-                    raise _Refused(413, f"a body may have {LONGEST_BODY} bytes")
+                    raise _Refused(413, f"a body may have at most {LONGEST_BODY} bytes")
     except TimeoutError:
-        raise _Refused(408, f"the body did not come within {BODY_SECONDS:.0f} s") from None
+        raise _Refused(408, f"the body did not arrive within {BODY_SECONDS:.0f} s") from None
     if size and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise _Refused(415, "a body must be JSON: Content-Type: application/json")
     return b"".join(chunks)
 
 
 def _upload(scope: Scope, receive: Receive) -> Receive:
-    """The body of an upload, part by part; to ask for a part raises if there are too many, or they take too long."""
+    """Return a function that receives the body of an upload part by part.
+
+    It raises :class:`_Refused` if the body is too long, or takes too long.
+    """
     headers = Headers(scope=scope)
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "multipart/form-data":
-        raise _Refused(415, "a program is uploaded as a form: Content-Type: multipart/form-data")
+        raise _Refused(415, "a program must be uploaded as a form: Content-Type: multipart/form-data")
     length = headers.get("content-length", "0")
     if not length.isdecimal() or int(length) > LONGEST_UPLOAD:
-        raise _Refused(413, f"an upload may have {LONGEST_UPLOAD} bytes")
+        raise _Refused(413, f"an upload may have at most {LONGEST_UPLOAD} bytes")
     until = time.monotonic() + UPLOAD_SECONDS
     size, more = 0, True
 
@@ -326,11 +332,11 @@ def _upload(scope: Scope, receive: Receive) -> Receive:
             async with asyncio.timeout(until - time.monotonic()):
                 message = await receive()
         except TimeoutError:
-            raise _Refused(408, f"the upload did not come within {UPLOAD_SECONDS:.0f} s") from None
+            raise _Refused(408, f"the upload did not arrive within {UPLOAD_SECONDS:.0f} s") from None
         size += len(message.get("body", b""))
         more = message.get("more_body", False)
         if size > LONGEST_UPLOAD:
-            raise _Refused(413, f"an upload may have {LONGEST_UPLOAD} bytes")
+            raise _Refused(413, f"an upload may have at most {LONGEST_UPLOAD} bytes")
         return dict(message)
 
     return coming

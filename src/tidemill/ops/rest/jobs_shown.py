@@ -1,4 +1,4 @@
-"""The jobs that a REST server shows: those that were started in its process, and the last of those that ended."""
+"""The jobs that a REST server shows: those that were started in its process, including the last ones that ended."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tidemill.runtime.driver.job import JobOutline, RunningJob
 __all__ = ["ShownJob", "ShownJobs", "vertex_id"]
 
 T = TypeVar("T")
-#: Seconds for which metrics are not looked at again: as long as between two events of a stream.
+#: For how many seconds metrics are cached: the interval between two events of a stream.
 _FRESH: Final = 2.0
-#: The states in which a job has its end.
+#: The states in which a job has ended.
 _ENDS: Final = (JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED, JobStatus.SUSPENDED)
 
 
 def vertex_id(uid: str) -> str:
-    """What stands for an operator in a path: as Flink's, 32 hexadecimal digits, whatever its uid is.
+    """Return the id of an operator in a path: 32 hexadecimal digits, as in Flink, whatever its uid is.
 
     >>> vertex_id("count")
     '6c35493a2b937829c9815c39e23af964'
@@ -35,14 +35,17 @@ def vertex_id(uid: str) -> str:
 
 
 class Now(NamedTuple):
-    """What the vertices of a job do, in the order of its chains, and the same as JSON."""
+    """The current metrics of the vertices of a job, in the order of its chains, and the same as JSON."""
 
     vertices: list[VertexNow]
     text: str
 
 
 class _Look(Generic[T]):
-    """What is seen of a job, at most two seconds old, as at its end once it is over: many who ask cost one look."""
+    """A cached observation of a job, at most two seconds old, so that many clients cause only one observation.
+
+    Once the job has ended, the final observation is returned.
+    """
 
     def __init__(self, job: ShownJob, look: Callable[[], T]) -> None:
         self._job = job
@@ -64,7 +67,7 @@ class _Look(Generic[T]):
 
 
 class ShownJob:
-    """One job, as a server sees it. Nothing here waits for the job, or changes it."""
+    """A job, as a server sees it. Nothing here waits for the job or changes it."""
 
     def __init__(self, client: RunningJob, outline: JobOutline) -> None:
         self.client = client
@@ -73,7 +76,7 @@ class ShownJob:
         self.name = client.name
         #: All metrics.
         self.figures = _Look(self, lambda: Figures(client.get_metrics()))
-        #: What the vertices do: of what pages look at all the time, this is the part that is cheap.
+        #: The current metrics of the vertices: the cheap subset, which web pages request all the time.
         self.now = _Look(self, self._now)
 
     @property
@@ -83,7 +86,7 @@ class ShownJob:
 
     @property
     def status(self) -> JobStatus:
-        """What the job is doing."""
+        """The status of the job."""
         return self.client.get_job_status().result(0)
 
     @property
@@ -93,18 +96,18 @@ class ShownJob:
 
     @property
     def started(self) -> int:
-        """When it was started, in milliseconds since 1970."""
+        """When the job was started, in milliseconds since 1970."""
         return self.client.get_status_timestamps().get(JobStatus.CREATED, 0)
 
     @property
     def ended(self) -> int | None:
-        """When it ended, None if it has not."""
+        """When the job ended, or None if it has not ended."""
         entered = self.client.get_status_timestamps()
         return next((entered[status] for status in _ENDS if status in entered), None)
 
     @property
     def duration(self) -> int:
-        """For how long it has run, or ran, in milliseconds."""
+        """How long the job has been running, or ran, in milliseconds."""
         return (self.ended or time.time_ns() // 1_000_000) - self.started
 
     def _now(self) -> Now:
@@ -114,24 +117,27 @@ class ShownJob:
         return Now(told, json.dumps(told))
 
     def chain(self, vertex: str) -> ChainPlan:
-        """The chain of a vertex id or of the uid of its first operator. Raises :class:`ResourceNotFoundError`."""
+        """Return the chain with a vertex id or with the uid of its first operator.
+
+        Raises :class:`ResourceNotFoundError`.
+        """
         for chain in self.plan.chains:
             if vertex in (vertex_id(chain.head.uid), chain.head.uid):
                 return chain
         raise ResourceNotFoundError(f"job {self.id} has no vertex {vertex!r}; /jobs/{self.id} lists them")
 
     def operator(self, operator: str) -> OperatorPlan | None:
-        """The operator that an id or uid stands for."""
+        """Return the operator with an id or uid."""
         found = (one for chain in self.plan.chains for one in chain.operators)
         return next((one for one in found if operator in (one.uid, vertex_id(one.uid))), None)
 
     def parallelism(self, chain: ChainPlan) -> int:
-        """How many subtasks a chain has in the epoch that runs, or runs next."""
+        """Return the number of subtasks of a chain in the current or next epoch."""
         return self.outline.parallelism.of(chain.id)
 
 
 class ShownJobs:
-    """The jobs of one server, newest last; of those that ended the oldest are forgotten. Any thread may use it."""
+    """The jobs of one server, newest last. The oldest ended jobs are forgotten. Thread-safe."""
 
     def __init__(self, ended_kept: int) -> None:
         self._ended_kept = ended_kept
@@ -139,7 +145,7 @@ class ShownJobs:
         self._jobs: dict[str, ShownJob] = {}
 
     def add(self, job: ShownJob) -> None:
-        """Show a job. One of the same id, that ran before, is forgotten."""
+        """Show a job. An earlier job with the same id is forgotten."""
         with self._lock:
             self._jobs.pop(job.id, None)
             self._jobs[job.id] = job
@@ -148,14 +154,16 @@ class ShownJobs:
                 del self._jobs[forgotten]
 
     def all(self) -> list[ShownJob]:
-        """All of them."""
+        """Return all jobs."""
         with self._lock:
             return list(self._jobs.values())
 
     def get(self, job_id: str) -> ShownJob:
-        """The job of this id. Raises :class:`ResourceNotFoundError`."""
+        """Return the job with this id. Raises :class:`ResourceNotFoundError`."""
         with self._lock:
             found = self._jobs.get(job_id)
         if found is None:
-            raise ResourceNotFoundError(f"Job {job_id} not found: it was not started in this process, or is forgotten")
+            raise ResourceNotFoundError(
+                f"Job {job_id} not found: it was not started in this process, or is no longer remembered"
+            )
         return found

@@ -1,4 +1,4 @@
-"""The port that a REST server listens at."""
+"""The listening socket of a REST server."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ HANDSHAKE_SECONDS: Final = 5.0
 
 
 class _BoundedSocket(socket.socket):
-    """Takes only so many connections at a time. Is used in an event loop.
+    """A socket that limits the number of connections at a time. Must be used in an event loop.
 
-    A server knows of a client only when its TLS handshake is done. Those who connect and say nothing must not use up
-    the files that a process may have open, since its jobs need them; nor keep out others. So whoever comes beyond takes
-    the place of the connection that has waited longest for its handshake; if there is none, it is closed at once.
+    A server sees a client only after its TLS handshake. Clients that connect and send nothing must not use up the file
+    descriptors of the process, which its jobs need, nor keep out other clients. So a connection beyond the limit
+    replaces the one that has waited longest for its handshake. If there is none, the new connection is closed
+    immediately.
     """
 
     def __init__(self, listening: socket.socket, most: int, served: Callable[[], Collection[int]]) -> None:
@@ -27,19 +28,19 @@ class _BoundedSocket(socket.socket):
         self._most = most
         self._served = served
         self._taken: list[socket.socket] = []
-        #: Those that made room, until the event loop has closed them.
+        #: Replaced connections that the event loop has not closed yet.
         self._ending: list[socket.socket] = []
 
     def accept(self) -> tuple[socket.socket, object]:
         self._ending = _open(self._ending)
         if len(self._ending) > self._most // 4:
-            raise BlockingIOError  # who comes can wait until they are closed
+            raise BlockingIOError  # new connections wait until these are closed
         connection, address = super().accept()
         if len(self._taken) >= self._most:
             self._taken = _open(self._taken)
         if len(self._taken) >= self._most and not self._make_room():
             connection.close()
-            raise BlockingIOError  # as if nobody had come
+            raise BlockingIOError  # as if there were no connection
         self._taken.append(connection)
         asyncio.get_running_loop().call_later(HANDSHAKE_SECONDS, self._look, connection)
         return connection, address
@@ -64,15 +65,15 @@ def _open(connections: list[socket.socket]) -> list[socket.socket]:
 
 
 def _end(connection: socket.socket) -> None:
-    """Let the event loop, whose connection it is, find that the client is gone."""
-    with suppress(OSError):  # it is
+    """Shut down a connection, so that the event loop, which owns it, detects the disconnect and closes it."""
+    with suppress(OSError):  # the client has already disconnected
         connection.shutdown(socket.SHUT_RDWR)
 
 
 def listen(host: str, ports: Sequence[int], most: int, served: Callable[[], Collection[int]]) -> socket.socket:
-    """Listen at the first of the ports that is free, for ``most`` connections at a time. Raises OSError if none is.
+    """Listen on the first free port, for ``most`` connections at a time. Raises OSError if no port is free.
 
-    ``served`` tells the file numbers of the connections whose TLS handshake, if there is any, is done.
+    ``served`` returns the file descriptors of the connections whose TLS handshake, if any, is complete.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     refused: OSError | None = None
@@ -83,4 +84,4 @@ def listen(host: str, ports: Sequence[int], most: int, served: Callable[[], Coll
             refused = error
         else:
             return _BoundedSocket(listening, most, served)
-    raise OSError(f"no port of {ports[0]}-{ports[-1]} on {host} can be listened on: {refused}")
+    raise OSError(f"cannot listen on any port of {ports[0]}-{ports[-1]} on {host}: {refused}")

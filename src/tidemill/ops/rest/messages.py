@@ -1,4 +1,4 @@
-"""What exceptions say, and who may see it."""
+"""Messages of exceptions, and which clients may see them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tidemill.ops.rest.guard import Grant
 
 __all__ = ["HIDDEN", "message_for"]
 
-#: Stands where a message would be.
-HIDDEN: Final = "what it says may hold users' data, which this token may not see: use the one of rest.operate-token"
+#: Replaces a message that the client may not see.
+HIDDEN: Final = "the message may contain user data, which this token may not read: use the token of rest.operate-token"
 
 
 def message_for(grant: Grant, message: str) -> str:
-    """What an exception says, for who may operate; without secrets.
+    """Return the message of an exception without secrets if the client may operate, otherwise a placeholder.
 
-    A function puts into its exceptions what it likes: ``invalid literal for int(): 'ann@example.org'``. No part of such
-    a text is known to be no record, so to see it takes what it takes to see state.
+    The message of a user function's exception can contain records: ``invalid literal for int(): 'ann@example.org'``.
+    Any part of it may be user data, so reading it requires the same permission as reading state.
     """
     return redacted(message) if grant >= Grant.OPERATE else HIDDEN

@@ -1,7 +1,7 @@
-"""What a driver with a REST server always tells, however quiet its logs are: where it listens, and who operated jobs.
+"""Messages that a driver with a REST server always logs: the address of the server, and requests to operate jobs.
 
-Logs are for warnings by default. These lines are at INFO, and still must not be lost: they go where the program has its
-logs go, and to the standard error if it has set up none. A level that the program gives to one of the loggers counts.
+By default only warnings are logged. These messages have level INFO, but must not be lost: they go to the log handlers
+of the program, or to standard error if it has none. A level that the program sets for one of these loggers applies.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from tidemill.runtime.observe.logs import JsonFormatter, LogSettings, StandardEr
 
 __all__ = ["AUDIT", "SERVER", "is_announced", "tell_always", "unannounced"]
 
-#: Each request to operate, and to see users' data.
+#: Logger of requests to operate jobs or to read user data.
 AUDIT: Final = "tidemill.audit"
-#: Where the server listens, and what is wrong with it.
+#: Logger of the server's address and of problems with the server.
 SERVER: Final = "tidemill.ops.rest.server"
 
 _announced: ContextVar[bool] = ContextVar("announced", default=True)
 
 
 class _Otherwise(StandardErrorHandler):
-    """Writes the records that no other handler takes."""
+    """Writes the records that no other handler accepts."""
 
     def handle(self, record: logging.LogRecord) -> bool:
         taken = any(other is not self and record.levelno >= other.level for other in _handlers(record.name))
@@ -34,7 +34,7 @@ class _Otherwise(StandardErrorHandler):
 
 
 def tell_always(configuration: Configuration) -> None:
-    """From now on, these lines are written, in the form that the configuration asks for."""
+    """Enable these messages, in the log format of the configuration."""
     formatter = JsonFormatter() if LogSettings.of(configuration).json else TextFormatter()
     for name in (AUDIT, SERVER):
         logger = logging.getLogger(name)
@@ -49,7 +49,7 @@ def tell_always(configuration: Configuration) -> None:
 
 @contextmanager
 def unannounced() -> Iterator[None]:
-    """Where a server listens that is started here is not logged: whoever starts it says so."""
+    """Do not log the address of a server that is started in this block, because the caller announces it."""
     before = _announced.set(False)
     try:
         yield
@@ -58,12 +58,12 @@ def unannounced() -> Iterator[None]:
 
 
 def is_announced() -> bool:
-    """Whether it is to be logged where a server listens."""
+    """Whether the address of a server is logged."""
     return _announced.get()
 
 
 def _handlers(name: str) -> Iterator[logging.Handler]:
-    """Those that a record of a logger goes to, apart from those that only stand there."""
+    """Yield the handlers of a logger's records, except null handlers."""
     logger: logging.Logger | None = logging.getLogger(name)
     while logger is not None:
         yield from (handler for handler in logger.handlers if not isinstance(handler, logging.NullHandler))

@@ -1,4 +1,4 @@
-"""What takes time: begun by one request, asked after by others, by an id. As in Flink."""
+"""Asynchronous operations, as in Flink: one request starts an operation, others poll its result by id."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tidemill.ops.rest.errors import BadRequestError, ConflictError, ResourceNot
 
 __all__ = ["Operation", "Operations"]
 
-#: How many operations are remembered.
+#: Maximum number of operations that are remembered.
 _MOST: Final = 1000
 
 
 @dataclass(frozen=True)
 class Operation:
-    """Something that was begun: ``kind`` and ``job`` (empty for none) are those of the path it was begun at."""
+    """An operation: ``kind`` and ``job`` (empty for none) are those of the path of the request that started it."""
 
     kind: str
     job: str
@@ -29,29 +29,31 @@ class Operation:
 
 
 class Operations:
-    """All of one server; those that are done are forgotten from the oldest on. Any thread may use it."""
+    """The operations of a server. The oldest completed ones are forgotten first. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
-        #: Held while something begins, so that of two equal requests one sees what the other has begun.
+        #: Held while an operation starts, so that the second of two equal requests finds the operation of the first.
         self._beginning = threading.Lock()
         self._known: OrderedDict[str, Operation] = OrderedDict()
-        #: Those whose end nobody has been told of.
+        #: Operations whose completion has not been reported to a client yet.
         self._untold: set[str] = set()
 
     def known(self, kind: str, job: str, operation_id: str | None) -> bool:
-        """Whether this was begun already: the same request, sent again, begins nothing."""
+        """Whether this operation was already started. A repeated request starts nothing."""
         with self._lock:
             found = self._known.get(operation_id or "")
         if found is not None and (found.kind, found.job) != (kind, job):
-            raise ConflictError(f"triggerId {operation_id} stands for another operation")
+            raise ConflictError(f"triggerId {operation_id} belongs to another operation")
         return found is not None
 
     def begin(
         self, kind: str, job: str, begin: Callable[[], CompletableFuture[Any]], operation_id: str | None = None
     ) -> str:
-        """Begin something, unless the id stands for it already, and remember it; its id. Raises as :meth:`begun` does,
-        and :class:`UnavailableError` if too many are going on."""
+        """Start an operation, unless one with this id exists, and return its id.
+
+        Raises like :meth:`begun`, and :class:`UnavailableError` if too many operations are in progress.
+        """
         with self._beginning:
             if operation_id is not None and self.known(kind, job, operation_id):
                 return operation_id
@@ -59,9 +61,10 @@ class Operations:
             return self.begun(kind, job, begin(), operation_id)
 
     def begun(self, kind: str, job: str, future: CompletableFuture[Any], operation_id: str | None = None) -> str:
-        """Remember what was begun; its id. Raises for what was wrong from the start, or came when the job was over.
+        """Remember a started operation and return its id.
 
-        What fails otherwise, however soon, is an operation that failed.
+        Raises if the request was invalid, or if the job has already ended. Any other failure, however early, is a
+        failed operation.
         """
         error = future.exception()
         if isinstance(error, (ConfigurationError, GraphError)):
@@ -79,26 +82,26 @@ class Operations:
         return operation_id
 
     def check_room(self) -> None:
-        """Raise :class:`UnavailableError` if too many are going on."""
+        """Raise :class:`UnavailableError` if too many operations are in progress."""
         with self._lock:
             if sum(not one.future.done() for one in self._known.values()) >= _MOST:
-                raise UnavailableError(f"{_MOST} operations are going on: wait for some of them")
+                raise UnavailableError(f"{_MOST} operations are in progress: try again when some have completed")
 
     def get(self, kind: str, job: str, operation_id: str) -> Operation:
-        """What an id stands for. Raises :class:`ResourceNotFoundError`."""
+        """Return the operation with an id. Raises :class:`ResourceNotFoundError`."""
         with self._lock:
             found = self._known.get(operation_id)
             if found is None or (found.kind, found.job) != (kind, job):
-                raise ResourceNotFoundError(f"there is no operation {operation_id}, or it is forgotten")
+                raise ResourceNotFoundError(f"operation {operation_id} does not exist, or is no longer remembered")
             if found.future.done():
                 self._untold.discard(operation_id)
                 self._lock.notify_all()
         return found
 
     def await_told(self, seconds: float) -> bool:
-        """Wait until all operations have ended and somebody was told so, but no longer than this.
+        """Wait until all operations have completed and clients have received the results, or until the timeout.
 
-        Returns whether there were any: their last answers may still be on the way.
+        Returns whether there were any operations: their last responses may still be in transit.
         """
         with self._lock:
             self._lock.wait_for(lambda: not self._untold, seconds)

@@ -1,4 +1,4 @@
-"""The jobs of the other drivers of this user on this machine, for a server that shows them all."""
+"""The jobs of this user's other drivers on this machine, for a server that lists them all."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ from tidemill.ops.rest.models.jobs import JobOverview
 
 __all__ = ["OtherDrivers"]
 
-#: Seconds for which drivers are not asked again, and for which one of them is waited for.
+#: For how many seconds the responses of drivers are cached, and the timeout of a request to a driver.
 _FRESH: Final = 2.0
 _PATIENCE: Final = 2.0
 _AT_A_TIME: Final = 8
 
 
 class OtherDrivers:
-    """What the drivers with a record say of their jobs: at most two seconds old. Any thread may use it."""
+    """The jobs of the drivers that have a record, at most two seconds old. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seen: tuple[list[JobOverview], float] = ([], float("-inf"))
 
     def jobs(self) -> list[JobOverview]:
-        """The jobs, newest last, with the address of the page of each that has one. Of jobs of one id, which went on
-        in another driver, that of the driver which lives is meant, or of the newest."""
+        """Return the jobs, newest last, with the address of the web page of each that has one.
+
+        If a job was resumed in another driver, the job of the running driver is returned, or that of the newest driver.
+        """
         with self._lock:
             seen, at = self._seen
             if time.monotonic() - at > _FRESH:
@@ -55,9 +57,9 @@ def _jobs_of(driver: Driver) -> Iterable[JobOverview]:
     told = [_noted(job, driver) for job in driver.jobs]
     if not driver.alive or driver.rest is None:
         return told
-    # One that does not answer may be busy, or want a certificate.
+    # A driver that does not respond may be busy, or require a certificate.
     with suppress(TidemillError, KeyError, TypeError):
-        # The list of all stands where a job does.
+        # In this path, "overview" is in the place of a job id.
         told = JobAddress("overview", driver.rest).ask("GET", seconds=_PATIENCE)["jobs"]
     for job in told:
         job["url"] = f"{driver.rest.url}/#/jobs/{job['jid']}"
@@ -65,7 +67,7 @@ def _jobs_of(driver: Driver) -> Iterable[JobOverview]:
 
 
 def _noted(job: DriverJob, driver: Driver) -> JobOverview:
-    """A job as its driver has noted it, which has ended, or cannot be asked."""
+    """Return a job from the record of a driver that has ended or does not respond."""
     status = job.status or (JobStatus.RUNNING if driver.alive else JobStatus.SUSPENDED).name
     ended = -1 if driver.alive else driver.ended or driver.started
     return {

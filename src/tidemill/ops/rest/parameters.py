@@ -1,4 +1,4 @@
-"""The parts of paths, and what requests find in the application: jobs, operations, what the client may do."""
+"""Path parameters, and dependencies of requests: jobs, operations, the permissions of the client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
     "operating",
 ]
 
-#: An id in a path: nothing that could lead anywhere.
+#: An id in a path. The pattern excludes path separators and dots.
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 
 
@@ -54,7 +54,7 @@ def _grant(request: Request) -> Grant:
 JobsOfServer = Annotated[ShownJobs, Depends(_jobs)]
 OperationsOfServer = Annotated[Operations, Depends(_operations)]
 ClientGrant = Annotated[Grant, Depends(_grant)]
-#: Jobs of other drivers, where the server shows them.
+#: Jobs of other drivers, if the server lists them.
 JobsElsewhere = Annotated[list[JobOverview], Depends(_elsewhere)]
 #: Whether clients may upload programs.
 MaySubmit = Annotated[bool, Depends(_submit)]
@@ -71,7 +71,7 @@ JobPath = Annotated[ShownJob, Depends(_job)]
 
 
 def operating(request: Request, grant: ClientGrant) -> None:
-    """For what shows users' data: it takes the right to operate, and is noted."""
+    """Require the permission to operate for a resource with user data, and log the request."""
     request.state.operating = True
     if grant < Grant.OPERATE:
-        raise ForbiddenError("this is users' data, which this token may not see: use the one of rest.operate-token")
+        raise ForbiddenError("this is user data, which this token may not read: use the token of rest.operate-token")

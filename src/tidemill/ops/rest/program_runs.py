@@ -1,4 +1,4 @@
-"""Runs uploaded programs, each as ``tidemill run -d`` does, in a process of its own that outlives this one."""
+"""Runs uploaded programs like ``tidemill run -d``: each in a separate process that outlives this one."""
 
 from __future__ import annotations
 
@@ -33,21 +33,24 @@ from tidemill.ops.rest.savepoint_paths import checked_path, roots_of
 
 __all__ = ["Programs"]
 
-#: Programs that are started, or looked at, at a time.
+#: Maximum number of programs that are started or planned at a time.
 _MOST_STARTS: Final = 4
 _PLAN_SECONDS: Final = 60.0
 _LONGEST_PLAN: Final = 4 << 20
-#: What is told of the log of a program that failed, in bytes.
+#: Maximum number of bytes of a failed program's log in the error message.
 _TOLD: Final = 4000
-#: What is the server's alone: its programs listen elsewhere, in the same way, and take no programs themselves.
+#: Settings that are not passed to programs: a program listens on other ports, and does not accept programs itself.
 _NOT_FOR_PROGRAMS: Final = ("rest.port", "rest.bind-port", "web.")
-#: Names the logs of a program's runs, a line each.
+#: File that lists the log files of the runs of a program, one per line.
 _RUNS: Final = "runs"
 
 
 class Programs:
-    """The programs of a server. ``configuration`` says where savepoints are that may be started from; each program
-    begins with ``begin_with``, apart from ports. Any thread may use it."""
+    """The programs of a server. Thread-safe.
+
+    ``configuration`` specifies the directories of the savepoints from which programs may start. ``begin_with`` is the
+    initial configuration of each program, except for ports.
+    """
 
     def __init__(self, configuration: Configuration, begin_with: Configuration) -> None:
         self.store = ProgramStore(records_directory() / "programs")
@@ -56,10 +59,10 @@ class Programs:
         self._starts = threading.Semaphore(_MOST_STARTS)
 
     def run(self, program: StoredProgram, asked: RunRequest) -> str:
-        """Start a program; the id of its first job.
+        """Start a program and return the id of its first job.
 
-        Raises :class:`BadRequestError` with the end of its log if it ended without one, :class:`ConflictError` if it
-        still runs without one.
+        Raises :class:`BadRequestError` with the end of its log if it failed or ended without a job, and
+        :class:`ConflictError` if it still runs without a job.
         """
         _check_text(asked)
         settings = self._settings(asked)
@@ -76,16 +79,16 @@ class Programs:
                 without = "" if started.code else " and without a job"
                 raise error(f"the program ended with code {started.code}{without}: {_end_of(log)}")
         if not started.jobs:
-            # Not UnavailableError: who asks again would run it twice.
+            # Not UnavailableError, because a repeated request would run the program twice.
             raise ConflictError(
-                f"the program runs, in process {started.pid}, but has no job yet: 'tidemill list' will tell of it"
+                f"the program runs in process {started.pid} but has no job yet: 'tidemill list' will show the job"
             )
         return started.jobs[0].id
 
     def plan(
         self, program: StoredProgram, entry: str | None, arguments: Sequence[str], parallelism: int | None
     ) -> ProgramPlan:
-        """What ``tidemill info --json`` tells of a program, which runs up to its first job."""
+        """Return the output of ``tidemill info --json`` for a program, which runs up to its first job."""
         settings = self._settings(RunRequest(parallelism=parallelism))
         with self._turn(program), tempfile.TemporaryDirectory(prefix="tidemill-") as folder:
             named = Program(program.named(entry), _arguments(arguments))
@@ -101,18 +104,18 @@ class Programs:
                     found = json.loads(told.read(_LONGEST_PLAN))
                     return ProgramPlan(name=found["name"], plan=found["plan"], guarantees=found["guarantees"])
                 except (ValueError, KeyError, TypeError):
-                    raise BadRequestError("the program has written something else than a plan") from None
+                    raise BadRequestError("the program has written output that is not a plan") from None
 
     def remove(self, program: StoredProgram) -> None:
-        """Delete a program. Raises :class:`ConflictError` while it runs: workers still read its files."""
-        with self.store.held(program, alone=True):  # who starts it has noted its run by then, or finds it gone
+        """Delete a program. Raises :class:`ConflictError` while it runs, because workers still read its files."""
+        with self.store.held(program, alone=True):  # a concurrent start has recorded its run, or fails
             runs = program.folder / _RUNS
             logs = runs.read_text(encoding="utf-8").splitlines() if runs.exists() else []
             running = [driver for driver in drivers() if driver.alive and driver.log in logs]
             if running:
                 told = [f"job {job.id}" for driver in running for job in driver.jobs]
                 told += [f"process {driver.pid}" for driver in running if not driver.jobs]
-                raise ConflictError(f"the program runs, as {', '.join(told)}: stop that first")
+                raise ConflictError(f"the program is running as {', '.join(told)}: stop it first")
             self.store.remove(program)
 
     def _settings(self, asked: RunRequest) -> Configuration:
@@ -120,7 +123,7 @@ class Programs:
         for key, text in self._begin_with.to_dict().items():
             if not key.startswith(_NOT_FOR_PROGRAMS):
                 settings.set_string(key, text)
-        # Whoever may run a program may have it set what it likes: there is nothing to forbid here.
+        # No setting is forbidden, because a client that may run a program can set anything in the program.
         for key, text in asked.configuration.items():
             try:
                 settings.set_string(key, text)
@@ -140,7 +143,7 @@ class Programs:
     @contextmanager
     def _turn(self, program: StoredProgram) -> Iterator[None]:
         if not self._starts.acquire(blocking=False):
-            raise UnavailableError(f"{_MOST_STARTS} programs are being started: try again")
+            raise UnavailableError(f"{_MOST_STARTS} programs are being started: try again later")
         try:
             with self.store.held(program):
                 yield
@@ -149,26 +152,26 @@ class Programs:
 
 
 def _check_text(asked: RunRequest) -> None:
-    """Half of a surrogate pair is text for JSON, but for no file and no process."""
+    """Reject unpaired surrogates, which are valid in JSON, but not in files or process arguments."""
     try:
         json.dumps(asked.model_dump(), ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise BadRequestError("body: it has text that is no Unicode") from None
+        raise BadRequestError("body: it contains text that is not valid Unicode") from None
 
 
 def _arguments(arguments: Sequence[str]) -> tuple[str, ...]:
     if any("\0" in argument for argument in arguments):
-        raise BadRequestError("programArgsList: an argument has a NUL in it")
+        raise BadRequestError("programArgsList: an argument contains a NUL character")
     return tuple(arguments)
 
 
 def _variables(program: StoredProgram) -> dict[str, str]:
-    """What makes the files of a program importable, also for workers on this machine."""
+    """Return the environment variables that make the program importable, also in workers on this machine."""
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(program.code), os.environ.get("PYTHONPATH")]))}
 
 
 def _run(command: Sequence[str], variables: dict[str, str], output: IO[bytes], log: IO[bytes]) -> int:
-    """Run the command line with a time limit: its exit code. Nothing that it has started stays."""
+    """Run the command line with a time limit and return its exit code. Kills all processes that it has started."""
     process = subprocess.Popen(  # noqa: S603 - this very program
         [sys.executable, "-m", "tidemill", *command],
         stdin=subprocess.DEVNULL,
@@ -190,4 +193,4 @@ def _run(command: Sequence[str], variables: dict[str, str], output: IO[bytes], l
 def _end_of(log: IO[bytes]) -> str:
     size = log.seek(0, os.SEEK_END)
     log.seek(max(0, size - _TOLD))
-    return log.read(_TOLD).decode("utf-8", "replace").strip() or "it has printed nothing"
+    return log.read(_TOLD).decode("utf-8", "replace").strip() or "it has no output"

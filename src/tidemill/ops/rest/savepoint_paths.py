@@ -1,4 +1,4 @@
-"""Where clients may have savepoints written and deleted: below the directories that a job's configuration names."""
+"""Where clients may write and delete savepoints: below the directories in the configuration of a job."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from tidemill.ops.rest.errors import BadRequestError, ForbiddenError
 __all__ = ["checked_path", "roots_of"]
 
 _LONGEST: Final = 1024
-#: What no directory of a savepoint has, and what has tricked programs that looked at paths: escapes, Windows, controls.
+#: Characters that are known to break path checks, and that savepoint directories do not need: escapes, backslashes,
+#: control characters.
 _STRANGE: Final = re.compile(r"[\x00-\x1f\x7f\\%?#*]")
 
 
 def roots_of(configuration: Configuration) -> list[str]:
-    """The directories below which clients may go."""
+    """Return the directories below which clients may write savepoints."""
     default = configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY)
     return [*([] if default is None else [default]), *(configuration.get(RestOptions.SAVEPOINT_DIRECTORIES) or ())]
 
 
 def checked_path(path: str, roots: Iterable[str], field: str = "target-directory") -> str:
-    """The path that a client's path comes to, with no link and no ``..`` left in it. Errors name the field it was in.
+    """Resolve the path of a client to one without links and ``..``. Errors name the ``field`` of the request.
 
-    Raises :class:`BadRequestError` for what is no absolute path or URI, and :class:`ForbiddenError` for one that is not
-    below any of the roots.
+    Raises :class:`BadRequestError` if it is not an absolute path or URI, and :class:`ForbiddenError` if it is not below
+    any of the roots.
     """
     if len(path) > _LONGEST or _STRANGE.search(path) or path.startswith("//"):
-        raise BadRequestError(f"{field} must be an absolute path or a URI, without escapes and controls")
+        raise BadRequestError(f"{field} must be an absolute path or a URI, without escapes and control characters")
     scheme = _scheme(path)
     if scheme in OBJECT_STORE_SCHEMES:
         found: str | None = _object_path(path)
@@ -54,7 +55,7 @@ def checked_path(path: str, roots: Iterable[str], field: str = "target-directory
 
 
 def _rooted(root: str) -> str | None:
-    """A directory of the configuration, which may be a relative one."""
+    """Resolve a directory of the configuration, which may be relative."""
     scheme = _scheme(root)
     if scheme in OBJECT_STORE_SCHEMES:
         return _object_path(root)
@@ -67,7 +68,7 @@ def _scheme(path: str) -> str:
 
 
 def _local_path(path: str) -> str | None:
-    """An absolute path with its links resolved; None for any other."""
+    """Return an absolute path with its links resolved, or None if the path is not absolute."""
     if _scheme(path) == "file":
         parts = urlsplit(path)
         if parts.netloc not in ("", "localhost"):
@@ -79,7 +80,7 @@ def _local_path(path: str) -> str | None:
 
 
 def _object_path(path: str) -> str | None:
-    """The URI of an object store, written in one way; None where a part of its path is none."""
+    """Return the normalized URI of an object store, or None if its path has an invalid part."""
     parts = urlsplit(path)
     names = parts.path.strip("/").split("/")
     if not parts.netloc or any(name in (".", "..") or (not name and len(names) > 1) for name in names):

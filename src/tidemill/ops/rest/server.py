@@ -1,7 +1,7 @@
-"""The REST server of a driver process: a thread with an event loop of its own, which no job waits for.
+"""The REST server of a driver process: a thread with its own event loop, for which no job waits.
 
-Jobs with the same settings share a server; it stays when they end, so that they can be looked at, until the process
-ends. It serves a bounded number of clients. One that says nothing, or takes nothing, is cut off after a while.
+Jobs with the same settings share a server. It runs until the process ends, so that ended jobs can be inspected. It
+serves a bounded number of clients. A client that sends nothing, or receives nothing, is disconnected after a while.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ __all__ = ["RestServer", "close_servers", "server_for", "servers", "warn_of"]
 
 log = logging.getLogger(SERVER)
 
-#: Connections at a time; who comes beyond takes the place of one that waits, or is told to come later.
+#: Maximum number of connections. A further one replaces a connection that waits for a request, or gets status 503.
 MOST_CONNECTIONS: Final = 64
-#: Those whose TLS handshake goes on come on top.
+#: Maximum number of connections including those whose TLS handshake is in progress.
 _MOST_TAKEN: Final = 2 * MOST_CONNECTIONS
 #: How long a connection may be open without a request.
 IDLE_SECONDS: Final = 10.0
 _LONGEST_HEADERS: Final = 64 << 10
 _SECONDS_TO_STOP: Final = 2.0
-#: How long a program that has ended waits for clients to ask what became of what they have begun.
+#: How long a program that has ended waits for clients to poll the results of their operations.
 _SECONDS_TO_TELL: Final = 3.0
 
 
 class _Connection(H11Protocol):
-    """A connection that ends when no request comes, or when nothing of what is sent is taken."""
+    """A connection that ends if no request arrives, or if the client does not receive the response."""
 
     _watch: asyncio.TimerHandle | None = None
-    #: Since when it waits for a request.
+    #: Since when the connection has been waiting for a request.
     _since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -75,7 +75,7 @@ class _Connection(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP, or too long, as everything else is answered."""
+        """Respond to an invalid or too long HTTP request in the same format as to other requests."""
         body = error_body(msg)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         answer = h11.Response(status_code=400, headers=[*headers, (b"connection", b"close"), *SAFE_HEADERS], reason=b"")
@@ -85,33 +85,34 @@ class _Connection(H11Protocol):
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether there is no request to answer."""
+        """Whether no request is in progress."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
 
     def _make_room(self) -> None:
-        """End the connection that waits longest for a request: who only connects is not to keep others out."""
+        """End the connection that has waited longest for a request, so that idle connections do not keep out others."""
         others = (one for one in self.connections if isinstance(one, _Connection) and one is not self)
         waiting = [one for one in others if one._is_waiting and not one.transport.is_closing()]
         if waiting:
             oldest = min(waiting, key=lambda one: one._since)
-            # Not closed: a TLS client that does not answer to that would stay. Nor does it count until it is gone.
+            # Aborted, not closed, because a TLS client that does not respond to a close would stay connected. It is
+            # removed from the count immediately.
             oldest.transport.abort()
             self.connections.discard(oldest)
 
     def _look(self) -> None:
         if self.transport.is_closing():
-            self.transport.abort()  # the last of what was sent is not taken
+            self.transport.abort()  # the client does not receive the end of the response
         elif self._is_waiting and self.loop.time() - self._since >= IDLE_SECONDS:
             self.transport.close()
         self._watch = self.loop.call_later(IDLE_SECONDS, self._look)
 
 
 class RestServer:
-    """A server that listens from when it is made. Raises OSError if none of the ports is free.
+    """A server that listens as soon as it is created. Raises OSError if none of the ports is free.
 
-    ``programs`` are those that it takes, if the settings say that it does; ``elsewhere`` finds jobs of other drivers
-    for its lists.
+    ``programs`` stores and runs uploaded programs, if the settings enable this. ``elsewhere`` returns the jobs of other
+    drivers for the lists of jobs.
     """
 
     def __init__(
@@ -153,14 +154,14 @@ class RestServer:
 
     @property
     def url(self) -> str:
-        """Where clients find it."""
+        """The URL for clients."""
         host = self.settings.address or self.settings.host
         scheme = "http" if self.settings.certificate is None else "https"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still answers."""
+        """Whether the server is still running."""
         return self._thread.is_alive()
 
     def show(self, client: JobClient) -> None:
@@ -169,38 +170,38 @@ class RestServer:
             self.jobs.add(ShownJob(client, client.outline))
 
     def finish(self) -> None:
-        """Before the process ends: let those who have begun something know what became of it; they have a moment.
+        """Before the process ends, give clients a moment to receive the results of their operations.
 
-        Who stops a job with a savepoint asks for its path when the program has little left to do but to end.
+        A client that stops a job with a savepoint requests the path when the program is about to end.
         """
         if self.app.state.operations.await_told(_SECONDS_TO_TELL):
             self.close()
 
     def close(self) -> None:
-        """Listen no longer. Requests that are going on have a second."""
+        """Stop listening. Requests in progress have one second to complete."""
         self.app.state.streams.closing = True
         self._server.should_exit = True
         self._thread.join(_SECONDS_TO_STOP + 1)
 
     def _served(self) -> set[int]:
-        """The file numbers of the connections that may send requests."""
+        """Return the file descriptors of the connections that may send requests."""
         found = (one.transport.get_extra_info("socket") for one in self._server.server_state.connections)
         return {connection.fileno() for connection in found if connection is not None}
 
     def _run(self, listening: socket.socket) -> None:
         try:
             asyncio.run(self._server.serve(sockets=[listening]))
-        except BaseException:  # also what was meant to end a process
-            log.exception("the REST server has ended; jobs go on")
+        except BaseException:  # also those that end a process
+            log.exception("the REST server has ended; jobs continue")
         finally:
             listening.close()
 
 
 class _NoServer:
-    """Stands for a server that could not listen: the job runs without it."""
+    """Placeholder for a server that could not listen: the job runs without it."""
 
     def show(self, client: JobClient) -> None:
-        """Nothing is shown."""
+        """Do nothing."""
 
 
 _lock = threading.Lock()
@@ -208,10 +209,10 @@ _servers: dict[RestSettings, RestServer] = {}
 
 
 def server_for(configuration: Configuration) -> Any:
-    """The server that a configuration asks for: the one that is there already, or a new one.
+    """Return the server for a configuration: an existing one with the same settings, or a new one.
 
-    Where it listens is logged (but see :func:`~tidemill.ops.rest.notices.unannounced`). A port that is taken is logged,
-    and the job runs without a server. Raises :class:`~tidemill.errors.ConfigurationError` for settings that cannot be.
+    Its address is logged (but see :func:`~tidemill.ops.rest.notices.unannounced`). If no port is free, a warning is
+    logged, and the job runs without a server. Raises :class:`~tidemill.errors.ConfigurationError` for invalid settings.
     """
     settings = RestSettings.of(configuration)
     with _lock:
@@ -226,44 +227,46 @@ def server_for(configuration: Configuration) -> Any:
             log.warning("the job runs without a REST server: %s", error)
             return _NoServer()
     if is_announced():
-        log.info("the page of this driver, and REST, are at %s%s", server.url, _wanted(configuration))
+        log.info("the web page and REST API of this driver are at %s%s", server.url, _wanted(configuration))
     warn_of(server)
     return server
 
 
 def warn_of(server: RestServer) -> None:
-    """Log what is dangerous about how a server is set up."""
+    """Log warnings about insecure settings of a server."""
     settings = server.settings
     if not is_loopback(settings.host) and settings.is_open:
         log.warning(
-            "whoever reaches %s may stop jobs, delete savepoints and read state: %s", server.url, RestOptions.ANYONE.key
+            "anyone who can reach %s may stop jobs, delete savepoints and read state: %s",
+            server.url,
+            RestOptions.ANYONE.key,
         )
     if not is_loopback(settings.host) and settings.certificate is None:
-        log.warning("REST is served at %s without TLS: set rest.ssl.certificate, or a proxy before it", server.url)
+        log.warning("REST is served at %s without TLS: set rest.ssl.certificate, or use a TLS proxy", server.url)
 
 
 def _wanted(configuration: Configuration) -> str:
-    """What it wants to be told, and where that is found."""
+    """Return a note about the required token and where it is stored."""
     where = configuration.get(RestOptions.OPERATE_TOKEN) or configuration.get(RestOptions.READ_TOKEN)
     if where is None:
         return ""
     kind, _, name = where.partition(":")
-    return f"; it asks for the token in {'the file' if kind == 'file' else 'the environment variable'} {name}"
+    return f"; it requires the token in {'the file' if kind == 'file' else 'the environment variable'} {name}"
 
 
 def _subject(certificate: dict[str, Any]) -> str:
-    """Whom a certificate is about, as it says."""
+    """Return the subject of a certificate as text."""
     return ", ".join(f"{name}={value}" for part in certificate.get("subject", ()) for name, value in part)
 
 
 def servers() -> list[RestServer]:
-    """The servers of this process."""
+    """Return the running servers of this process."""
     with _lock:
         return [server for server in _servers.values() if server.is_alive]
 
 
 def close_servers() -> None:
-    """Close all servers of this process. Their jobs go on."""
+    """Close all servers of this process. Their jobs continue."""
     with _lock:
         closing = list(_servers.values())
         _servers.clear()

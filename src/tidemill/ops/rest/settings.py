@@ -1,4 +1,4 @@
-"""What a configuration says of the REST server."""
+"""The settings of the REST server."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["RestSettings"]
 
 @dataclass(frozen=True)
 class RestSettings:
-    """Where a server listens, and whom it answers. Two jobs with equal settings share a server.
+    """The address of a server, and which clients it serves. Jobs with equal settings share a server.
 
-    With no token and no authority for clients' certificates, everybody who reaches the address may do everything: that
-    must be loopback, or be acknowledged (``anyone``).
+    Without a token and without a CA for client certificates, every client that can reach the address may do everything.
+    So the address must be loopback, or this must be acknowledged (``anyone``).
     """
 
     host: str = "127.0.0.1"
     ports: tuple[int, ...] = (8081,)
-    #: The name by which clients know the server, if not by its address.
+    #: The host name under which clients reach the server, if it differs from the bind address.
     address: str | None = None
     operate_token: str | None = field(default=None, repr=False)
     read_token: str | None = field(default=None, repr=False)
@@ -40,10 +40,10 @@ class RestSettings:
 
     @classmethod
     def of(cls, configuration: Configuration) -> RestSettings:
-        """What a configuration asks for.
+        """Return the settings of a configuration.
 
-        Raises :class:`ConfigurationError` for what cannot be, above all an address that other machines reach, where
-        nobody has to say who they are.
+        Raises :class:`ConfigurationError` for invalid settings, above all for an address that other machines can reach
+        without authentication.
         """
         get = configuration.get
         bound = configuration.contains(RestOptions.BIND_PORT)
@@ -66,18 +66,18 @@ class RestSettings:
         return settings
 
     def check(self) -> None:
-        """Raise :class:`ConfigurationError` for what cannot be."""
+        """Raise :class:`ConfigurationError` for invalid settings."""
         if not is_loopback(self.host) and self.is_open and not self.anyone:
             raise ConfigurationError(
                 f"{RestOptions.BIND_ADDRESS.key}: {self.host} can be reached from other machines: set "
-                f"{RestOptions.OPERATE_TOKEN.key} (file:PATH makes one), which clients must then send as a bearer "
-                f"token, or {RestOptions.CLIENT_CA.key}, for certificates of clients. {RestOptions.ANYONE.key}: true "
-                "does without, and lets everybody there stop jobs, delete savepoints and read state"
+                f"{RestOptions.OPERATE_TOKEN.key} (file:PATH creates one), which clients must then send as a bearer "
+                f"token, or {RestOptions.CLIENT_CA.key}, for client certificates. {RestOptions.ANYONE.key}: true "
+                "disables authentication, and lets anyone there stop jobs, delete savepoints and read state"
             )
         if self.submit and self.operate_token is None:
             raise ConfigurationError(
                 f"{RestOptions.SUBMIT.key}: true lets clients run any code as the user of this process: set "
-                f"{RestOptions.OPERATE_TOKEN.key} (file:PATH makes one), which they must then send as a bearer token"
+                f"{RestOptions.OPERATE_TOKEN.key} (file:PATH creates one), which they must then send as a bearer token"
             )
         self._check_certificates()
 
@@ -87,7 +87,7 @@ class RestSettings:
             for key, value in needing.items():
                 if value is not None:
                     raise ConfigurationError(
-                        f"{key} is set, but no {RestOptions.CERTIFICATE.key}: there is nothing to serve HTTPS with"
+                        f"{key} is set, but {RestOptions.CERTIFICATE.key}, which HTTPS requires, is not"
                     )
             return
         context, option = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), RestOptions.CERTIFICATE
@@ -96,7 +96,7 @@ class RestSettings:
             if self.client_ca is not None:
                 option = RestOptions.CLIENT_CA
                 context.load_verify_locations(self.client_ca)
-        except OSError as error:  # among them those of ssl
+        except OSError as error:  # includes ssl.SSLError
             raise ConfigurationError(f"{option.key} cannot be used: {error}") from error
 
     @property
@@ -106,11 +106,11 @@ class RestSettings:
 
     @property
     def is_open(self) -> bool:
-        """Whether clients need nothing to be answered."""
+        """Whether clients need neither a token nor a certificate."""
         return not self.needs_token and self.client_ca is None
 
     def answers_to(self, host: str) -> bool:
-        """Whether a request with this ``Host`` header was meant for us: a page elsewhere may have been led here.
+        """Whether this server serves requests with this ``Host`` header. This check prevents DNS rebinding attacks.
 
         >>> settings = RestSettings()
         >>> settings.answers_to("localhost:8081"), settings.answers_to("evil.example.org")
@@ -123,13 +123,13 @@ class RestSettings:
             return True
         if self.address is not None or is_loopback(self.host):
             return False
-        # On all addresses, the names of this machine are not known. That clients have a token or certificate must be
-        # enough; where they need none, the name must be one that nobody else can give to this machine.
+        # The server may listen on all addresses, whose names are not known. If clients need a token or a certificate,
+        # that is sufficient. Otherwise the name must be one that nobody else can assign to this machine.
         return not self.is_open or _is_own_name(name)
 
 
 def _is_own_name(name: str) -> bool:
-    """Whether a name is an address, or what this machine calls itself."""
+    """Whether a name is an IP address, or the host name of this machine."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Pages of a state: some entries at a time, of one committed epoch, without reading all that come before.
+"""Pages of a state: some entries at a time, of one committed epoch, without reading all previous entries.
 
-A place in a state is a range of key groups, about a megabyte of it, and a number of entries in there. Within one epoch
-it always means the same, so a page is followed by the next one whoever asks, and nothing is kept in between.
+A position consists of the first key group of a range of about one megabyte, and a number of entries in that range.
+Within one epoch a position always has the same meaning, so the server keeps no data between the requests for two pages.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from tidemill.state_processor import OperatorInfo, SavepointReader, StateInfo
 
 __all__ = ["PagePosition", "entries_of_key", "key_from", "operator_page", "page_from", "shown"]
 
-#: About how much of the files is read at a time.
+#: Approximate number of bytes of the files to read at a time.
 _CHUNK: Final = 1 << 20
-#: A page ends when it has taken so long, also if it is not full.
+#: A page ends after this many seconds, even if it is not full.
 _SECONDS: Final = 2.0
-#: What is shown of one value, in characters of JSON.
+#: Maximum length of a displayed value, in characters of JSON.
 _LONGEST: Final = 16_384
 
 
 @dataclass(frozen=True)
 class PagePosition:
-    """A place in a state of an epoch: behind it is what was not shown yet.
+    """A position in a state of an epoch: the first entry that has not been returned yet.
 
     >>> PagePosition.of("7-32-5"), str(PagePosition(7, 32, 5))
     (PagePosition(epoch=7, group=32, entry=5), '7-32-5')
@@ -42,7 +42,7 @@ class PagePosition:
 
     @classmethod
     def of(cls, text: str) -> PagePosition:
-        """The place that a page named as ``next``."""
+        """Parse the position that a page returned as ``next``."""
         return cls(*map(int, text.split("-")))
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class PagePosition:
 def page_from(
     reader: SavepointReader, operator: OperatorInfo, state: StateInfo, place: PagePosition, limit: int
 ) -> tuple[list[dict[str, Any]], PagePosition | None]:
-    """At most ``limit`` entries from a place on, and the place behind them; None if there are no more."""
+    """Return at most ``limit`` entries from a position, and the next position, or None if there are no more entries."""
     groups = operator.max_parallelism
     width = max(1, min(groups, groups * _CHUNK // max(1, state.bytes)))
     until = time.monotonic() + _SECONDS
@@ -74,7 +74,7 @@ def page_from(
 def operator_page(
     reader: SavepointReader, operator: OperatorInfo, state: StateInfo, place: PagePosition, limit: int
 ) -> tuple[list[dict[str, Any]], PagePosition | None]:
-    """As :func:`page_from`, for operator state, which is small."""
+    """Like :func:`page_from`, for operator state, which is small."""
     table = reader.operator_state(operator.uid, state.name)
     rows = table.slice(place.entry, limit)
     behind = place.entry + len(rows)
@@ -82,7 +82,7 @@ def operator_page(
 
 
 def key_from(text: str) -> Any:
-    """A key from JSON; text may stand without quotes where it is nothing else.
+    """Parse a key from JSON. A string may be unquoted if it is not valid JSON.
 
     >>> key_from("17"), key_from('"17"'), key_from("alice"), key_from('["a", 1]')
     (17, '17', 'alice', ('a', 1))
@@ -96,7 +96,7 @@ def key_from(text: str) -> Any:
 
 
 def entries_of_key(reader: SavepointReader, operator: OperatorInfo, state: StateInfo, key: Any) -> list[dict[str, Any]]:
-    """What a state has for a key: in all namespaces, and for map state all entries."""
+    """Return the entries of a key in all namespaces, and for map state all map entries."""
     try:
         group = key_group_of(key, operator.max_parallelism)
     except InvalidKeyError as error:
@@ -116,7 +116,7 @@ def _rows(table: Any) -> Iterator[dict[str, Any]]:
 
 
 def shown(value: Any) -> Any:
-    """A value as JSON, tuples as lists; one that is very long as the beginning of its text."""
+    """Convert a value to JSON values, tuples to lists. A very long value is truncated to the start of its text."""
     text = json_text(_with_tuples(value))
     if text is None:
         return None
@@ -124,7 +124,7 @@ def shown(value: Any) -> Any:
 
 
 def _with_tuples(value: Any) -> Any:
-    """A value of a table with its tuples as such: there they have fields, ``f0`` and so on."""
+    """Restore the tuples in a value of a table, where they are structs with the fields ``f0``, ``f1`` and so on."""
     if isinstance(value, dict):
         made = {name: _with_tuples(item) for name, item in value.items()}
         is_tuple = list(made) == [f"f{position}" for position in range(len(made))]

@@ -1,4 +1,4 @@
-"""How requests read the committed state of a job: few at a time, of an epoch that is still kept, without unpickling."""
+"""Reads the committed state of a job for requests: few at a time, of a retained epoch, without unpickling."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["OfEpoch", "find_state", "reader_of", "reading", "turn"]
 
 T = TypeVar("T")
 
-#: How many requests read state at a time.
+#: Limits the number of requests that read state at a time.
 _READERS: Final = threading.Semaphore(2)
 _PATIENCE: Final = 5.0
 
 OfEpoch = Annotated[
-    int | None, Query(ge=0, le=2**63 - 1, description="Of a committed epoch that is still kept; by default the last.")
+    int | None, Query(ge=0, le=2**63 - 1, description="A committed epoch that is still retained. Default: the latest.")
 ]
 
 
 def reading(job: ShownJob, epoch: int | None, answer: Callable[[SavepointReader], T]) -> T:
-    """What is found in an epoch, or the last one; that may be removed while it is read, so it is tried again."""
+    """Return the answer for an epoch, or for the last one, with a retry if the last one is removed while it is read."""
     with turn():
         for attempt in range(3):
             try:
@@ -42,9 +42,9 @@ def reading(job: ShownJob, epoch: int | None, answer: Callable[[SavepointReader]
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Wait until there are not too many readers. Raises :class:`UnavailableError` if that takes long."""
+    """Wait for permission to read state. Raises :class:`UnavailableError` if that takes too long."""
     if not _READERS.acquire(timeout=_PATIENCE):
-        raise UnavailableError("others are reading state: try again")
+        raise UnavailableError("too many requests are reading state: try again later")
     try:
         yield
     finally:
@@ -52,7 +52,10 @@ def turn() -> Iterator[None]:
 
 
 def reader_of(job: ShownJob, epoch: int | None) -> SavepointReader:
-    """The state of a job as of an epoch, or the last one. Raises :class:`CheckpointError` if that is not kept."""
+    """Open the state of a job in an epoch, or in the last one.
+
+    Raises :class:`CheckpointError` if the epoch is not retained.
+    """
     configuration = job.outline.configuration
     directory = configuration.get(CheckpointingOptions.DIRECTORY)
     location = job.outline.storage if directory is None else f"{directory.rstrip('/')}/{job.id}"
@@ -60,7 +63,7 @@ def reader_of(job: ShownJob, epoch: int | None) -> SavepointReader:
 
 
 def find_state(job: ShownJob, reader: SavepointReader, operator: str, name: str) -> tuple[OperatorInfo, StateInfo]:
-    """The state that two parts of a path stand for. Raises :class:`ResourceNotFoundError`."""
+    """Return the state for the operator and state name in a path. Raises :class:`ResourceNotFoundError`."""
     for info in reader.operators():
         if operator in (info.uid, vertex_id(info.uid)):
             for state in (*info.states, *info.operator_states):

@@ -115,7 +115,7 @@ def test_the_life_of_a_detached_job(tidemill: Tidemill, settings: tuple[str, ...
     try:
         assert second.rest is not None
         refused = tidemill("cancel", "again", "--rest", second.rest.url)
-        assert (refused.exit_code, "a token is needed" in refused.stderr) == (1, True)
+        assert (refused.exit_code, "a token is required" in refused.stderr) == (1, True)
         told = tidemill("logs", "again", "-l", "9999", "--rest", second.rest.url, "--token", token)
         assert "the program begins" in told.stdout, told.stderr
         eventually(

@@ -54,7 +54,7 @@ def test_it_is_said_once_how_to_open_the_page_and_never_with_the_token(
     assert result.exit_code == ExitCode.FINISHED, result.stderr
     told = r"was started\. REST is at http://127\.0\.0\.1:\d+; 'tidemill page words' prints the address of its page\.\n"
     assert re.search(told, result.stderr)
-    assert "the page of this driver" not in result.stderr + caplog.text
+    assert "the web page and REST API of this driver" not in result.stderr + caplog.text
     assert (home / "rest-token").read_text().strip() not in result.stdout + result.stderr + caplog.text
 
 

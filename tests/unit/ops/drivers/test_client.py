@@ -40,7 +40,7 @@ def test_the_certificate_of_a_driver_is_believed_and_no_other(
         JobAddress("nobody", known).ask("GET")
     with pytest.raises(DriverGoneError, match="CERTIFICATE_VERIFY_FAILED"):
         JobAddress("nobody", RestAddress(server.url, "env:THE_TOKEN")).ask("GET")
-    with pytest.raises(RefusedError, match="a token is needed"):
+    with pytest.raises(RefusedError, match="a token is required"):
         JobAddress("nobody", RestAddress(server.url, None, server.settings.certificate)).ask("GET")
 
 

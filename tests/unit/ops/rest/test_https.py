@@ -180,5 +180,8 @@ def test_certificates_of_clients_do_for_an_address_that_others_reach(tmp_path: P
         RestSettings(**{**vars(everywhere), "client_ca": None}).check()
     with pytest.raises(ConfigurationError, match=r"rest\.ssl\.client-ca cannot be used"):
         RestSettings(**{**vars(everywhere), "client_ca": str(tmp_path / "none.pem")}).check()
-    with pytest.raises(ConfigurationError, match=r"rest\.ssl\.client-ca is set, but no rest\.ssl\.certificate"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"rest\.ssl\.client-ca is set, but rest\.ssl\.certificate, which HTTPS requires, is not",
+    ):
         RestSettings(**{**vars(everywhere), "certificate": None, "certificate_key": None}).check()

@@ -48,7 +48,7 @@ def test_without_a_log_it_is_said_how_to_have_one(client: Client, path: str, mon
     monkeypatch.delenv(LOG_VARIABLE, raising=False)
     answer = client.get(f"{path}/logs")
     assert answer.status == 404
-    assert "'tidemill run -d' makes one" in answer.errors
+    assert "'tidemill run -d' creates one" in answer.errors
     assert LOG_VARIABLE in answer.errors
 
 

@@ -92,11 +92,11 @@ def test_a_level_that_the_program_sets_counts(capsys: pytest.CaptureFixture[str]
         ({}, r"at http://127\.0\.0\.1:\d+"),
         (
             {"rest.operate-token": "file:{folder}/token"},
-            r"at http://\S+; it asks for the token in the file {folder}/token",
+            r"at http://\S+; it requires the token in the file {folder}/token",
         ),
         (
             {"rest.read-token": "env:LOOKING"},
-            r"at http://\S+; it asks for the token in the environment variable LOOKING",
+            r"at http://\S+; it requires the token in the environment variable LOOKING",
         ),
     ],
     ids=["open", "token in a file", "token in a variable"],
@@ -119,7 +119,9 @@ def test_a_person_is_told_where_the_page_is_and_what_it_wants(
         finally:
             server.close()
     (line,) = capsys.readouterr().err.splitlines()
-    pattern = f".* INFO {SERVER}: the page of this driver, and REST, are {told.format(folder=re.escape(str(tmp_path)))}"
+    pattern = (
+        f".* INFO {SERVER}: the web page and REST API of this driver are {told.format(folder=re.escape(str(tmp_path)))}"
+    )
     assert re.fullmatch(pattern, line)
     assert "canary" not in line
 
@@ -152,5 +154,5 @@ def test_a_plain_program_tells_both(tmp_path: Path) -> None:
         timeout=60,
     )
     page, noted = ended.stderr.splitlines()
-    assert "the page of this driver, and REST, are at http://127.0.0.1:" in page
+    assert "the web page and REST API of this driver are at http://127.0.0.1:" in page
     assert noted.endswith("INFO tidemill.audit: anybody at 127.0.0.1: PATCH /jobs/none -> 404")

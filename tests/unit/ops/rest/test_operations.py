@@ -114,7 +114,7 @@ def test_a_request_that_is_sent_twice_begins_one_operation(job: tuple[Client, Jo
     ("method", "action", "body", "message"),
     [
         ("PATCH", "?mode=stop", None, "mode: Input should be 'cancel'"),
-        ("PATCH", "/rescaling", None, "parallelism: give either"),
+        ("PATCH", "/rescaling", None, "parallelism: specify either"),
         ("PATCH", "/rescaling?parallelism=0", None, "parallelism: Input should be greater than or equal to 1"),
         ("PATCH", "/rescaling?parallelism=20000", None, "its max parallelism is"),
         ("PATCH", "/rescaling", {"parallelism": {"nobody": 2}}, "no operator has the uid 'nobody'"),
@@ -155,7 +155,7 @@ def test_operations_are_remembered_as_long_as_there_is_room(monkeypatch: pytest.
     assert not known.known("stop", "job", done[0])
     known.begun("stop", "job", CompletableFuture())
     known.begun("stop", "job", CompletableFuture())
-    with pytest.raises(UnavailableError, match="3 operations are going on"):
+    with pytest.raises(UnavailableError, match="3 operations are in progress"):
         known.check_room()
 
 
@@ -187,7 +187,7 @@ def test_of_equal_requests_that_come_at_once_one_begins_something() -> None:
         client.join()
     assert len(savepoints) == 1
     assert known.get("savepoints", "job", "mine").future is savepoints[0]
-    with pytest.raises(ConflictError, match="stands for another operation"):
+    with pytest.raises(ConflictError, match="belongs to another operation"):
         known.begin("rescaling", "job", begin, "mine")
 
 

@@ -152,7 +152,7 @@ def test_queryable_state_is_asked_for_by_name(tmp_path: Path) -> None:
         assert client.read(f"{path}/queryable-state") == {"epoch": 1, "names": ["last word"]}
         name = f"{path}/queryable-state/{vertex_id('last word')}"
         assert client.read(f"{name}?key=tide") == {"epoch": 1, "name": "last word", "value": ["tide", 3]}
-        assert "has nothing for the key sea" in client.get(f"{name}?key=sea").errors
+        assert "has no value for key sea" in client.get(f"{name}?key=sea").errors
         assert "key: Field required" in client.get(name).errors
         assert client.get(f"{path}/queryable-state/unknown?key=1").status == 404
 

@@ -87,7 +87,7 @@ def test_without_a_token_nothing_is_told_on_any_path(tokens: tuple[Client, Clien
         for method, path in [*PATHS, *NOT_THERE, ("GET", "/openapi.json"), ("OPTIONS", "/jobs")]:
             answer = Client(server, wrong).ask(method, filled(path))
             assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer"), (method, path)
-            assert answer.errors == "a token is needed: Authorization: Bearer ..."
+            assert answer.errors == "a token is required: Authorization: Bearer ..."
 
 
 def test_to_read_is_not_to_operate_and_not_to_see_state(tokens: tuple[Client, Client, JobClient]) -> None:
@@ -125,7 +125,7 @@ def test_with_only_a_token_to_read_nobody_operates(tmp_path: Path, monkeypatch: 
         ({"rest.read-token": "file:/no/such/folder/token"}, r"rest\.read-token cannot be found"),
         ({"rest.bind-port": "9-1"}, "'9-1' for configuration key 'rest.bind-port'"),
         ({"rest.ssl.certificate": "/no/such"}, r"rest\.ssl\.certificate cannot be used"),
-        ({"rest.ssl.certificate-key": "/no/such"}, r"but no rest\.ssl\.certificate"),
+        ({"rest.ssl.certificate-key": "/no/such"}, r"but rest\.ssl\.certificate, which HTTPS requires, is not"),
     ],
 )
 def test_settings_that_would_not_be_safe_start_no_job(settings: dict[str, str], message: str) -> None:
@@ -475,7 +475,7 @@ def test_what_goes_wrong_inside_is_not_told(
     monkeypatch.setattr(ShownJobs, "all", broken)
     answer = client.get("/jobs")
     assert answer.status == 500
-    assert re.fullmatch(r"internal error; the log of the driver has more under [0-9a-f]{8}", answer.errors)
+    assert re.fullmatch(r"internal error; for details, see the log of the driver under [0-9a-f]{8}", answer.errors)
     assert answer.errors.split()[-1] in caplog.text
     assert "internal detail" in caplog.text
     assert client.get(path).status == 200, "others are answered"

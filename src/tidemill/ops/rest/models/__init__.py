@@ -1,4 +1,4 @@
-"""What the REST server answers, as it is in OpenAPI. Names are Flink's, with all their spellings.
+"""The responses of the REST server, as described by OpenAPI. Names are Flink's, with all their spellings.
 
-Times are milliseconds since 1970, lengths of time milliseconds, sizes bytes.
+Times are milliseconds since 1970, durations milliseconds, sizes bytes.
 """

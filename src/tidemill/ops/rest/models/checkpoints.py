@@ -1,4 +1,4 @@
-"""Checkpoints and savepoints, and how they are set."""
+"""Checkpoints and savepoints, and their settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Checkpoint = TypedDict(
 
 
 class CheckpointCounts(TypedDict):
-    """How many there were."""
+    """The number of checkpoints, by status."""
 
     restored: int
     total: int
@@ -37,7 +37,7 @@ class CheckpointCounts(TypedDict):
 
 
 class Spread(TypedDict):
-    """A size or time over the remembered checkpoints."""
+    """Statistics of a size or duration over the remembered checkpoints."""
 
     min: int
     max: int
@@ -47,7 +47,7 @@ class Spread(TypedDict):
 
 
 class CheckpointSummary(TypedDict):
-    """Sizes and times of the remembered checkpoints that are complete."""
+    """Sizes and durations of the remembered completed checkpoints."""
 
     state_size: Spread
     checkpointed_size: Spread
@@ -55,7 +55,7 @@ class CheckpointSummary(TypedDict):
 
 
 class LatestCheckpoints(TypedDict):
-    """The last one of each kind."""
+    """The latest checkpoint of each kind."""
 
     completed: Checkpoint | None
     savepoint: Checkpoint | None
@@ -80,7 +80,7 @@ class Externalization(TypedDict):
 
 
 class CheckpointConfigInfo(TypedDict):
-    """The settings of checkpoints. An interval of 0: every epoch is one."""
+    """The settings of checkpoints. With an interval of 0, every epoch is a checkpoint."""
 
     mode: str
     interval: int

@@ -1,4 +1,4 @@
-"""Whether the driver has what its jobs need."""
+"""The health of a driver: whether it meets the requirements of its jobs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 
 class HealthFinding(TypedDict):
-    """What was found about one thing: ``status`` is ok, absent (only some jobs need it) or problem."""
+    """The result of one check: ``status`` is ok, absent (only some jobs require it) or problem."""
 
     what: str
     status: str
@@ -14,7 +14,7 @@ class HealthFinding(TypedDict):
 
 
 class Health(TypedDict):
-    """What was found at a time: ``status`` is problem if any finding is one, else ok."""
+    """The results of all checks: ``status`` is problem if any finding is a problem, otherwise ok."""
 
     status: str
     timestamp: int

@@ -1,4 +1,4 @@
-"""Jobs: what they do, their settings, failures and accumulators."""
+"""Jobs: their status, settings, failures and accumulators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.ops.rest.models.vertices import Vertex
 
 
 class JobId(TypedDict):
-    """A job and what it is doing."""
+    """A job and its status."""
 
     id: str
     status: str
@@ -42,7 +42,7 @@ JobOverview = TypedDict(
 
 
 class JobsOverview(TypedDict):
-    """All jobs, with some more of each; ``url`` is the page of one of another driver, null if there is none."""
+    """All jobs, with a summary of each; ``url`` is the web page of a job of another driver, null if there is none."""
 
     jobs: list[JobOverview]
 
@@ -85,7 +85,7 @@ JobConfig = TypedDict(
 
 
 class JobException(TypedDict):
-    """A failure, or several one after the other at the same record."""
+    """A failure, or several consecutive failures at the same record."""
 
     exceptionName: str
     stacktrace: str
@@ -114,7 +114,7 @@ JobExceptions = TypedDict(
 
 
 class Accumulator(TypedDict):
-    """What functions have counted."""
+    """An accumulator of user functions."""
 
     name: str
     type: str

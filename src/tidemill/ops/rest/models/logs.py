@@ -1,4 +1,4 @@
-"""What a driver has printed."""
+"""The log of a driver."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing_extensions import TypedDict
 
 
 class LogLines(TypedDict):
-    """Lines of a driver's log. ``truncated``: there are lines before them; ``next``: where those that follow begin."""
+    """Lines of a driver's log.
+
+    ``truncated`` is whether earlier lines were omitted. ``next`` is the position of the lines that follow.
+    """
 
     path: str
     lines: list[str]

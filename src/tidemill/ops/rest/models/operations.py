@@ -1,4 +1,4 @@
-"""What changes a job: what is asked for, and what became of it."""
+"""Operations that change a job: requests and results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OperationResult = TypedDict(
 
 
 class OperationAnswer(TypedDict):
-    """What became of an operation; ``operation`` is there once it is over."""
+    """The status of an operation; ``operation`` is present once it has completed."""
 
     status: OperationState
     operation: NotRequired[OperationResult]
@@ -38,7 +38,7 @@ _FORMAT = Field(default="CANONICAL", alias="formatType", pattern="^(CANONICAL|NA
 
 
 class SavepointRequest(_Request):
-    """A savepoint to take. Savepoints have one format: ``formatType`` is accepted, and changes nothing."""
+    """A savepoint to take. There is only one savepoint format: ``formatType`` is accepted, but has no effect."""
 
     target_directory: str | None = Field(default=None, alias="target-directory", max_length=1024)
     cancel_job: bool = Field(default=False, alias="cancel-job")
@@ -47,7 +47,7 @@ class SavepointRequest(_Request):
 
 
 class StopRequest(_Request):
-    """A savepoint to stop with; ``drain`` first sends time to its end."""
+    """A savepoint to stop with; ``drain`` first sends the maximum watermark."""
 
     target_directory: str | None = Field(
         default=None, validation_alias=AliasChoices("targetDirectory", "target-directory"), max_length=1024

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 
 class PlanInput(TypedDict):
-    """An edge into a node; ``id`` is the node it comes from."""
+    """An edge into a node; ``id`` is the source node."""
 
     num: int
     id: str
@@ -29,7 +29,7 @@ class PlanOperator(TypedDict):
 
 
 class PlanNode(TypedDict):
-    """A chain of operators: what Flink calls a job vertex."""
+    """A chain of operators, which Flink calls a job vertex."""
 
     id: str
     parallelism: int
@@ -41,7 +41,7 @@ class PlanNode(TypedDict):
 
 
 class PlanInfo(TypedDict):
-    """The dataflow graph; ``guarantee`` is what its sinks promise, the weakest of them."""
+    """The dataflow graph; ``guarantee`` is the weakest guarantee of its sinks."""
 
     jid: str
     name: str

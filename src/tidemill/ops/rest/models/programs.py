@@ -1,4 +1,4 @@
-"""Programs that were uploaded, and how they are to run."""
+"""Uploaded programs, and requests to run them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing_extensions import TypedDict
 
 
 class ProgramEntry(TypedDict):
-    """What can be run of a program: a script of it."""
+    """An entry point of a program: one of its scripts."""
 
     name: str
     description: str | None
 
 
 class ProgramFile(TypedDict):
-    """A program: ``name`` is what its client called it, ``entry`` what runs if nothing is said."""
+    """A program: ``name`` is the file name that the client sent, ``entry`` the default entry point."""
 
     id: str
     name: str
@@ -32,14 +32,14 @@ class ProgramList(TypedDict):
 
 
 class Uploaded(TypedDict):
-    """A program that was kept: ``filename`` is its id."""
+    """A stored program: ``filename`` is its id."""
 
     filename: str
     status: str
 
 
 class SinkPromise(TypedDict):
-    """What a sink of a program guarantees."""
+    """The guarantee of a sink of a program."""
 
     sink: str
     guarantee: str
@@ -47,7 +47,7 @@ class SinkPromise(TypedDict):
 
 
 class ProgramPlan(TypedDict):
-    """The plan of the first job of a program, as ``tidemill info --json`` has it."""
+    """The plan of the first job of a program, as in the output of ``tidemill info --json``."""
 
     name: str
     plan: dict[str, Any]
@@ -61,7 +61,7 @@ class JobOfRun(TypedDict):
 
 
 class RunRequest(BaseModel):
-    """How a program is to run, as Flink has it. ``entryClass`` is a script in a zip, or ``module:function``."""
+    """How to run a program, with Flink's fields. ``entryClass`` is a script in a zip, or ``module:function``."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, strict=True)
 

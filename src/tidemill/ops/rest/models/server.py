@@ -1,4 +1,4 @@
-"""What the server tells of itself, and why a request was not answered."""
+"""Information about the server, and errors of requests."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ Overview = TypedDict(
 
 
 class Errors(TypedDict):
-    """Why a request was not answered."""
+    """Why a request failed."""
 
     errors: list[str]

@@ -1,4 +1,4 @@
-"""The state of operators: what there is, its entries, and single values."""
+"""The state of operators: lists of states, entries, and single values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 
 class StateOfOperator(TypedDict):
-    """A state: ``rows`` and ``bytes`` are those in storage, ``entries`` the committed ones where they are known."""
+    """A state: ``rows`` and ``bytes`` are those in storage, ``entries`` is the number of committed ones, if known."""
 
     id: str
     name: str
@@ -48,7 +48,7 @@ class QueryableNames(TypedDict):
 
 
 class QueryableValue(TypedDict):
-    """What a state has for a key in an epoch: a value, a list for list state, an object or pairs for map state."""
+    """The value of a key in an epoch: a list for list state, an object or a list of pairs for map state."""
 
     epoch: int
     name: str
@@ -56,7 +56,7 @@ class QueryableValue(TypedDict):
 
 
 class StatePage(TypedDict):
-    """Some entries of a state in an epoch. ``next`` asks for those that follow; None: there are none."""
+    """Some entries of a state in an epoch. ``next`` is the position of the next page, None if there is none."""
 
     epoch: int
     uid: str

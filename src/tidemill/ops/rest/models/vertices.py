@@ -52,7 +52,7 @@ class VertexDetails(TypedDict):
 
 
 class SubtaskPressure(TypedDict):
-    """How busy a subtask is: shares of its time."""
+    """How busy, backpressured and idle a subtask is, as shares of its time."""
 
     subtask: int
     backpressureLevel: str
@@ -66,7 +66,7 @@ Backpressure = TypedDict(
 )
 
 
-#: What an event tells of a vertex.
+#: The current metrics of a vertex, as sent in events.
 VertexNow = TypedDict(
     "VertexNow",
     {
@@ -82,7 +82,7 @@ VertexNow = TypedDict(
 
 
 class HotKeyInfo(TypedDict):
-    """A key as JSON and as text, its part of all records, and how many it had: estimates."""
+    """A key as JSON and as text, and its estimated share and number of records."""
 
     key: Any
     text: str
@@ -91,21 +91,21 @@ class HotKeyInfo(TypedDict):
 
 
 class HotKeysInfo(TypedDict):
-    """The most frequent keys, the hottest first, and how many records were looked at to know it."""
+    """The most frequent keys, most frequent first, and the number of sampled records."""
 
     keys: list[HotKeyInfo]
     sampled: int
 
 
 class MetricInfo(TypedDict):
-    """A metric; its value is there if it was asked for."""
+    """A metric, with its value if it was requested."""
 
     id: str
     value: NotRequired[str]
 
 
 class AggregatedMetric(TypedDict):
-    """A metric over all subtasks."""
+    """A metric, aggregated over all subtasks."""
 
     id: str
     min: NotRequired[float]

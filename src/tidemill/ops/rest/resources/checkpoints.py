@@ -81,7 +81,7 @@ def get_checkpoint_config(job: JobPath) -> CheckpointConfigInfo:
     )
 
 
-@router.get("/jobs/{job_id}/checkpoints/details/{checkpoint_id}", summary="One checkpoint, by the epoch it was made at")
+@router.get("/jobs/{job_id}/checkpoints/details/{checkpoint_id}", summary="One checkpoint, by its epoch")
 def get_checkpoint(
     job: JobPath,
     grant: ClientGrant,

@@ -1,7 +1,7 @@
-"""What changed in a keyed state between two committed epochs, some changes at a time.
+"""The changes of a keyed state between two committed epochs, some changes at a time.
 
-About four megabytes of the files of both epochs are held in memory, or one key group. Within two epochs a place always
-means the same, so a page is followed by the next one whoever asks, and nothing is kept in between.
+About four megabytes of the files of both epochs, or one key group, are kept in memory. For the same two epochs a
+position always has the same meaning, so the server keeps no data between the requests for two pages.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["state"], dependencies=[Depends(operating)])
 
-#: About how much of the files is compared at a time.
+#: Approximate number of bytes of the files to compare at a time.
 _CHUNK: Final = 4 << 20
-#: The most that a key group, which is never divided, may have of the files on the average.
+#: Maximum average size of a key group, which is never divided, in the files.
 _LARGEST_GROUP: Final = 64 << 20
-#: A page ends when it has taken so long, also if it is not full.
+#: A page ends after this many seconds, even if it is not full.
 _SECONDS: Final = 2.0
-#: What is shown of a change as it is; the rest is cut off where it is long.
+#: The columns of a change that contain user data, which is truncated if it is long.
 _VALUES: Final = ("key", "namespace", "map_key", "before", "after")
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A place in the changes between two epochs: behind it is what was not shown yet."""
+    """A position in the changes between two epochs: the first change that has not been returned yet."""
 
     first: int
     last: int
@@ -49,23 +49,23 @@ class _Place:
         return f"{self.first}-{self.last}-{self.group}-{self.entry}"
 
 
-@router.get("/jobs/{job_id}/state/{operator}/{name}/diff", summary="What changed in a state between two epochs")
+@router.get("/jobs/{job_id}/state/{operator}/{name}/diff", summary="The changes of a state between two epochs")
 def get_difference(
     job: JobPath,
     operator: Name,
     name: Name,
     first: Annotated[
-        int, Query(alias="from", ge=0, le=2**63 - 1, description="The earlier epoch, which is still kept.")
+        int, Query(alias="from", ge=0, le=2**63 - 1, description="The earlier epoch, which must still be retained.")
     ],
     last: Annotated[
-        int | None, Query(alias="to", ge=0, le=2**63 - 1, description="The later epoch; by default the last.")
+        int | None, Query(alias="to", ge=0, le=2**63 - 1, description="The later epoch. Default: the latest.")
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="At most so many changes.")] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of changes.")] = 100,
     after: Annotated[
         str | None,
         Query(
             pattern=r"^[0-9]{1,18}-[0-9]{1,18}-[0-9]{1,5}-[0-9]{1,12}$",
-            description="The next of the page before; it goes on with the same epochs.",
+            description="The value of next in the previous page. The epochs are those of that page.",
         ),
     ] = None,
 ) -> StateDifference:
@@ -99,12 +99,12 @@ _Side = tuple[SavepointReader, OperatorInfo, StateInfo]
 def _page(
     job: ShownJob, old: _Side, new: _Side, place: _Place, limit: int
 ) -> tuple[list[dict[str, Any]], _Place | None]:
-    """At most ``limit`` changes from a place on, and the place behind them; None if there are no more."""
+    """Return at most ``limit`` changes from a position, and the next position, or None if there are no more changes."""
     (before, operator, old_state), (after, new_operator, new_state) = old, new
     groups, size = operator.max_parallelism, old_state.bytes + new_state.bytes
     if groups != new_operator.max_parallelism or size // groups > _LARGEST_GROUP:
         raise ConflictError(
-            "these epochs cannot be compared in little memory; it can be done without the driver: tidemill state diff "
+            "comparing these epochs requires too much memory; compare them without the driver: tidemill state diff "
             f"{job.id} {operator.uid} {old_state.name} --from {before.epoch} --to {after.epoch}"
         )
     width = max(1, min(groups, groups * _CHUNK // max(1, size)))

@@ -1,4 +1,4 @@
-"""The epochs of a job: the last ones with their phases, and a stream of events that tells of new ones."""
+"""The epochs of a job: the last ones with their phases, and a stream of events that announces new ones."""
 
 from __future__ import annotations
 
@@ -23,22 +23,24 @@ __all__ = ["EventStreams", "router"]
 
 router = APIRouter(tags=["epochs"])
 
-#: How many streams of events a server has open at a time.
+#: Maximum number of event streams that a server has open at a time.
 _MOST_STREAMS: Final = 16
-#: How often a stream looks at its job, and the least time between two of its messages, in seconds.
+#: How often a stream checks its job, and the minimum time between two messages, in seconds.
 _LOOK: Final = 0.25
 _PAUSE: Final = 2.0
-#: So many epochs are told of in one message; who wants to know of more asks for them.
+#: Maximum number of epochs in one message. Clients can request further epochs.
 _MOST_TOLD: Final = 20
-#: After so many seconds without news a stream says that it is there.
+#: After this many seconds without an event, a stream sends a comment to keep the connection alive.
 _QUIET: Final = 15.0
 
 
 @router.get("/jobs/{job_id}/epochs", summary="Committed epochs with their phases, oldest first")
 def get_epochs(
     job: JobPath,
-    after: Annotated[int, Query(ge=-1, le=2**63 - 1, description="Only epochs behind this one.")] = -1,
-    limit: Annotated[int, Query(ge=1, le=1000, description="At most so many, the last ones.")] = 100,
+    after: Annotated[int, Query(ge=-1, le=2**63 - 1, description="Only epochs after this one.")] = -1,
+    limit: Annotated[
+        int, Query(ge=1, le=1000, description="Maximum number of epochs; the last ones are returned.")
+    ] = 100,
 ) -> Epochs:
     found = [stats for stats in list(job.client.epochs) if stats.epoch > after]
     return Epochs(epochs=[_epoch(stats) for stats in found[-limit:]])
@@ -46,19 +48,19 @@ def get_epochs(
 
 @router.get(
     "/jobs/{job_id}/events",
-    summary="Server-sent events: one for each epoch, or for several if they come fast or the reader is slow",
+    summary="Server-sent events: one for each epoch, or for several if epochs are short or the client is slow",
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Events"}},
 )
 async def get_events(job: JobPath, request: Request) -> StreamingResponse:
     streams: EventStreams = request.app.state.streams
     if len(streams.open) >= _MOST_STREAMS:
-        raise UnavailableError(f"{_MOST_STREAMS} streams of events are open: close one, or ask for /epochs")
+        raise UnavailableError(f"{_MOST_STREAMS} event streams are open: close one, or poll /epochs")
     return _Events(job, streams)
 
 
 class EventStreams:
-    """The open streams of events of a server; they end when it is ``closing``."""
+    """The open event streams of a server; they end when it is ``closing``."""
 
     def __init__(self) -> None:
         self.open: set[object] = set()
@@ -99,9 +101,9 @@ async def _events(job: ShownJob, streams: EventStreams) -> AsyncIterator[str]:
 
 
 def _message(job: ShownJob, told: tuple[Any, Any] | None, seen: tuple[Any, Any]) -> str:
-    """The job as it is now: its state, the epochs since the last message, and what its vertices do.
+    """Return a message with the status of the job, the epochs since the last message, and the metrics of its vertices.
 
-    An epoch that came after the last one ``seen`` is left to the next message, which would else count it again.
+    Epochs after the last one ``seen`` are left for the next message, which would otherwise count them again.
     """
     after = -1 if told is None or told[1] is None else told[1]
     last = -1 if seen[1] is None else seen[1]

@@ -1,7 +1,7 @@
-"""A whole keyed state as a file to download: Parquet, or CSV.
+"""Download a whole keyed state as a Parquet or CSV file.
 
-It is written to a temporary file first, some key groups at a time, and sent from there. So memory stays small, the
-epoch is read as fast as it can be, however slow the client is, and what is sent is whole, or it is an error.
+The state is first written to a temporary file, some key groups at a time, and sent from there. So memory usage stays
+small, a slow client does not slow down reading the epoch, and the client gets either a complete file or an error.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["state"], dependencies=[Depends(operating)])
 
-#: The most that a state may have in storage, which bounds the temporary file, and the memory for one key group.
+#: Maximum size of a state in storage. It bounds the temporary file, and the memory for one key group.
 MOST_BYTES: Final = 256 << 20
-#: How long it may take to read it.
+#: Maximum time to read the state.
 MOST_SECONDS: Final = 60.0
 _CHUNK: Final = 256 << 10
 _MEDIA_TYPES: Final = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
@@ -43,7 +43,7 @@ class _TooLong(Exception):  # noqa: N818 - it ends an export
 
 @router.get(
     "/jobs/{job_id}/state/{operator}/{name}/export",
-    summary="All entries of a state, as a file",
+    summary="Download all entries of a state as a file",
     response_class=StreamingResponse,
     responses=_FILE,
 )
@@ -51,7 +51,9 @@ def export_state(
     job: JobPath,
     operator: Name,
     name: Name,
-    form: Annotated[Literal["csv", "parquet"], Query(alias="format", description="Of the file.")] = "parquet",
+    form: Annotated[
+        Literal["csv", "parquet"], Query(alias="format", description="The format of the file.")
+    ] = "parquet",
     epoch: OfEpoch = None,
 ) -> StreamingResponse:
     def written(reader: SavepointReader) -> tuple[int, IO[bytes]]:
@@ -60,12 +62,12 @@ def export_state(
             raise BadRequestError(f"name: {state.name!r} is operator state; only keyed state can be exported")
         command = f"tidemill state export {job.id} {owner.uid} {state.name} FILE.{form} --epoch {reader.epoch}"
         if state.bytes > MOST_BYTES:
-            raise ConflictError(f"the state has more than {MOST_BYTES} bytes; have it without the driver: {command}")
+            raise ConflictError(f"the state has more than {MOST_BYTES} bytes; export it without the driver: {command}")
         try:
             return reader.epoch, _file(reader, owner.uid, state.name, form)
         except _TooLong:
             raise ConflictError(
-                f"to read the state takes more than {MOST_SECONDS:.0f} s; have it without the driver: {command}"
+                f"reading the state takes more than {MOST_SECONDS:.0f} s; export it without the driver: {command}"
             ) from None
 
     of_epoch, file = reading(job, epoch, written)
@@ -82,7 +84,7 @@ def export_state(
 
 
 def _file(reader: SavepointReader, uid: str, state: str, form: str) -> IO[bytes]:
-    """The state as an open file that has no name any more: whatever happens, nothing is left of it."""
+    """Return the state as an open file that is already unlinked, so that it is deleted in any case."""
     until = time.monotonic() + MOST_SECONDS
 
     def check(_: int) -> None:

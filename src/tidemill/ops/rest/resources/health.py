@@ -1,4 +1,4 @@
-"""Whether the driver has what its jobs need: what ``tidemill doctor`` tells, for the process that runs."""
+"""Health of the driver: the checks of ``tidemill doctor``, for the running process."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ __all__ = ["HealthLook", "router"]
 
 router = APIRouter(tags=["server"])
 
-#: Seconds for which nothing is looked at again: a file is written to each directory, and read.
+#: For how many seconds results are cached, because each check writes and reads a file in each directory.
 _FRESH: Final = 30.0
 _PATIENCE: Final = 5.0
 
 
 class HealthLook:
-    """What was found last: many who ask cost one look, and storage that hangs holds up one of them."""
+    """The cached results, so that many clients cause only one check, and hanging storage blocks only one check."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seen: tuple[Health, float, frozenset[str]] | None = None
 
     def of(self, jobs: list[ShownJob]) -> Health:
-        """What is found for these jobs. Raises :class:`UnavailableError` if another look takes long."""
+        """Return the results for these jobs. Raises :class:`UnavailableError` if another check takes too long."""
         running = frozenset(job.id for job in jobs)
         if not self._lock.acquire(timeout=_PATIENCE):
-            raise UnavailableError("to look at the directories of the jobs takes long: their storage may hang")
+            raise UnavailableError("checking the directories of the jobs takes too long: their storage may hang")
         try:
             if self._seen is None or self._seen[2] != running or time.monotonic() - self._seen[1] > _FRESH:
                 self._seen = (_look(jobs), time.monotonic(), running)
@@ -46,7 +46,7 @@ class HealthLook:
             self._lock.release()
 
 
-@router.get("/health", summary="Whether the driver has what its jobs need: packages, and directories that work")
+@router.get("/health", summary="Whether the packages and directories that jobs require are available")
 def get_health(jobs: JobsOfServer, request: Request) -> Health:
     look: HealthLook = request.app.state.health
     return look.of([job for job in jobs.all() if not job.is_over])

@@ -1,4 +1,4 @@
-"""The keys that a vertex sees most often: who looks for skewed data, looks here."""
+"""The most frequent keys of a vertex, to find skewed data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ router = APIRouter(tags=["vertices and metrics"], dependencies=[Depends(operatin
 
 
 @router.get(
-    "/jobs/{job_id}/vertices/{vertex_id}/hot-keys", summary="The most frequent keys of a vertex, estimated by samples"
+    "/jobs/{job_id}/vertices/{vertex_id}/hot-keys", summary="The most frequent keys of a vertex, estimated from samples"
 )
 def get_hot_keys(job: JobPath, chain: VertexPath) -> HotKeysInfo:
     found = job.client.get_hot_keys(chain.head.uid)

@@ -1,4 +1,4 @@
-"""The jobs of the driver: list, details, plan, configuration, failures, accumulators, and how to cancel one."""
+"""The jobs of the driver: list, details, plan, configuration, failures, accumulators, cancellation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ router = APIRouter()
 _REFRESH_MS: Final = 3000
 
 
-@router.get("/config", tags=["server"], summary="What a page needs to know of the server")
+@router.get("/config", tags=["server"], summary="The settings of the server that the web page needs")
 def get_config(grant: ClientGrant, submit: MaySubmit) -> ServerConfig:
     now = time.localtime()
     return {
@@ -60,7 +60,7 @@ def get_config(grant: ClientGrant, submit: MaySubmit) -> ServerConfig:
     }
 
 
-@router.get("/overview", tags=["server"], summary="How many jobs there are, by what they are doing")
+@router.get("/overview", tags=["server"], summary="The number of jobs, by status")
 def get_overview(jobs: JobsOfServer, elsewhere: JobsElsewhere) -> Overview:
     states = [*(job.status for job in jobs.all()), *(JobStatus[job["state"]] for job in elsewhere)]
     return {
@@ -72,18 +72,18 @@ def get_overview(jobs: JobsOfServer, elsewhere: JobsElsewhere) -> Overview:
     }
 
 
-@router.get("/jobs", tags=["jobs"], summary="All jobs of the driver, with their states")
+@router.get("/jobs", tags=["jobs"], summary="All jobs of the driver, with their status")
 def get_jobs(jobs: JobsOfServer, elsewhere: JobsElsewhere) -> JobIds:
     own = [JobId(id=job.id, status=job.status.name) for job in jobs.all()]
     return {"jobs": [*own, *(JobId(id=job["jid"], status=job["state"]) for job in elsewhere)]}
 
 
-@router.get("/jobs/overview", tags=["jobs"], summary="All jobs, with some more of each")
+@router.get("/jobs/overview", tags=["jobs"], summary="All jobs, with a summary of each")
 def get_jobs_overview(jobs: JobsOfServer, elsewhere: JobsElsewhere) -> JobsOverview:
     return {"jobs": [*(_overview(job) for job in jobs.all()), *elsewhere]}
 
 
-@router.get("/jobs/{job_id}", tags=["jobs"], summary="A job: states, vertices with what they have read and written")
+@router.get("/jobs/{job_id}", tags=["jobs"], summary="A job: status, vertices, and how much they have read and written")
 def get_job(job: JobPath) -> JobDetails:
     figures, status = job.figures(), job.status
     epochs = job.client.epochs[-1:]
@@ -111,7 +111,7 @@ def get_job(job: JobPath) -> JobDetails:
 def cancel_job(
     job: JobPath,
     mode: Annotated[
-        Literal["cancel"], Query(description="There is no other; to stop a job is a path of its own.")
+        Literal["cancel"], Query(description="The only mode; there is a separate path to stop a job.")
     ] = "cancel",
 ) -> Nothing:
     check_running(job)
@@ -140,14 +140,14 @@ def get_job_config(job: JobPath) -> JobConfig:
 
 
 def _parallelism(job: ShownJob) -> int:
-    """What the configuration says, or where it says nothing, what the engine made of it: that of the widest chain."""
+    """Return the configured parallelism or, if there is none, that of the widest chain."""
     configuration = job.outline.configuration
     if configuration.contains(PipelineOptions.PARALLELISM):
         return configuration.get(PipelineOptions.PARALLELISM)
     return max(job.parallelism(chain) for chain in job.plan.chains)
 
 
-@router.get("/jobs/{job_id}/exceptions", tags=["jobs"], summary="What the job failed with, newest first")
+@router.get("/jobs/{job_id}/exceptions", tags=["jobs"], summary="The failures of the job, newest first")
 def get_exceptions(
     job: JobPath,
     grant: ClientGrant,
@@ -164,7 +164,9 @@ def get_exceptions(
     }
 
 
-@router.get("/jobs/{job_id}/accumulators", tags=["jobs"], summary="What functions have counted in committed epochs")
+@router.get(
+    "/jobs/{job_id}/accumulators", tags=["jobs"], summary="The accumulators of user functions, as of committed epochs"
+)
 def get_accumulators(job: JobPath) -> Accumulators:
     counted = job.client.get_accumulators().result(0)
     return {
@@ -177,9 +179,9 @@ def get_accumulators(job: JobPath) -> Accumulators:
 
 
 def check_running(job: ShownJob) -> None:
-    """Raise :class:`ConflictError` for a job that is over."""
+    """Raise :class:`ConflictError` if the job has ended."""
     if job.is_over:
-        raise ConflictError(f"job {job.id} is {job.status.name}: this can only be done while it runs")
+        raise ConflictError(f"job {job.id} is {job.status.name}: this is only possible while it runs")
 
 
 def _overview(job: ShownJob) -> JobOverview:
@@ -217,7 +219,7 @@ def _vertex(job: ShownJob, chain: ChainPlan, figures: Figures, status: JobStatus
 
 
 def _exception(entry: ExceptionEntry, grant: Grant) -> JobException:
-    """A failure; who may only read is told its class, and where it was."""
+    """Return a failure. A client that may only read gets its class and location, but not its message."""
     site, text, name, record = entry.site, entry.message, entry.exception, entry.site.record
     if grant < Grant.OPERATE:
         name, record = site.exception, None

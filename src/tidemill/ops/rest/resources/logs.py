@@ -1,4 +1,4 @@
-"""What the driver of a job has printed, where that goes to a file: which one is never up to the client."""
+"""The output of the driver of a job, if it is written to a file. The client cannot choose the file."""
 
 from __future__ import annotations
 
@@ -16,23 +16,28 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["jobs"], dependencies=[Depends(operating)])
 
-#: Of longer lines only the beginning is told.
+#: Longer lines are truncated.
 _LONGEST: Final = 4096
 
 
-@router.get("/jobs/{job_id}/logs", summary="The last lines that the job's driver has printed")
+@router.get("/jobs/{job_id}/logs", summary="The last lines of the driver's log")
 def get_logs(
     job: JobPath,
-    lines: Annotated[int, Query(ge=1, le=10_000, description="At most so many, the last ones.")] = 200,
+    lines: Annotated[
+        int, Query(ge=1, le=10_000, description="Maximum number of lines; the last ones are returned.")
+    ] = 200,
     after: Annotated[
-        int | None, Query(ge=0, le=2**63 - 1, description="The next of an earlier answer: only lines behind those.")
+        int | None,
+        Query(
+            ge=0, le=2**63 - 1, description="The value of next in an earlier response. Only later lines are returned."
+        ),
     ] = None,
 ) -> LogLines:
     path = log_of_this_process()
     if path is None:
         raise ResourceNotFoundError(
-            f"the driver of job {job.id} has no log file: 'tidemill run -d' makes one; who sends the output of a "
-            f"program to a file names that in the environment variable {LOG_VARIABLE}"
+            f"the driver of job {job.id} has no log file: 'tidemill run -d' creates one. If you redirect the output of "
+            f"a program to a file, set the environment variable {LOG_VARIABLE} to its path"
         )
     part = read_log(path, lines, after)
     shown = [redacted(line)[:_LONGEST] for line in part.lines]

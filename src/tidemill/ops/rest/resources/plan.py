@@ -1,4 +1,4 @@
-"""The dataflow graph of a job as Flink's page reads it: a node for each chain."""
+"""The dataflow graph of a job in the format of Flink's web UI: one node for each chain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["plan_of"]
 
 
 def plan_of(job: ShownJob) -> PlanInfo:
-    """The graph, without anything secret that names and descriptions may hold."""
+    """Return the graph, with secrets in names and descriptions redacted."""
     plan = PlanInfo(jid=job.id, name=redacted(job.name), type=job.plan.runtime_mode, nodes=[])
     results = iter(promises(job.plan))
     for chain in job.plan.chains:

@@ -1,7 +1,7 @@
-"""Programs over REST, at Flink's paths for jars: upload, list, look at the plan, run, delete. Off by default.
+"""Programs over REST, at Flink's paths for jars: upload, list, show the plan, run, delete. Disabled by default.
 
-A program is a Python script, or a zip of them. To run one is to run any code as the user of this process: that takes
-the right to operate for everything here, and ``web.submit.enable``, without which these paths are not there.
+A program is a Python script, or a zip of scripts. Running a program means running any code as the user of this process.
+So everything here requires the permission to operate, and these paths exist only with ``web.submit.enable``.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _program(
 ProgramPath = Annotated[StoredProgram, Depends(_program)]
 
 
-@router.get("/jars", summary="The programs that were uploaded, newest first")
+@router.get("/jars", summary="The uploaded programs, newest first")
 def get_programs(programs: ProgramsOfServer, request: Request) -> ProgramList:
     return {"address": str(request.base_url).rstrip("/"), "files": [_shown(one) for one in programs.store.all()]}
 
@@ -80,45 +80,45 @@ def get_programs(programs: ProgramsOfServer, request: Request) -> ProgramList:
 async def upload_program(programs: ProgramsOfServer, request: Request) -> Uploaded:
     uploading: asyncio.Lock = request.app.state.uploading
     if uploading.locked():
-        raise UnavailableError("another program is being uploaded: try again")
+        raise UnavailableError("another program is being uploaded: try again later")
     async with uploading:
         try:
             form = await MultiPartParser(request.headers, request.stream(), max_files=1, max_fields=0).parse()
         except (MultiPartException, KeyError, UnicodeDecodeError) as error:
             raise BadRequestError(f"jarfile: the form cannot be read: {error}") from error
         except ClientDisconnect:
-            raise BadRequestError("the upload did not come to its end") from None
+            raise BadRequestError("the upload is incomplete") from None
         file = form.get("jarfile")
         try:
             if not isinstance(file, UploadFile):
-                raise BadRequestError("jarfile: the form must have a file under this name")
+                raise BadRequestError("jarfile: the form must contain a file with this name")
             kept = await run_in_threadpool(programs.store.add, file.filename or "", file.file)
         finally:
             await form.close()
     return {"filename": kept.id, "status": "success"}
 
 
-@router.get("/jars/{jar_id}/plan", summary="The plan of a program, which runs up to its first job for that")
+@router.get("/jars/{jar_id}/plan", summary="The plan of a program, which is run up to its first job")
 def get_program_plan(
     programs: ProgramsOfServer,
     program: ProgramPath,
     entry: Annotated[
-        str | None, Query(alias="entry-class", max_length=256, description="A script of a zip, or module:function.")
+        str | None, Query(alias="entry-class", max_length=256, description="A script in a zip, or module:function.")
     ] = None,
     arguments: Annotated[
-        str | None, Query(alias="programArg", max_length=4096, description="Arguments, with commas between them.")
+        str | None, Query(alias="programArg", max_length=4096, description="Comma-separated arguments.")
     ] = None,
     parallelism: Annotated[int | None, Query(ge=1, le=32_768)] = None,
 ) -> ProgramPlan:
     return programs.plan(program, entry, arguments.split(",") if arguments else (), parallelism)
 
 
-@router.post("/jars/{jar_id}/run", summary="Run a program in a process of its own; answers once it has a job")
+@router.post("/jars/{jar_id}/run", summary="Run a program in a separate process; responds once it has a job")
 def run_program(programs: ProgramsOfServer, program: ProgramPath, body: RunRequest | None = None) -> JobOfRun:
     return {"jobid": programs.run(program, body or RunRequest())}
 
 
-@router.delete("/jars/{jar_id}", summary="Delete a program that does not run")
+@router.delete("/jars/{jar_id}", summary="Delete a program that is not running")
 def delete_program(programs: ProgramsOfServer, program: ProgramPath) -> Nothing:
     programs.remove(program)
     return {}

@@ -1,4 +1,4 @@
-"""Queryable state over REST: what a job's program lets others ask for by name, as of the last committed epoch."""
+"""Queryable state over REST: the states that a program made queryable by name, as of the last committed epoch."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["state"], dependencies=[Depends(operating)])
 
-#: What is held in memory of the queryable states of a job.
+#: Size of the cache for the queryable states of a job.
 _CACHE: Final = 16 << 20
 
 _lock = threading.Lock()
 _states: WeakKeyDictionary[ShownJob, CommittedStates] = WeakKeyDictionary()
 
 
-@router.get("/jobs/{job_id}/queryable-state", summary="The names of the states that can be queried")
+@router.get("/jobs/{job_id}/queryable-state", summary="The names of the queryable states")
 def get_queryable_names(job: JobPath) -> QueryableNames:
     states = _followed(job)
     states.refresh()
@@ -44,7 +44,7 @@ def get_queryable_names(job: JobPath) -> QueryableNames:
         raise UnavailableError(str(error)) from error
 
 
-@router.get("/jobs/{job_id}/queryable-state/{name}", summary="What a queryable state has for a key")
+@router.get("/jobs/{job_id}/queryable-state/{name}", summary="The value of a key in a queryable state")
 def get_queryable_value(
     job: JobPath, name: Name, key: Annotated[str, Query(max_length=4096, description="A key as JSON.")]
 ) -> QueryableValue:
@@ -56,7 +56,7 @@ def get_queryable_value(
         answer = states.get(named, wanted)
         value = answer.plain()
         if value is NOTHING:
-            raise UnknownKeyOrNamespaceError(f"state {named!r} has nothing for the key {key} in epoch {answer.epoch}")
+            raise UnknownKeyOrNamespaceError(f"state {named!r} has no value for key {key} in epoch {answer.epoch}")
     except (UnknownStateNameError, UnknownKeyOrNamespaceError) as error:
         raise ResourceNotFoundError(str(error)) from error
     except StateUnavailableError as error:
@@ -67,7 +67,7 @@ def get_queryable_value(
 
 
 def _followed(job: ShownJob) -> CommittedStates:
-    """The states of a job, followed from epoch to epoch since they were first asked for."""
+    """Return the states of a job, which are updated from epoch to epoch after they were first requested."""
     with _lock:
         found = _states.get(job)
         if found is None:

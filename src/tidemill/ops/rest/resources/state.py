@@ -1,6 +1,7 @@
-"""The committed state of a job, of the last epoch or another: which there is, its entries, what it has for a key.
+"""The committed state of a job, in the last epoch or another one: list of states, entries, entries of a key.
 
-It is read from what is stored, by few at a time: the job does not notice, and need not run. Nothing is unpickled.
+It is read from storage, by a few requests at a time. The job is not affected, and does not have to run. Nothing is
+unpickled.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ __all__ = ["router"]
 router = APIRouter(tags=["state"], dependencies=[Depends(operating)])
 
 
-@router.get("/jobs/{job_id}/state", summary="The operators that have state, and how much")
+@router.get("/jobs/{job_id}/state", summary="The operators that have state, and its size")
 def get_states(job: JobPath, epoch: OfEpoch = None) -> StateList:
-    # What metrics say of entries is of the last epoch.
+    # The metrics have the number of entries of the last epoch only.
     entries = job.figures().state_entries() if epoch is None else {}
     return reading(job, epoch, lambda reader: _list(reader, entries))
 
 
-@router.get("/jobs/{job_id}/state/{operator}/{name}", summary="Entries of a state, or what it has for a key")
+@router.get("/jobs/{job_id}/state/{operator}/{name}", summary="Entries of a state, or of one key")
 def get_state(
     job: JobPath,
     operator: Name,
     name: Name,
     key: Annotated[
-        str | None, Query(max_length=4096, description="A key as JSON; only what the state has for it is shown.")
+        str | None, Query(max_length=4096, description="A key as JSON. Only its entries are returned.")
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="At most so many entries.")] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of entries.")] = 100,
     start: Annotated[
         str | None,
         Query(
             alias="from",
             pattern=r"^[0-9]{1,18}-[0-9]{1,5}-[0-9]{1,12}$",
-            description="The next of the page before; it goes on with the same epoch.",
+            description="The value of next in the previous page. The epoch is that of the previous page.",
         ),
     ] = None,
     epoch: OfEpoch = None,

@@ -1,4 +1,4 @@
-"""What changes a job: savepoints, stopping, rescaling; and the deletion of savepoints. Asked after by id."""
+"""Asynchronous operations: take a savepoint, stop, rescale, delete a savepoint. Their results are polled by id."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["router"]
 router = APIRouter(tags=["operations"])
 
 
-@router.post("/jobs/{job_id}/savepoints", status_code=202, summary="Take a savepoint, and cancel the job if so asked")
+@router.post("/jobs/{job_id}/savepoints", status_code=202, summary="Take a savepoint, and optionally cancel the job")
 def trigger_savepoint(job: JobPath, operations: OperationsOfServer, body: SavepointRequest | None = None) -> Trigger:
     asked = body or SavepointRequest()
     take = job.client.cancel_with_savepoint if asked.cancel_job else job.client.trigger_savepoint
@@ -45,14 +45,14 @@ def trigger_savepoint(job: JobPath, operations: OperationsOfServer, body: Savepo
     return _begin(operations, "savepoints", job, asked.trigger_id, lambda: take(target))
 
 
-@router.get("/jobs/{job_id}/savepoints/{trigger_id}", summary="What became of a savepoint, also of one to stop with")
+@router.get("/jobs/{job_id}/savepoints/{trigger_id}", summary="The status of a savepoint, also of one to stop with")
 def get_savepoint(
     job: JobPath, operations: OperationsOfServer, grant: ClientGrant, trigger_id: Name
 ) -> OperationAnswer:
     return _answer(operations.get("savepoints", job.id, trigger_id), grant)
 
 
-@router.post("/jobs/{job_id}/stop", status_code=202, summary="Stop with a savepoint, and drain the job if so asked")
+@router.post("/jobs/{job_id}/stop", status_code=202, summary="Stop the job with a savepoint, and optionally drain it")
 def stop_job(job: JobPath, operations: OperationsOfServer, body: StopRequest | None = None) -> Trigger:
     asked = body or StopRequest()
     target = _target(job, asked.target_directory)
@@ -65,22 +65,22 @@ def stop_job(job: JobPath, operations: OperationsOfServer, body: StopRequest | N
     )
 
 
-@router.patch("/jobs/{job_id}/rescaling", status_code=202, summary="Change the parallelism while the job runs")
+@router.patch("/jobs/{job_id}/rescaling", status_code=202, summary="Change the parallelism of a running job")
 def rescale_job(
     job: JobPath,
     operations: OperationsOfServer,
     parallelism: Annotated[
-        int | None, Query(ge=1, le=32_768, description="For all operators without their own.")
+        int | None, Query(ge=1, le=32_768, description="For all operators that do not specify their own.")
     ] = None,
     body: RescaleRequest | None = None,
 ) -> Trigger:
     if (parallelism is None) == (body is None):
-        raise BadRequestError("parallelism: give either the query parameter, or a body with one for each uid")
+        raise BadRequestError("parallelism: specify either the query parameter, or a body with one for each uid")
     wanted = parallelism if body is None else body.parallelism
     return _begin(operations, "rescaling", job, None, lambda: job.client.rescale(wanted or 0))
 
 
-@router.get("/jobs/{job_id}/rescaling/{trigger_id}", summary="What became of a change of the parallelism")
+@router.get("/jobs/{job_id}/rescaling/{trigger_id}", summary="The status of a change of the parallelism")
 def get_rescaling(
     job: JobPath, operations: OperationsOfServer, grant: ClientGrant, trigger_id: Name
 ) -> OperationAnswer:
@@ -107,7 +107,7 @@ def dispose(jobs: JobsOfServer, operations: OperationsOfServer, body: DisposalRe
     return {"request-id": begun}
 
 
-@router.get("/savepoint-disposal/{trigger_id}", summary="Whether a savepoint is deleted")
+@router.get("/savepoint-disposal/{trigger_id}", summary="The status of the deletion of a savepoint")
 def get_disposal(operations: OperationsOfServer, grant: ClientGrant, trigger_id: Name) -> OperationAnswer:
     return _answer(operations.get("savepoint-disposal", "", trigger_id), grant)
 
@@ -127,25 +127,26 @@ def _begin(
 
 
 def _target(job: ShownJob, path: str | None) -> str | None:
-    """Where a savepoint is to go; None is where the configuration says."""
+    """Return the target directory of a savepoint, or None for the configured directory."""
     configuration = job.outline.configuration
     if path is not None:
         return checked_path(path, roots_of(configuration))
     if configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY) is None:
         raise BadRequestError(
-            f"target-directory: the job has no {CheckpointingOptions.SAVEPOINT_DIRECTORY.key}, so name a directory"
+            f"target-directory: specify a directory, because the job has no "
+            f"{CheckpointingOptions.SAVEPOINT_DIRECTORY.key}"
         )
     return None
 
 
 def _owner(jobs: ShownJobs, path: str) -> tuple[ShownJob, str]:
-    """The job below whose directories a savepoint is, and its path."""
+    """Return the job whose savepoint directories contain a savepoint, and the resolved path."""
     for job in jobs.all():
         try:
             return job, checked_path(path, roots_of(job.outline.configuration))
         except ForbiddenError:
             continue
-    raise ForbiddenError("savepoint-path must be a savepoint below a directory that a job names for savepoints")
+    raise ForbiddenError("savepoint-path must be a savepoint below a savepoint directory of a job")
 
 
 def _answer(operation: Operation, grant: Grant) -> OperationAnswer:

@@ -1,4 +1,4 @@
-"""Metrics of jobs, and their vertices: subtasks, watermarks, back pressure."""
+"""Metrics of jobs, and their vertices: subtasks, watermarks, backpressure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def _chain(job: JobPath, vertex_id: Name) -> ChainPlan:
 
 VertexPath = Annotated[ChainPlan, Depends(_chain)]
 Wanted = Annotated[
-    str | None, Query(max_length=4096, description="Ids with commas between; without it, all ids and no values.")
+    str | None,
+    Query(max_length=4096, description="Comma-separated ids. Without it, all ids without values are returned."),
 ]
 
 
@@ -64,12 +65,17 @@ def get_vertex_metrics(job: JobPath, chain: VertexPath, get: Wanted = None) -> l
     return selected(job.figures().texts(chain), get)
 
 
-@router.get("/jobs/{job_id}/vertices/{vertex_id}/subtasks/metrics", summary="The metrics of a vertex over its subtasks")
+@router.get(
+    "/jobs/{job_id}/vertices/{vertex_id}/subtasks/metrics",
+    summary="The metrics of a vertex, aggregated over its subtasks",
+)
 def get_aggregated_metrics(
     job: JobPath,
     chain: VertexPath,
     get: Wanted = None,
-    agg: Annotated[str, Query(max_length=100, description="Of min, max, avg, sum, with commas.")] = "min,max,avg,sum",
+    agg: Annotated[
+        str, Query(max_length=100, description="Comma-separated list of min, max, avg, sum.")
+    ] = "min,max,avg,sum",
 ) -> list[AggregatedMetric]:
     return job.figures().aggregated(chain, get, agg)
 
@@ -79,7 +85,7 @@ def get_watermarks(job: JobPath, chain: VertexPath) -> list[MetricInfo]:
     return job.figures().watermarks(chain)
 
 
-@router.get("/jobs/{job_id}/vertices/{vertex_id}/backpressure", summary="How busy each subtask is, and how held up")
+@router.get("/jobs/{job_id}/vertices/{vertex_id}/backpressure", summary="How busy and backpressured each subtask is")
 def get_backpressure(job: JobPath, chain: VertexPath) -> Backpressure:
     figures = job.figures()
     found = figures.pressures(chain, job.parallelism(chain))
