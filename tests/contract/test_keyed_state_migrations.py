@@ -370,7 +370,7 @@ def test_a_migration_that_fails_names_the_state_and_the_value(new_backend: Backe
 
 
 def test_a_migration_to_the_same_type_is_refused(new_backend: Backends) -> None:
-    with pytest.raises(StateError, match="from Long to the same type would be done to new values too"):
+    with pytest.raises(StateError, match="from Long to the same type would apply to new values too"):
         registered(new_backend(), ValueStateDescriptor("s", NUMBER).migrate_from(NUMBER, abs))
     with pytest.raises(TypeError, match="a migration is a function"):
         ValueStateDescriptor("s", NUMBER).migrate_from(TEXT, "int")  # type: ignore[arg-type]

@@ -147,7 +147,7 @@ def test_a_key_class_with_a_new_field_is_refused(new_job: NewJob, define: Any, s
     job.epoch(records=[(old.K(n), n) for n in range(100)])
     new = define(source + " b: int = 0\n")
     refused = attempt(job, build, *((new.K(n), None) for n in range(100)))
-    assert "keys of class tests_upgraded_classes:K are stored with the fields ['a'], and the class now has" in str(
+    assert "keys of class tests_upgraded_classes:K are stored with the fields ['a'], but the class now has" in str(
         refused
     )
     again = define(source)
@@ -220,7 +220,7 @@ def test_keys_of_another_type_than_is_declared_later_are_refused(new_job: NewJob
     job.epoch(records=[(1, 5)])
     refused = attempt(job, remember(Types.LONG(), Types.STRING(), timer=timer), ("1", None))
     assert "expected String, got int 1" in str(refused)
-    assert "Declare the type that the keys have" in str(refused)
+    assert "Declare the actual type of the keys" in str(refused)
     assert attempt(job, remember(Types.LONG(), timer=timer), (1, None)) == [5]
 
 

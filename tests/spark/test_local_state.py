@@ -77,7 +77,7 @@ def test_damage_is_told_and_the_state_built_again_from_the_checkpoint(tmp_path: 
     numbers.key_by(lambda n: n % KEYS).process(Damaging(tmp_path)).uid("count").sink_to(files(tmp_path / "out"))
     env.execute("damaged")
     assert int((tmp_path / "damaged").read_text()) > 0, "there was nothing on disk"
-    assert "is damaged and will be built again from the checkpoint" in (tmp_path / "log").read_text()
+    assert "is damaged and will be rebuilt from the checkpoint" in (tmp_path / "log").read_text()
     assert written(tmp_path / "out") == {f"{key} {times}": 1 for key in range(KEYS) for times in (1, 2)}
     counts = committed_state(tmp_path / "checkpoints" / "job")["count", "seen"]
     assert {key: seen[-1] for key, seen in counts.items()} == dict.fromkeys(range(KEYS), 2)

@@ -1,4 +1,4 @@
-"""Which backend a job uses: chosen by name in one place."""
+"""Selects the state backend of a job by name."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _NAMED = {
 
 @dataclass(frozen=True)
 class BackendChoice:
-    """A backend by name, with the settings it took from the job's configuration; travels to the workers."""
+    """A backend by name, with its settings from the job's configuration; is sent to the workers."""
 
     name: str = "hashmap"
     settings: Any = None
 
     def create(self, place: BackendPlace) -> KeyedStateBackend:
-        """A backend at a place."""
+        """Create a backend at a place."""
         return backend_class(self.name).create(place, self.settings)
 
 
 def choose_backend(configuration: Configuration) -> BackendChoice:
-    """The backend that ``state.backend.type`` names: ``hashmap``, ``rocksdb``, or the dotted name of another class.
+    """The backend selected by ``state.backend.type``: ``hashmap``, ``rocksdb``, or the dotted name of another class.
 
     >>> conf = Configuration()
     >>> conf.set_string("state.backend.type", "rocksdb")
@@ -43,15 +43,15 @@ def choose_backend(configuration: Configuration) -> BackendChoice:
 
 
 def backend_class(name: str) -> type[KeyedStateBackend]:
-    """The class of a backend. Raises :class:`ConfigurationError` if the name leads to none."""
+    """The class of a backend. Raises :class:`ConfigurationError` if the name does not refer to one."""
     module, _, attribute = _NAMED.get(name, name).rpartition(".")
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigurationError(f"state.backend.type {name!r} names no class that can be imported: {error}") from error
+        raise ConfigurationError(f"state.backend.type {name!r} is not an importable class: {error}") from error
     if not (isinstance(found, type) and issubclass(found, KeyedStateBackend)):
         raise ConfigurationError(
-            f"state.backend.type {name!r} is no state backend: it must be a subclass of "
+            f"state.backend.type {name!r} is not a state backend: it must be a subclass of "
             "tidemill.state.keyed.backend.KeyedStateBackend"
         )
     return found

@@ -1,4 +1,4 @@
-"""Merging the sections of several runs into one run: the last word on every entry, in the order entries first came."""
+"""Merges the sections of several runs into one: the latest row of every entry, in order of first appearance."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def merge_sections(
     times: CommittedTimes | None = None,
     groups: Mapping[str, tuple[int, int]] | None = None,
 ) -> list[Section]:
-    """One section per state, equal in effect to all given ones in their order (oldest first).
+    """Merge sections into one section per state, with the same effect as all given ones in order (oldest first).
 
-    With ``keep_deletes`` False nothing older lies below: tombstones, and appends to nothing, become plain entries. With
-    ``times``, entries are left out whose time to live is over. ``groups`` are the key groups that the merge is about,
-    by operator, where it is not about all.
+    With ``keep_deletes`` False there is no older state below: tombstones are dropped, and appends to nothing become
+    plain entries. With ``times``, expired entries are left out. ``groups`` are the key groups covered by the merge, by
+    operator, if it does not cover all.
 
-    Several sections of a state whose values only the program could read stay as they are: they are of classes that are
-    gone, or of types that do not become one another.
+    Several sections of a state whose values only the program could read are kept unmerged: their classes no longer
+    exist, or their types cannot be converted to each other.
     """
     grouped: dict[tuple[str, str], list[Section]] = {}
     for section in sections:
@@ -83,12 +83,13 @@ def _merged(
     keep_deletes: bool,
     times: CommittedTimes | None,
 ) -> Section | None:
-    """The parts of one state as one section; None if nothing is left. Raises where values cannot be read."""
+    """The parts of one state as one section; None if nothing is left. Raises if values cannot be read."""
     if not parts:
         return None
     if any(REPLACES in part.schema for part in parts) and any(_types(part) != _types(parts[-1]) for part in parts):
-        # Some subtasks have migrated their part of the state and others not yet: only the program knows how.
-        raise StateMigrationError("a migration by the program is not done yet")
+        # Some subtasks have migrated their part of the state and others have not: only the program can migrate the
+        # rest.
+        raise StateMigrationError("a migration by the program is not complete yet")
     kind = section_kind(parts[-1].kind)
     ttl = stored_ttl(parts[-1].schema)
     horizon = horizon_of(ttl, operator, times)
@@ -113,10 +114,11 @@ def _types(part: Section) -> Any:
 
 
 def merge_columns(parts: list[Section], keep_deletes: bool) -> pa.Table | None:
-    """The merge of plain values without turning them into Python objects; None where that cannot be done.
+    """Merge plain values without converting them to Python objects; None if that is not possible.
 
-    It can where all parts have the same columns and keys that Arrow can group: numbers (not floats, for which NaN is
-    not NaN) and strings, with no nulls and no namespaces. Entries keep the order in which their keys first came.
+    It is possible if all parts have the same columns and keys that Arrow can group: integers and strings (not floats,
+    because NaN does not equal NaN), with no nulls and no namespaces. Entries keep the order in which their keys first
+    appeared.
     """
     schema = parts[0].table.schema
     kind = schema.field("key").type
@@ -149,12 +151,12 @@ def _rows_of(part: Section, types: dict[str, Any] | None, ttl: Mapping[str, Any]
 
 
 def merge_rows(kind: SectionKind, parts: list[Rows], keep_deletes: bool) -> Rows | None:
-    """The rows of one state, oldest first, as one: see :func:`merge_sections`. None if nothing is left."""
+    """The rows of one state, oldest first, merged: see :func:`merge_sections`. None if nothing is left."""
     return tables_of(kind.name).memory.merged(parts, keep_deletes=keep_deletes)
 
 
 def _shape_of(kind: SectionKind, parts: list[Section]) -> StateShape:
-    """Columns that all parts encode alike stay as they are; others are encoded by what they hold."""
+    """The shape of merged sections: columns that all parts encode in the same way keep their encoding."""
     user_key = _codec_of("user_key", parts) if kind.has_user_keys else None
     value = _codec_of("value", parts)
     if stored_ttl(parts[-1].schema) is not None and isinstance(value, AnyCodec):

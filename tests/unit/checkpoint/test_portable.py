@@ -168,7 +168,7 @@ def test_the_record_of_the_head_counts_for_an_earlier_epoch_whose_entries_were_m
 def test_positions_of_files_without_a_log_are_no_state_to_start_from() -> None:
     storage = MemoryStorage()
     positions = {"batch_id": 4, "offsets": OFFSETS, "lineage": FIRST, "sources": FILES}
-    with pytest.raises(CorruptFileError, match="sources/0 is missing: it records .* source with uid 'files'"):
+    with pytest.raises(CorruptFileError, match=r"sources/0 is missing: it records .* source with uid 'files'"):
         taken(storage, spark=positions)
     unread = {**positions, "offsets": "v1\n{}\n-"}
     assert names(taken(storage, spark=unread)) == []

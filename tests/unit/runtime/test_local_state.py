@@ -112,7 +112,7 @@ def test_damage_is_told_and_the_state_built_again(tmp_path: Path, caplog: pytest
             path.write_bytes(bytes(path.stat().st_size))
         with caplog.at_level(logging.WARNING, "tidemill"):
             job.epoch(words=[f"w{n}" for n in range(2000)])
-        assert "is damaged and will be built again from the checkpoint" in caplog.text
+        assert "is damaged and will be rebuilt from the checkpoint" in caplog.text
         state = job.state("count", "with-state")
         assert (state["w0"], state["w1"]) == (2, 3)
         assert len(stores(tmp_path)) == 1
@@ -127,7 +127,7 @@ def test_damage_while_an_epoch_runs_ends_the_attempt_and_nothing_else(
         with monkeypatch.context() as patch:
             patch.setattr(Store, "get", lambda self, row: (_ for _ in ()).throw(self._failed(OSError("bad block"))))
             patch.setattr(Store, "get_many", lambda self, rows: Store.get(self, rows[0]))
-            with pytest.raises(LocalStateError, match="built again from the checkpoint"):
+            with pytest.raises(LocalStateError, match="rebuilt from the checkpoint"):
                 job.epoch(words=["b"])
         assert stores(tmp_path) == []
         job.restart()

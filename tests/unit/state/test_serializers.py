@@ -250,7 +250,7 @@ def test_keys_and_map_keys_are_checked_too() -> None:
 def test_a_type_declared_later_is_checked_against_the_values() -> None:
     assert restarted(None, 5, T.LONG()) == 5
     assert restarted(T.LONG(), 5, None) == 5
-    with pytest.raises(StateError, match=r"state 's' holds a value that is not of the type .*expected Long, got str"):
+    with pytest.raises(StateError, match=r"state 's' contains a value that is not of .*expected Long, got str"):
         restarted(None, "five", T.LONG())
 
 

@@ -1,4 +1,4 @@
-"""The codec for columns of which no type is declared: it looks at each batch."""
+"""The codec for columns without a declared type: it inspects each batch."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ _BASIC: dict[type, ColumnCodec] = {
     dt.time: TimeCodec(),
 }
 
-# Arrow's IPC reader takes 64 levels, a map counts for two and declared types come on top. And each field of a struct is
-# a column of its own, which must be worth its 200 or so bytes per file.
+# Arrow's IPC reader supports 64 levels; a map counts as two, and declared types add more. Each field of a struct is a
+# separate column, which must be worth its 200 or so bytes per file.
 _MAX_DEPTH = 8
 _MAX_FIELDS = 64
 
 
 class AnyCodec(TaggedCodec):
-    """Values of any type, which come back exactly as they are.
+    """Values of any type, which are restored exactly.
 
-    :meth:`encode_best` looks at the batch. Values of one type become a column of that type: numbers, text, bytes,
-    dates, tuples, lists, dicts, rows, dataclasses, NamedTuples and enums, whose fields and elements are again looked
-    at in the same way. All others become a column in the tagged form, with pickle only for values that have no other.
-    :meth:`encode` always makes the tagged form.
+    :meth:`encode_best` inspects the batch. Values of one type become a column of that type: numbers, text, bytes,
+    dates, tuples, lists, dicts, rows, dataclasses, NamedTuples and enums, whose fields and elements are inspected in
+    the same way. All others become a column in the tagged form, with pickle only for values that have no other form.
+    :meth:`encode` always produces the tagged form.
     """
 
     name = "any"

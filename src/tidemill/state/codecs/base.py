@@ -1,4 +1,4 @@
-"""The contract of a column codec, and what all codecs share."""
+"""The interface of column codecs, and helpers that all codecs share."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ __all__ = [
     "to_list",
 ]
 
-#: Version of what :meth:`ColumnCodec.describe` returns.
+#: Version of the result of :meth:`ColumnCodec.describe`.
 DESCRIPTION_VERSION = 1
 
 NONE = type(None)
 
 
 class ColumnCodec(ABC):
-    """Turns a list of Python values into one Arrow array, and back, a batch at a time. Stateless and immutable.
+    """Converts a list of Python values to one Arrow array, and back, one batch at a time. Stateless and immutable.
 
-    ``None`` is a value of every codec and becomes an Arrow null. Values of a declared type are normalised to it where
-    that keeps them equal (a bool in a LONG, an int in a DOUBLE, a numpy scalar) or where the type information says that
-    they are taken as such (a list in a TUPLE, a dict in a ROW); what does not fit raises :class:`SerializationError`.
+    ``None`` is a valid value for every codec and becomes an Arrow null. Values are normalised to a declared type if
+    they stay equal (a bool in a LONG, an int in a DOUBLE, a numpy scalar) or if the type information accepts them (a
+    list in a TUPLE, a dict in a ROW); other values raise :class:`SerializationError`.
     """
 
-    #: Name in descriptions; never changes.
+    #: Name in descriptions; must never change.
     name: ClassVar[str]
     #: The type of the arrays that :meth:`encode` returns.
     arrow_type: Any
@@ -53,34 +53,38 @@ class ColumnCodec(ABC):
             ColumnCodec._codecs[cls.name] = cls._restore
 
     def encode(self, values: list[Any]) -> Any:
-        """The values as an array of ``arrow_type``; ``decode`` is the exact inverse. Use :meth:`encode_best`, or
-        ``encode_column``, unless the type must be the same for every batch."""
+        """The values as an array of ``arrow_type``; ``decode`` is the exact inverse.
+
+        Use :meth:`encode_best`, or ``encode_column``, unless the type must be the same for every batch.
+        """
         return self._encode(values, exact=True)[1]
 
     def encode_best(self, values: list[Any]) -> tuple[ColumnCodec, Any]:
-        """The values in the best encoding for this batch, and the codec that decodes them: this one, or a more compact
-        one (unknown types), or one that can hold what this one cannot (lone surrogates, time zones, None as a map's
-        key). Its description is all that is needed to read the array."""
+        """The values in the best encoding for this batch, and the codec that decodes them.
+
+        The codec is this one, or a more compact one (unknown types), or one that supports values that this one does not
+        (lone surrogates, time zones, None as a map's key). Its description is all that is needed to read the array.
+        """
         return self._encode(values, exact=False)
 
     @abstractmethod
     def _encode(self, values: list[Any], *, exact: bool) -> tuple[ColumnCodec, Any]:
-        """Does both; with ``exact`` the codec returned is this one."""
+        """Implements both; with ``exact`` the returned codec is this one."""
 
     @abstractmethod
     def decode(self, array: Any) -> list[Any]:
-        """The values of an array that this codec encoded; the array may be a slice."""
+        """The values of an array that was encoded by this codec; the array may be a slice."""
 
     def describe(self) -> dict[str, Any]:
-        """This codec as plain JSON data, from which :func:`codec_from_description` makes it again."""
+        """This codec as plain JSON data, from which :func:`codec_from_description` restores it."""
         return {"v": DESCRIPTION_VERSION, **self.spec()}
 
     def spec(self) -> dict[str, Any]:
-        """As :meth:`describe`, without the version: for use inside another description."""
+        """Like :meth:`describe`, without the version: for use inside another description."""
         return {"codec": self.name, **self._parameters()}
 
     def classes(self) -> dict[str, type]:
-        """The user classes of this codec by name, so that what it wrote can be read where no module leads to them."""
+        """The user classes of this codec by name, so that its data can be read if no module contains the classes."""
         return {}
 
     def _parameters(self) -> dict[str, Any]:
@@ -105,7 +109,7 @@ def restore_codec(spec: Mapping[str, Any], loading: Loading) -> ColumnCodec:
     name = spec.get("codec", "")
     restore = loading.codecs.get(name) or ColumnCodec._codecs.get(name)
     if restore is None:
-        raise SerializationError(f"unknown column codec {spec.get('codec')!r}; was it written by a later version?")
+        raise SerializationError(f"unknown column codec {spec.get('codec')!r}; was it written by a newer version?")
     codec: ColumnCodec = restore(spec, loading)
     return codec
 
@@ -117,11 +121,11 @@ def codec_from_description(
     classes: Mapping[str, type] | None = None,
     loading: Loading | None = None,
 ) -> ColumnCodec:
-    """The codec that :meth:`ColumnCodec.describe` described.
+    """The codec with the given result of :meth:`ColumnCodec.describe`.
 
-    ``classes`` are found by name before any module is looked at. With ``allow_pickle=False`` no code of the file's
-    choice runs: a column with pickled values is refused, and no module is imported. ``loading`` says all this at once.
-    Raises :class:`SerializationError`.
+    Classes are looked up in ``classes`` before any module. With ``allow_pickle=False`` no code from the file runs: a
+    column with pickled values is rejected, and no module is imported. ``loading`` combines these options. Raises
+    :class:`SerializationError`.
     """
     if description.get("v") != DESCRIPTION_VERSION:
         raise SerializationError(
@@ -134,12 +138,12 @@ def codec_from_description(
 
 
 def kinds_of(values: Iterable[Any]) -> set[type]:
-    """The exact types that occur; about 15 ns a value."""
+    """The exact types of the values; about 15 ns per value."""
     return set(map(type, values))
 
 
 def refuse(values: list[Any], expected: str, fits: Callable[[Any], bool]) -> NoReturn:
-    """Raises the error for the first value that does not fit."""
+    """Raise the error for the first value that does not fit."""
     for i, value in enumerate(values):
         if value is not None and not fits(value):
             detail = f" of {value.bit_length()} bits" if type(value) is int else ""
@@ -155,7 +159,7 @@ def null_mask(values: list[Any]) -> Any:
 
 
 def put_nulls(values: list[Any], array: Any) -> list[Any]:
-    """``values`` with None wherever ``array`` is null."""
+    """``values`` with None at each null of ``array``."""
     if array.null_count:
         for i in array.is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
             values[i] = None
@@ -163,6 +167,6 @@ def put_nulls(values: list[Any], array: Any) -> list[Any]:
 
 
 def to_list(array: Any) -> list[Any]:
-    """The values of an array as numpy converts them, in C; not for integers and bools with nulls."""
+    """The values of an array as converted by numpy, in C; not for integers and bools with nulls."""
     values: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
     return values

@@ -30,7 +30,7 @@ __all__ = [
 
 
 class _PlainCodec(ColumnCodec):
-    """Values that Arrow itself converts. What is of another type than ``_exact`` goes through ``_normalise`` first."""
+    """Values that Arrow converts itself. Values of other types than ``_exact`` are passed to ``_normalise`` first."""
 
     _exact: ClassVar[frozenset[type]]
     _expected: ClassVar[str]
@@ -51,7 +51,7 @@ class _PlainCodec(ColumnCodec):
             refuse(values, self._expected, self._fits)
 
     def _normalise(self, value: Any) -> Any:
-        """A value of another type as one of this codec, equal to it; raises TypeError if there is none."""
+        """Convert a value of another type to an equal one of this codec's type; raises TypeError if there is none."""
         raise TypeError
 
     def _fits(self, value: Any) -> bool:
@@ -62,7 +62,7 @@ class _PlainCodec(ColumnCodec):
         return True
 
     def decode(self, array: Any) -> list[Any]:
-        if array.null_count:  # numpy has no integer or bool null: decode a filler, then put the nulls
+        if array.null_count:  # numpy has no null integers or bools: decode a filler, then insert the nulls
             filled = array.fill_null(pa.scalar(0, pa.int64()).cast(array.type))
             return put_nulls(to_list(filled), array)
         return to_list(array)
@@ -81,12 +81,12 @@ class LongCodec(_PlainCodec):
 
 
 class DoubleCodec(_PlainCodec):
-    """float64: floats; also ints that a float holds exactly."""
+    """float64: floats; also ints that a float represents exactly."""
 
     name = "float64"
     arrow_type = pa.float64()
     _exact = frozenset((float, NONE))
-    _expected = "a float, or an int that a float holds exactly"
+    _expected = "a float, or an int that a float represents exactly"
 
     def _normalise(self, value: Any) -> Any:
         if not isinstance(value, (int, float, np.floating, np.integer)):
@@ -112,7 +112,7 @@ class BooleanCodec(_PlainCodec):
 
 
 class BytesCodec(_PlainCodec):
-    """large_binary: bytes. Of a byte array also bytearray, array.array, and lists of signed or unsigned bytes."""
+    """large_binary: bytes. For byte arrays also bytearray, array.array, and lists of signed or unsigned bytes."""
 
     name = "binary"
     arrow_type = pa.large_binary()
@@ -154,7 +154,7 @@ class StringCodec(_PlainCodec):
 
 
 class _MappedCodec(ColumnCodec):
-    """Values stored as others that Arrow converts, one Python call for each value."""
+    """Values stored as other values that Arrow converts, with one Python call per value."""
 
     _python_type: ClassVar[type]
 
@@ -183,7 +183,7 @@ class _MappedCodec(ColumnCodec):
         try:
             return [value if value is None else back(value) for value in to_list(array)]
         except (ValueError, ArithmeticError) as error:
-            raise SerializationError(f"a {self.name} column holds a value that is none: {error!r}") from error
+            raise SerializationError(f"a {self.name} column contains an invalid value: {error!r}") from error
 
 
 class Wtf8Codec(_MappedCodec):
@@ -201,8 +201,10 @@ class Wtf8Codec(_MappedCodec):
 
 
 class BigIntCodec(_MappedCodec):
-    """large_binary: ints of any size in two's complement, big endian (as Java's BigInteger). A batch of ints that all
-    have 64 bits becomes a :class:`LongCodec` column."""
+    """large_binary: ints of any size in two's complement, big endian (as Java's BigInteger).
+
+    A batch of ints that all fit into 64 bits becomes a :class:`LongCodec` column.
+    """
 
     name = "bigint"
     arrow_type = pa.large_binary()
@@ -219,7 +221,7 @@ class BigIntCodec(_MappedCodec):
             try:
                 return LongCodec(), pa.array(values, LongCodec.arrow_type)
             except (OverflowError, pa.ArrowInvalid):
-                pass  # larger ones: below
+                pass  # some are larger: handled below
         return super()._encode(values, exact=exact)
 
     def _normalise(self, value: Any) -> Any:
@@ -227,7 +229,7 @@ class BigIntCodec(_MappedCodec):
 
 
 class BigDecimalCodec(_MappedCodec):
-    """large_string: Decimals of any scale, exactly, as they are written."""
+    """large_string: Decimals of any scale, exactly, in their text form."""
 
     name = "decimal"
     arrow_type = pa.large_string()
@@ -255,7 +257,7 @@ class UuidCodec(_MappedCodec):
 
 
 class NullCodec(ColumnCodec):
-    """null: a column of None only."""
+    """null: a column that contains only None."""
 
     name = "null"
     arrow_type = pa.null()

@@ -1,9 +1,9 @@
 """Classes by name, for values of user classes in state files: ``module:qualname`` and back.
 
-A file may name any class, and importing a module runs code. So a name is looked up first among the classes given by the
-caller (those of the declared types), then among the registered ones, then in modules that are already loaded; a module
-is imported only where the caller trusts the file. What is found must be of the kind that the file says: a dataclass, a
-NamedTuple or an Enum, nothing that could be called to do harm.
+A file may name any class, and importing a module runs code. So a name is looked up first among the classes passed by
+the caller (those of the declared types), then among the registered ones, then in modules that are already loaded. A
+module is imported only if the caller trusts the file. The class must be of the kind that the file specifies: a
+dataclass, a NamedTuple or an Enum, nothing that could do harm when called.
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ from tidemill.errors import SerializationError
 __all__ = ["TRUSTED", "Loading", "class_name", "is_findable", "is_plain_dataclass", "register_class"]
 
 _REGISTERED: dict[str, type] = {}
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement, not by C
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: created by a class statement, not in C
 
 
 @dataclass(frozen=True)
 class Loading:
-    """What reading a file may do. Without ``allow_pickle`` no code of the file's choice runs: nothing is unpickled and
-    nothing imported. ``classes`` are known by name in any case. ``codecs`` take the place of the usual ones, by name,
-    for readers that want values in another form. ``keys``: the values are keys, whose classes must have the fields that
-    they were stored with. A key with a field more has another hash, so nobody looks for it where it is stored; without
-    a field it had, two keys may become one."""
+    """What reading a file may do.
+
+    Without ``allow_pickle`` no code from the file runs: nothing is unpickled and nothing is imported. ``classes`` are
+    available by name in any case. ``codecs`` replace the default ones, by name, for readers that need values in another
+    form. ``keys``: the values are keys, whose classes must have the fields that they were stored with. A key with an
+    additional field has another hash, so it would not be found where it is stored; with a missing field, two keys may
+    become one.
+    """
 
     allow_pickle: bool = True
     classes: Mapping[str, type] = field(default_factory=dict)
@@ -41,7 +44,7 @@ class Loading:
     keys: bool = False
 
     def find(self, name: str, kind: str) -> type:
-        """The class of that name; ``kind`` is "dataclass", "named_tuple" or "enum"."""
+        """The class with this name; ``kind`` is "dataclass", "named_tuple" or "enum"."""
         found = self.classes.get(name) or _REGISTERED.get(name) or _lookup(name, may_import=self.allow_pickle)
         if found is None:
             raise SerializationError(
@@ -62,8 +65,8 @@ class Loading:
             return
         had = f"{stored} fields" if isinstance(stored, int) else f"the fields {list(stored)}"
         raise SerializationError(
-            f"keys of class {class_name(cls)} are stored with {had}, and the class now has {names}: a key with other "
-            "fields is another key"
+            f"keys of class {class_name(cls)} are stored with {had}, but the class now has {names}: a key with other "
+            "fields is a different key"
         )
 
 
@@ -71,20 +74,22 @@ TRUSTED = Loading()
 
 
 def register_class(cls: type) -> type:
-    """Makes ``cls`` findable by its name in this process though its module lacks it: a class of a script that
-    was shipped to a worker by value. Returns ``cls``, so it can be used as a decorator."""
+    """Make ``cls`` available by name in this process although its module does not contain it.
+
+    For classes of a script that was sent to a worker by value. Returns ``cls``, so it can be used as a decorator.
+    """
     _REGISTERED[class_name(cls)] = cls
     return cls
 
 
 def is_findable(cls: type) -> bool:
-    """Whether the name of ``cls`` leads back to it."""
+    """Whether the name of ``cls`` can be resolved to it."""
     name = class_name(cls)
     return _REGISTERED.get(name) is cls or _lookup(name, may_import=False) is cls
 
 
 def is_plain_dataclass(cls: type) -> bool:
-    """Whether instances of this dataclass are made of their fields alone: no C base class, no pickling of their own."""
+    """Whether instances of this dataclass consist of their fields alone: no C base class, no custom pickling."""
     return _is_plain_dataclass(cls)
 
 

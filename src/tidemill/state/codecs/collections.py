@@ -22,7 +22,7 @@ __all__ = ["EntriesCodec", "EnumCodec", "ListCodec", "MapCodec"]
 
 
 class ListCodec(ColumnCodec):
-    """large_list: lists; tuples and ``array.array`` are taken as lists."""
+    """large_list: lists; tuples and ``array.array`` are treated as lists."""
 
     name = "list"
 
@@ -62,7 +62,7 @@ class ListCodec(ColumnCodec):
 
 
 class MapCodec(ColumnCodec):
-    """map: dicts. Arrow's maps have no null keys: a batch with a None key becomes an :class:`EntriesCodec` column."""
+    """map: dicts. Arrow maps cannot have null keys: a batch with a None key becomes an :class:`EntriesCodec` column."""
 
     name = "map"
 
@@ -81,7 +81,7 @@ class MapCodec(ColumnCodec):
                 raise SerializationError("a dict with the key None cannot be stored in a map column")
             return EntriesCodec(self._key, self._value)._encode(values, exact=False)
         key, key_array = self._key._encode(keys, exact=exact)
-        if key_array.type == pa.null():  # no keys at all, of unknown type
+        if key_array.type == pa.null():  # there are no keys, so their type is unknown
             return EntriesCodec(self._key, self._value)._encode(values, exact=False)
         items = list(chain.from_iterable(row.values() for row in rows))
         value, value_array = self._value._encode(items, exact=exact)
@@ -151,7 +151,7 @@ class EntriesCodec(ColumnCodec):
 
 
 class EnumCodec(ColumnCodec):
-    """large_string: the names of the members of one enum; of a Flag, whose members combine, its bits as an int."""
+    """large_string: the names of the members of one enum; for a Flag, whose members combine, its bits as an int."""
 
     name = "enum"
 

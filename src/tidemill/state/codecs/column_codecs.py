@@ -1,7 +1,7 @@
-"""Column codecs: lists of Python values to Arrow arrays and back, chosen by the declared type.
+"""Column codecs: convert lists of Python values to Arrow arrays and back; selected by the declared type.
 
-The way in and out of files is :func:`encode_column` and :func:`decode_column`: the encoding of every column stands in
-the metadata of its Arrow field, under ``tidemill.codec``, so a file can be read with no other knowledge.
+Files are written and read with :func:`encode_column` and :func:`decode_column`. The encoding of every column is stored
+in the metadata of its Arrow field, under ``tidemill.codec``, so a file can be read without any other information.
 
 >>> from tidemill.common.typeinfo import Types
 >>> field, array = encode_column("key", codec_for(Types.TUPLE([Types.STRING(), Types.LONG()])), [("a", 1), None])
@@ -115,11 +115,11 @@ def decode_column(
     allow_pickle: bool = True,
     loading: Loading | None = None,
 ) -> list[Any]:
-    """The values of a column (an array or a chunked one) by what the metadata of its field says.
+    """The values of a column (an array or a chunked one), decoded according to the metadata of its field.
 
-    ``declared`` lends its classes, for those that no module leads to. With ``allow_pickle=False`` no code of the file's
-    choice runs: pickled values are refused, and no module is imported. ``loading`` says all this at once. Raises
-    :class:`SerializationError`.
+    ``declared`` provides its classes, for those that cannot be found in a module. With ``allow_pickle=False`` no code
+    from the file runs: pickled values are rejected, and no module is imported. ``loading`` combines these options.
+    Raises :class:`SerializationError`.
     """
     codec = codec_from_description(
         column_description(field),
@@ -144,7 +144,7 @@ def column_description(field: Any) -> dict[str, Any]:
     """The description of the codec that wrote the column of this field."""
     data = (field.metadata or {}).get(METADATA_KEY)
     if data is None:
-        raise SerializationError(f"column '{field.name}' does not say how it was encoded: it has no tidemill.codec")
+        raise SerializationError(f"column '{field.name}' has no description of its encoding (tidemill.codec)")
     return dict(_parsed(data))
 
 

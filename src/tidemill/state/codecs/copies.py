@@ -1,4 +1,4 @@
-"""Which values can be handed out as they are, and how the others are copied."""
+"""Determines which values can be returned without a copy, and copies the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 from tidemill.common.types import Row
 from tidemill.errors import SerializationError
 
-#: Types whose instances can be handed out without a copy.
+#: Types whose instances can be returned without a copy.
 ATOMIC: Final[frozenset[type]] = frozenset(
     {
         int,
@@ -46,21 +46,21 @@ def _is_fixed(value: Any) -> bool:
     return kind in ATOMIC or (kind is tuple and all(map(_is_fixed, value)))
 
 
-#: Types for which there is a better way to be copied than ``copy.deepcopy``, if at all.
+#: Types with a better way to copy them than ``copy.deepcopy``, including not copying at all.
 COPIERS: Final[dict[type, Callable[[Any], Any]]] = {Row: _copied_row, tuple: _copied_tuple}
 
 
 def detached(value: Any) -> Any:
-    """The value itself if nobody can change it, else a deep copy."""
+    """The value itself if it is immutable, else a deep copy."""
     kind = type(value)
     return value if kind in ATOMIC else COPIERS.get(kind, copy.deepcopy)(value)
 
 
 def copied(value: Any) -> Any:
-    """As :func:`detached`, for records, of which there are many: as they would be behind an exchange.
+    """Like :func:`detached`, optimized for records: the result is the same as after an exchange.
 
-    Plain objects of what cannot change are copied directly, everything else by pickle, which takes less than half the
-    time of ``copy.deepcopy``. Raises :class:`SerializationError` for what can be copied by neither.
+    Plain objects that contain only immutable values are copied directly, everything else by pickle, which takes less
+    than half the time of ``copy.deepcopy``. Raises :class:`SerializationError` if neither can copy the value.
 
     >>> record = {"a": 1, "b": [2]}
     >>> other = copied(record)
@@ -92,7 +92,7 @@ def copied(value: Any) -> Any:
 def _copied_deeply(value: Any) -> Any:
     try:
         return pickle.loads(pickle.dumps(value, 5))
-    except Exception:  # a class of the main script, or what a user's __reduce__ raises
+    except Exception:  # a class of the main script, or an exception from a user's __reduce__
         try:
             return copy.deepcopy(value)
         except Exception as error:
@@ -102,7 +102,7 @@ def _copied_deeply(value: Any) -> Any:
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
-    """The fields of an instance of a plain class, such as a dataclass; None if it may hold more than these."""
+    """The fields of an instance of a plain class, such as a dataclass; None if it may contain more than these."""
     kind = type(value)
     plain = _PLAIN_CLASSES.get(kind)
     if plain is None:
@@ -113,12 +113,12 @@ def fields_of(value: Any) -> dict[str, Any] | None:
 
 
 class _Plain:
-    """A class in Python without slots."""
+    """A Python class without slots."""
 
 
 def _is_plain(kind: type) -> bool:
-    """Whether the ``__dict__`` of an instance is all it has, and all that a copy of it needs."""
-    # With no more room than an instance of a class without slots has, nothing is hidden elsewhere.
+    """Whether the ``__dict__`` of an instance is its complete content, and all that a copy needs."""
+    # If an instance is not larger than one of a class without slots, no data is stored elsewhere.
     return _room_of(kind) == _room_of(_Plain) and all(
         getattr(kind, name, None) is getattr(object, name, None) for name in _OF_COPIES
     )
@@ -128,7 +128,7 @@ def _room_of(kind: type) -> tuple[Any, ...]:
     return kind.__basicsize__, kind.__itemsize__, kind.__dictoffset__, kind.__weakrefoffset__
 
 
-#: Methods that decide what a copy is.
+#: Methods that determine how an object is copied.
 _OF_COPIES: Final = (
     *("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"),
     *("__getnewargs__", "__getnewargs_ex__", "__new__", "__del__"),

@@ -1,9 +1,9 @@
-"""The form in which values of a declared type come back from storage.
+"""The form in which values of a declared type are returned from storage.
 
-A state takes values that its type does not quite describe: an int for a double, a list for a tuple, a tuple for a row.
-Storage brings them back as the type says. A value that stays in memory must become the same, or results would depend on
-whether a worker was restarted meanwhile. So single numbers and texts are converted when they are put, and all others
-when their epoch is committed: until then a function finds the object that it has put.
+A state accepts values that its type does not describe exactly: an int for a double, a list for a tuple, a tuple for a
+row. Storage returns them in the declared type. A value that stays in memory must be converted in the same way;
+otherwise results would depend on whether a worker was restarted. So single numbers and strings are converted when they
+are put, and all others when their epoch is committed: until then a function gets the same object that it has put.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ _LISTS: Final = frozenset((list,))
 
 
 class Unknown:
-    """The type of no value."""
+    """A type that no value has."""
 
 
 class NormalForm:
-    """What values of one type become."""
+    """The conversion of values to their stored form, for one type."""
 
     def __init__(self, type_info: TypeInformation) -> None:
-        #: Values of exactly this type stay as they are.
+        #: Values of exactly this type are not changed.
         self.kind: type = Unknown
-        #: Converts a value that is put; None where nothing is done until the epoch is committed.
+        #: Converts a value that is put; None if nothing is done until the epoch is committed.
         self.convert: Convert | None = None
         if isinstance(type_info, BasicTypeInfo) and type_info.basic_type in _SCALARS:
             self.kind, self.convert = _SCALARS[type_info.basic_type]
-        #: The types of values of which nothing has to be looked at.
+        #: The types of values that need no check.
         self.kinds = frozenset((self.kind, type(None)))
         self._codec = codec_for(type_info)
         self._is_normal = _check(type_info)
 
     def settled(self, values: list[Any]) -> list[Any]:
-        """All values as storage brings them back: the list itself if they are so already."""
+        """All values as storage returns them: the same list if no value changes."""
         if self.kinds.issuperset(map(type, values)) or self._is_normal([v for v in values if v is not None]):
             return values
         field, array = encode_column("value", self._codec, values)
@@ -89,7 +89,7 @@ class _StampedForm(NormalForm):
 
 
 def normal_form(type_info: TypeInformation | None) -> NormalForm | None:
-    """The form of values of a type; None where none is declared, so that every value stays what it is."""
+    """The form of values of a type; None if no type is declared, so that every value stays unchanged."""
     declared = type_info.elem_type if isinstance(type_info, StampedTypeInfo) else type_info
     if declared is None or isinstance(declared, PickledBytesTypeInfo):
         return None
@@ -97,10 +97,10 @@ def normal_form(type_info: TypeInformation | None) -> NormalForm | None:
 
 
 def key_form(type_info: TypeInformation | None) -> Callable[[list[Any]], list[Any]] | None:
-    """Brings keys of a type into the form in which storage brings them back; None where they are equal in any form.
+    """Converts keys of a type to the form in which storage returns them; None if they are equal in any form.
 
     A tuple and a row are different keys, and so are rows with and without names. A key that its type does not describe
-    stays as it is: it is refused where it is stored.
+    is not changed: it is rejected when it is stored.
     """
     form = normal_form(type_info)
     if form is None or isinstance(type_info, BasicTypeInfo):
@@ -116,9 +116,9 @@ def key_form(type_info: TypeInformation | None) -> Callable[[list[Any]], list[An
 
 
 def _check(type_info: TypeInformation) -> FastCheck:
-    """As ``fast_check`` of a type, for what storage brings back.
+    """Like ``fast_check`` of a type, for the values that storage returns.
 
-    Streams keep objects as they are, with the fields that they were given; storage makes new ones, field by field.
+    Streams keep objects unchanged, with the fields that they were given; storage creates new ones, field by field.
     """
     if isinstance(type_info, (DataclassTypeInfo, NamedTupleTypeInfo)):
         fields = zip(type_info.get_field_names(), [_check(field) for field in type_info.get_field_types()], strict=True)
@@ -167,11 +167,11 @@ def _real(value: Any) -> Any:
         real = float(value)
     except OverflowError:
         return value
-    return real if real == value or value != value else value  # what would be rounded is refused with the epoch
+    return real if real == value or value != value else value  # a value that would be rounded is rejected later
 
 
 def _text(value: Any) -> Any:
-    return str.__str__(value) if isinstance(value, str) else value  # str() would ask an enum for its name
+    return str.__str__(value) if isinstance(value, str) else value  # str() would return an enum's name
 
 
 def _truth(value: Any) -> Any:

@@ -1,9 +1,9 @@
-"""Stored values without the user's classes: what a reader sees who has the files and nothing else.
+"""Stored values without the user's classes: for readers that have only the files.
 
-Nothing that a file names is imported, and nothing in it is unpickled unless the caller says so. An instance of a
-dataclass becomes a :class:`PlainObject`, of a NamedTuple a :class:`PlainTuple`, an enum member a :class:`PlainMember`,
-a pickle a :class:`PlainPickle`. They can be keys of a dict as the originals could, and two of them are equal if the
-originals were (where a class defines no equality of its own).
+No class that a file names is imported, and nothing is unpickled unless the caller allows it. An instance of a dataclass
+becomes a :class:`PlainObject`, of a NamedTuple a :class:`PlainTuple`, an enum member a :class:`PlainMember`, a pickle a
+:class:`PlainPickle`. They can be keys of a dict like the originals, and two of them are equal if the originals were (if
+the class does not define its own equality).
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ class PlainObject:
     fields: tuple[tuple[str, Any], ...]
 
 
-class PlainTuple(tuple[Any, ...]):  # noqa: SLOT001 - a tuple cannot have slots of its own
-    """An instance of a NamedTuple: a tuple that may know the names of its fields."""
+class PlainTuple(tuple[Any, ...]):  # noqa: SLOT001 - a tuple cannot have its own slots
+    """An instance of a NamedTuple: a tuple that may have the names of its fields."""
 
     names: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class PlainMember:
-    """A member of an enum by name; of a Flag, its bits."""
+    """A member of an enum by name; for a Flag, its bits."""
 
     class_name: str
     name: str | int
@@ -105,15 +105,17 @@ class _PickleFinder(_PlainReader):
 
 
 def holds_pickle(data: bytes) -> bool:
-    """Whether there is a pickle anywhere in a value in the tagged form. Raises as ``TaggedReader.loads`` does."""
+    """Whether a value in the tagged form contains a pickle. Raises like ``TaggedReader.loads``."""
     finder = _PickleFinder(Loading(allow_pickle=False))
     finder.loads(data)
     return finder.found
 
 
 def read_plain(data: bytes) -> Any:
-    """A value in the tagged form, without classes: nothing is imported, and nothing unpickled. Raises as
-    ``TaggedReader.loads`` does."""
+    """A value in the tagged form, without classes: nothing is imported or unpickled.
+
+    Raises like ``TaggedReader.loads``.
+    """
     return _PlainReader(Loading(allow_pickle=False)).loads(data)
 
 
@@ -127,7 +129,7 @@ class _PlainTagged(TaggedCodec):
 
 
 class _PlainFields(TupleCodec):
-    """Structs of a user class; ``make`` gets the values of one of them."""
+    """Structs of a user class; ``make`` receives the values of one instance."""
 
     def __init__(self, children: Sequence[ColumnCodec], make: Callable[[tuple[Any, ...]], Any]) -> None:
         super().__init__(children)
@@ -144,7 +146,7 @@ class _PlainEnum(ColumnCodec):
         self.arrow_type = stored.arrow_type
 
     def _encode(self, values: list[Any], *, exact: bool) -> tuple[ColumnCodec, Any]:
-        raise SerializationError("enum members without their class are only read")
+        raise SerializationError("enum members can only be read without their class, not written")
 
     def decode(self, array: Any) -> list[Any]:
         return [name if name is None else PlainMember(self._class_name, name) for name in self._stored.decode(array)]
@@ -178,12 +180,12 @@ _CODECS: Final[dict[str, Callable[[Mapping[str, Any], Loading], ColumnCodec]]] =
 
 
 def plain_loading(*, allow_pickle: bool) -> Loading:
-    """How to read values without classes."""
+    """The settings for reading values without classes."""
     return Loading(allow_pickle, codecs=_CODECS)
 
 
 def as_plain(value: Any) -> Any:
-    """A key as the caller has it, in the form in which it is read here."""
+    """Convert a caller's key to the form in which it is read here."""
     kind = type(value)
     if isinstance(value, Enum):
         return PlainMember(class_name(kind), value.value if isinstance(value, Flag) else value.name)
@@ -196,11 +198,13 @@ def as_plain(value: Any) -> Any:
 
 
 def shown(value: Any) -> Any:
-    """A value as Python data: dicts for objects, names for enum members. Raises :class:`SerializationError` for a
-    pickle: it cannot be shown without running it."""
+    """A value as Python data: dicts for objects, names for enum members.
+
+    Raises :class:`SerializationError` for a pickle: it cannot be shown without running it.
+    """
     if isinstance(value, PlainPickle):
         raise SerializationError(
-            "a stored value is pickled, and unpickling runs code of the file's choice. If you trust whoever wrote the "
+            "a stored value is pickled, and unpickling can run arbitrary code. If you trust the author of the "
             "file, read it with allow_pickle=True"
         )
     if isinstance(value, Stamped):
@@ -226,7 +230,7 @@ def shown(value: Any) -> Any:
 
 
 def json_text(value: Any) -> str | None:
-    """A value as JSON text, for columns of mixed types; None as None. Never fails, and runs no code of the file's."""
+    """A value as JSON text, for columns of mixed types; None as None. Never fails, and runs no code from the file."""
     return None if value is None else json.dumps(_jsonable(value), ensure_ascii=False, separators=(", ", ": "))
 
 

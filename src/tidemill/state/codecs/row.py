@@ -19,10 +19,10 @@ _KINDS = tuple(RowKind)
 
 
 class RowCodec(FieldsCodec):
-    """Rows; tuples, lists, dicts and objects with such attributes are taken as rows.
+    """Rows; tuples, lists, dicts and objects with matching attributes are treated as rows.
 
-    With ``names`` None, rows that all have the same names keep them. Row kinds are kept in one more child, if any is
-    not INSERT.
+    With ``names`` None, rows that all have the same names keep them. Row kinds are stored in an additional child, if
+    any is not INSERT.
     """
 
     name = "row"
@@ -44,7 +44,7 @@ class RowCodec(FieldsCodec):
         names = self._row_names
         if names is None:
             found = {value._fields if isinstance(value, Row) else None for value in values if value is not None}
-            if len(found) > 1:  # some with names and some without, or with others
+            if len(found) > 1:  # some have names and some do not, or the names differ
                 return TaggedCodec()._encode(values, exact=False)
             names = found.pop() if found else None
             if names is not None and len(names) != len(self._children):

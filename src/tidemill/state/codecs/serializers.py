@@ -1,18 +1,18 @@
-"""Type snapshots: the declared types of a state, stored with it, and what a program with other types may do with it.
+"""Type snapshots: the declared types of a state, stored with it, and their compatibility with a program's types.
 
-Every section of a state file carries a snapshot under ``types`` of its schema: plain JSON, so that it can be read and
-compared where the user's classes are not at hand. When a program registers a state, its declared types are compared
-with the stored ones before any value is read: :func:`compatibility` decides, on descriptions alone.
+Every section of a state file contains a snapshot under ``types`` in its schema: plain JSON, so that it can be read and
+compared without the user's classes. When a program registers a state, its declared types are compared with the stored
+ones before any value is read: :func:`compatibility` decides, on descriptions alone.
 
-What is compatible loses nothing:
+Compatible changes lose no data:
 
-- the same type; any type, where the program no longer declares one;
-- a wider number: BYTE, SHORT, INT -> LONG -> BIG_INT; FLOAT -> DOUBLE; BYTE, SHORT, INT -> FLOAT, DOUBLE (a float holds
-  32 bits exactly); CHAR -> STRING; T -> OPTIONAL(T);
+- the same type; any type, if the program no longer declares one;
+- a wider number: BYTE, SHORT, INT -> LONG -> BIG_INT; FLOAT -> DOUBLE; BYTE, SHORT, INT -> FLOAT, DOUBLE (a float
+  represents 32 bits exactly); CHAR -> STRING; T -> OPTIONAL(T);
 - an enum with more members;
-- a dataclass or NamedTuple with new fields that have defaults, or without fields that it had; a named row likewise,
-  whose new fields are None. Not in keys: a field less could make two keys one, and a field more moves a key to another
-  group;
+- a dataclass or NamedTuple with new fields that have defaults, or with fields removed; likewise a named row, whose new
+  fields are None. This does not apply to keys: removing a field could make two keys equal, and adding a field moves a
+  key to another group;
 - a type declared where there was none: then every stored value is checked against it.
 
 For anything else a program can register a function (:meth:`StateDescriptor.migrate_from`), which has precedence.
@@ -41,16 +41,16 @@ __all__ = [
     "type_text",
 ]
 
-#: Version of what :meth:`StateTypes.snapshot` returns.
+#: Version of the result of :meth:`StateTypes.snapshot`.
 SNAPSHOT_VERSION: Final = 1
 
-#: Turns one stored value, which is not None, into one of the declared type.
+#: Converts one stored value, which is not None, to the declared type.
 Converter = Callable[[Any], Any]
 _Description = Mapping[str, Any]
 
 _INTEGERS: Final = ("BYTE", "SHORT", "INT", "LONG", "BIG_INT")
 _FLOATS: Final = ("FLOAT", "DOUBLE")
-#: Basic types whose values may be None, so that OPTIONAL of one is the type itself.
+#: Basic types whose values may be None, so that OPTIONAL of such a type is the type itself.
 _NULLABLE: Final = ("STRING", "BIG_INT", "BIG_DEC", "INSTANT")
 _BYTE: Final = {"kind": "basic", "name": "BYTE"}
 
@@ -62,10 +62,10 @@ class Same:
 
 @dataclass(frozen=True)
 class Convert:
-    """Stored values can be used. ``apply`` turns one into a value of the declared type; None if it is one already.
+    """Stored values can be used. ``apply`` converts one to the declared type; None if no conversion is needed.
 
     ``check``: the stored type is unknown, at least in part, so each value must be validated against the declared type.
-    ``migration``: ``apply`` is the program's own, and takes plain data.
+    ``migration``: ``apply`` is defined by the program, and accepts plain data.
     """
 
     apply: Converter | None = None
@@ -75,7 +75,7 @@ class Convert:
 
 @dataclass(frozen=True)
 class Incompatible:
-    """Stored values cannot be used; ``reason`` says which part does not fit, and why."""
+    """Stored values cannot be used; ``reason`` names the part that does not fit, and why."""
 
     reason: str
 
@@ -85,7 +85,7 @@ Compatibility = Same | Convert | Incompatible
 
 @dataclass(frozen=True)
 class StateTypes:
-    """The declared types of a state: of its keys (None: unknown), values (of a list: elements) and a map's own keys."""
+    """The declared types of a state: of its keys (None: unknown), values (for a list: elements) and map keys."""
 
     kind: str
     key: TypeInformation | None
@@ -102,13 +102,13 @@ class StateTypes:
         return described
 
     def of(self, column: str) -> TypeInformation | None:
-        """The type of the values in a column of the state's sections (of one element, where they are lists)."""
+        """The type of the values in a column of the state's sections (of one element, for lists)."""
         found: TypeInformation | None = getattr(self, column)
         return found
 
 
 def parse_snapshot(snapshot: Any) -> dict[str, _Description]:
-    """The description of each column's type; empty where nothing is known (None).
+    """The description of each column's type; empty if nothing is known (None).
 
     Raises :class:`SerializationError` for a snapshot of another version.
     """
@@ -117,15 +117,15 @@ def parse_snapshot(snapshot: Any) -> dict[str, _Description]:
     if not isinstance(snapshot, Mapping) or snapshot.get("v") != SNAPSHOT_VERSION:
         version = snapshot.get("v") if isinstance(snapshot, Mapping) else snapshot
         raise SerializationError(
-            f"the types of a stored state are of version {version!r}; this is version {SNAPSHOT_VERSION}"
+            f"the types of a stored state are of version {version!r}; supported is version {SNAPSHOT_VERSION}"
         )
     return {column: snapshot[column] for column in ("key", "user_key", "value") if column in snapshot}
 
 
 def compatibility(stored: _Description, declared: _Description, *, is_key: bool = False) -> Compatibility:
-    """What a program that declares one type may do with values stored as another; both are type descriptions.
+    """Whether a program that declares one type can use values stored as another; both are type descriptions.
 
-    ``is_key``: the values are keys, which must mean the same afterwards.
+    ``is_key``: the values are keys, whose meaning must not change.
 
     >>> from tidemill.common.typeinfo import Types
     >>> compatibility(Types.INT().describe(), Types.LONG().describe())
@@ -133,7 +133,7 @@ def compatibility(stored: _Description, declared: _Description, *, is_key: bool 
     >>> compatibility(Types.LIST(Types.LONG()).describe(), Types.LIST(Types.INT()).describe())
     Incompatible(reason='element: Long cannot become Integer')
     """
-    if json.dumps(stored) == json.dumps(declared):  # the order of fields counts: a key's hash depends on it
+    if json.dumps(stored) == json.dumps(declared):  # the order of fields matters: a key's hash depends on it
         return Same()
     if declared["kind"] == "pickled":
         return Convert()
@@ -149,7 +149,7 @@ def compatibility(stored: _Description, declared: _Description, *, is_key: bool 
 
 
 def type_text(description: _Description) -> str:
-    """A type as :class:`TypeInformation` shows itself, from its description alone; fields of classes are shown too."""
+    """The text of a type as in :class:`TypeInformation`, from its description alone; includes fields of classes."""
     kind = description["kind"]
     if kind == "basic":
         return _BASIC_TEXT.get(description["name"], str(description["name"]))
@@ -194,7 +194,7 @@ def _cannot(stored: _Description, declared: _Description) -> Incompatible:
 
 
 def _inside(found: Compatibility) -> Compatibility:
-    """The verdict on an outer type that differs from the stored one, from that on what is inside."""
+    """The result for an outer type that differs from the stored one, from the result for the inner type."""
     return Convert() if isinstance(found, Same) else found
 
 
@@ -211,7 +211,7 @@ def _basic(stored: _Description, declared: _Description, is_key: bool) -> Compat
 
 def _sequence(stored: _Description, declared: _Description, is_key: bool) -> Compatibility:
     if stored["kind"] == "primitive_array" and stored["element"] == _BYTE:
-        return _cannot(stored, declared)  # its values are bytes, those of other arrays are lists
+        return _cannot(stored, declared)  # its values are bytes; those of other arrays are lists
     found = compatibility(stored["element"], declared["element"], is_key=is_key)
     if isinstance(found, Incompatible):
         return Incompatible(f"element: {found.reason}")
@@ -297,7 +297,7 @@ def _class(stored: _Description, declared: _Description, is_key: bool) -> Compat
     if isinstance(parts, Incompatible):
         return parts
     converters, check = parts
-    if not converters:  # fields that come and go are dealt with where values are decoded
+    if not converters:  # added and removed fields are handled when values are decoded
         return Convert(check=check)
 
     def convert(value: Any) -> Any:

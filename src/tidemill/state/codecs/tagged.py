@@ -18,8 +18,8 @@ __all__ = ["TaggedCodec"]
 class TaggedCodec(ColumnCodec):
     """large_binary: each value in the self-describing form of :mod:`tidemill.state.codecs.tagged_writer`.
 
-    ``pickle`` in the description says whether the column holds pickled values; where it says that there are none, none
-    is unpickled.
+    ``pickle`` in the description specifies whether the column contains pickled values. If it is false, nothing is
+    unpickled.
     """
 
     name = "tagged"
@@ -27,7 +27,7 @@ class TaggedCodec(ColumnCodec):
 
     def __init__(self, *, pickle: bool = True, loading: Loading = TRUSTED) -> None:
         if pickle and not loading.allow_pickle:
-            raise SerializationError("a column holds pickled values, and may not be unpickled (allow_pickle=False)")
+            raise SerializationError("a column contains pickled values, and may not be unpickled (allow_pickle=False)")
         self._pickle = pickle
         self._loading = loading
 

@@ -1,6 +1,6 @@
-"""Reads what :mod:`tidemill.state.codecs.tagged_writer` wrote; the format is described there.
+"""Reads values written by :mod:`tidemill.state.codecs.tagged_writer`; the format is described there.
 
-Every length is checked against what is left before anything is allocated, and no code of the file's choice runs unless
+Every length is checked against the remaining data before anything is allocated, and no code from the file runs unless
 the caller trusts the file (:class:`~tidemill.state.codecs.class_names.Loading`).
 """
 
@@ -31,7 +31,7 @@ _TIME = struct.Struct("<BBBIB")
 
 
 class TaggedReader:
-    """Decodes values, one at a time. Without ``pickles`` none of them is a pickle: what says so is binding."""
+    """Decodes values, one at a time. Without ``pickles``, a pickled value is an error."""
 
     def __init__(self, loading: Loading = TRUSTED, *, pickles: bool = True) -> None:
         # --- configuration
@@ -42,7 +42,7 @@ class TaggedReader:
         self._at = 0
 
     def loads(self, data: bytes) -> Any:
-        """The value of ``data``. Raises :class:`SerializationError` if that is no value, or may not be read."""
+        """The value in ``data``. Raises :class:`SerializationError` if it is not a value, or may not be read."""
         self._data, self._at = data, 0
         try:
             value = self._read()
@@ -60,7 +60,7 @@ class TaggedReader:
         tag = self._take(1)
         reader = _READERS.get(tag)
         if reader is None:
-            raise SerializationError(f"a stored value has the unknown tag {tag!r}; was it written by a later version?")
+            raise SerializationError(f"a stored value has the unknown tag {tag!r}; was it written by a newer version?")
         return reader(self)
 
     def _take(self, n: int) -> bytes:
@@ -79,7 +79,7 @@ class TaggedReader:
             if byte < 0x80:
                 break
             shift += 7
-        if n > len(self._data) - self._at:  # everything counted takes a byte at least
+        if n > len(self._data) - self._at:  # every counted item takes at least one byte
             raise SerializationError(f"a stored value ends early: it claims {n} items at byte {self._at}")
         return n
 
@@ -154,11 +154,11 @@ class TaggedReader:
         if not self._loading.allow_pickle:
             raise SerializationError("a stored value is pickled, and may not be unpickled (allow_pickle=False)")
         if not self._pickles:
-            raise SerializationError("a stored value is pickled, though its column says that it holds no pickles")
+            raise SerializationError("a stored value is pickled, but its column is declared to contain no pickles")
         return unpickle(data)
 
 
-# Forms that hold classes go through the instance: a reader may do without the classes.
+# Forms that contain classes are called on the instance, because subclasses may read them without the classes.
 _READERS: dict[bytes, Callable[[TaggedReader], Any]] = {
     b"N": lambda r: None,
     b"T": lambda r: True,
@@ -190,7 +190,7 @@ _READERS: dict[bytes, Callable[[TaggedReader], Any]] = {
 
 
 def build_dataclass(cls: type, values: Mapping[str, Any]) -> Any:
-    """An instance of ``cls`` with these fields, made without ``__init__`` and ``__post_init__``, like unpickling.
+    """An instance of ``cls`` with these fields, created without ``__init__`` and ``__post_init__``, like unpickling.
 
     Stored fields that the class no longer has are dropped; new ones get their default, see :func:`missing_default`.
     """
@@ -202,7 +202,7 @@ def build_dataclass(cls: type, values: Mapping[str, Any]) -> Any:
 
 
 def missing_default(cls: type, field: dataclasses.Field[Any]) -> Any:
-    """The value of a field added to the class since; raises :class:`SerializationError` if it has no default."""
+    """The value of a field that was added to the class; raises :class:`SerializationError` if it has no default."""
     if field.default is not dataclasses.MISSING:
         return field.default
     if field.default_factory is not dataclasses.MISSING:

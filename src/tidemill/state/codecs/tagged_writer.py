@@ -1,7 +1,7 @@
 """A self-describing binary form of single Python values, for columns whose values are not all of one simple type.
 
-Every value is a tag (one byte) and what follows it. Lengths and counts are unsigned LEB128 (``n`` below), ``str`` means
-n and that many bytes of UTF-8 in which lone surrogates are kept (as in WTF-8). ::
+Every value is a tag (one byte) followed by its content. Lengths and counts are unsigned LEB128 (``n`` below), ``str``
+is n and that many bytes of UTF-8 in which lone surrogates are kept (as in WTF-8). ::
 
     N T F  None, True, False                    i  int: n, two's complement, big endian
     f      float: 8 bytes, little endian        c  complex: 16 bytes                    D  Decimal: str
@@ -14,9 +14,9 @@ n and that many bytes of UTF-8 in which lone surrogates are kept (as in WTF-8). 
     E      Enum: str class, str member          G  Flag: str class, value of the bits
     C      dataclass: str class, n, (str name, value) ...           M  NamedTuple: str class, n, values
     R      Row: u8 kind, u8 named, n, (str name, if named; value) ...
-    P      pickle of protocol 5: n, bytes. Only what has no other form.
+        P      pickle of protocol 5: n, bytes. Only for values without another form.
 
-Types round trip exactly; that two places of a value hold the same object is not kept.
+Types round trip exactly; shared references to the same object are not preserved.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _Writer = Callable[["TaggedWriter", bytearray, Any], None]
 
 
 class TaggedWriter:
-    """Encodes values; ``used_pickle`` tells whether one of them had to be pickled."""
+    """Encodes values; ``used_pickle`` is whether one of them had to be pickled."""
 
     def __init__(self) -> None:
         self.used_pickle = False
@@ -55,7 +55,7 @@ class TaggedWriter:
         out = bytearray()
         try:
             self.write(out, value)
-        except RecursionError:  # very deep, or a value that contains itself: pickle copes with the second
+        except RecursionError:  # deeply nested, or a value that contains itself, which pickle supports
             out.clear()
             _write_pickle(self, out, value)
         return bytes(out)
@@ -239,7 +239,7 @@ def _write_dataclass(writer: TaggedWriter, out: bytearray, value: Any) -> None:
 
 
 def has_only_fields(value: Any, names: list[str]) -> bool:
-    """Whether this instance of a dataclass has every field set, and no attribute besides them."""
+    """Whether this instance of a dataclass has all fields set, and no other attributes."""
     attributes = getattr(value, "__dict__", None)
     if attributes is not None and not attributes.keys() <= set(names):
         return False

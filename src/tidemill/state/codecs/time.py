@@ -14,7 +14,7 @@ __all__ = ["DateCodec", "TimeCodec", "TimestampCodec"]
 
 
 class _TimeCodec(ColumnCodec):
-    """Dates and times of no time zone. A batch with others (time zones, fold, subclasses) becomes a tagged column."""
+    """Dates and times without a time zone. A batch with others (zones, fold, subclasses) becomes a tagged column."""
 
     _python_type: ClassVar[type[Any]]
 
@@ -37,7 +37,7 @@ class _TimeCodec(ColumnCodec):
         return exact and value.tzinfo is None and not value.fold
 
     def decode(self, array: Any) -> list[Any]:
-        return to_list(array)  # datetime64.tolist() makes dates and datetimes in C, None for NaT
+        return to_list(array)  # datetime64.tolist() creates dates and datetimes in C, None for NaT
 
 
 class DateCodec(_TimeCodec):

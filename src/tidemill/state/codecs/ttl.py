@@ -1,4 +1,4 @@
-"""Values with the time of their last access: what a state with a time to live stores in place of plain values."""
+"""Values with the time of their last access, which a state with a time to live stores instead of plain values."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = ["LAST_ACCESS", "Stamped", "StampedTypeInfo", "TtlCodec"]
 
-#: Field of the struct that holds the time of the last access, in milliseconds.
+#: Field of the struct that contains the time of the last access, in milliseconds.
 LAST_ACCESS = "last_access"
 _VALUE = "value"
 
 
 class Stamped:
-    """A value, and the time in milliseconds at which it was last accessed. Never changed once made."""
+    """A value, and the time in milliseconds at which it was last accessed. Immutable."""
 
     __slots__ = ("time", "value")
 
@@ -34,7 +34,7 @@ class Stamped:
         self.time = time
 
     def detached(self) -> Stamped:
-        """One whose value cannot be changed through this one."""
+        """A copy whose value does not change with this one; this one itself if its value is immutable."""
         return self if type(self.value) in ATOMIC else Stamped(copy.deepcopy(self.value), self.time)
 
     def __eq__(self, other: object) -> bool:
@@ -50,7 +50,7 @@ COPIERS[Stamped] = Stamped.detached
 
 
 class TtlCodec(ColumnCodec):
-    """struct of ``value`` and ``last_access``: :class:`Stamped` values. A null is no value at all."""
+    """struct of ``value`` and ``last_access``: :class:`Stamped` values. A null means that there is no value."""
 
     name = "ttl"
 

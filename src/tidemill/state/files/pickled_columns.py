@@ -1,6 +1,7 @@
-"""Which columns of a state file hold pickles: to unpickle them is to run code that whoever wrote the file has chosen.
+"""Finds the columns of a state file that contain pickles: unpickling runs code chosen by the author of the file.
 
-The description of a column says so, and what it says is binding: where it says that there are none, none is unpickled.
+The description of a column specifies whether it contains pickles. If it specifies that there are none, nothing is
+unpickled.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from tidemill.state.files.state_file_index import read_index
 
 __all__ = ["pickled_states"]
 
-#: The codecs that may hold pickles: by what their description says, and whatever it says.
+#: The codecs that may contain pickles: ``tagged`` depending on its description, ``any`` always.
 _TAGGED: Final = "tagged"
 _ANY: Final = "any"
 
 
 def pickled_states(data: bytes, name: str) -> Iterator[tuple[str, str]]:
-    """The states (uid of the operator, name) of a state file that have pickles among their values, keys or namespaces.
+    """The states (operator uid, name) of a state file that have pickles among their values, keys or namespaces.
 
-    No value is decoded. Raises :class:`~tidemill.errors.CorruptFileError` that names the file, ``name``, where it is no
-    state file, and :class:`~tidemill.errors.SerializationError` for a description that is none.
+    No value is decoded. Raises :class:`~tidemill.errors.CorruptFileError`, with the file's ``name``, if it is not a
+    state file, and :class:`~tidemill.errors.SerializationError` for an invalid description.
     """
     view = memoryview(data)
     for section in read_index(view, name):
@@ -41,11 +42,11 @@ def _schema(block: memoryview, name: str, offset: int) -> Any:
         with pa.ipc.open_stream(pa.py_buffer(block)) as stream:
             return stream.schema
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptFileError(f"{name}: the block at offset {offset} is no Arrow stream: {error}") from error
+        raise CorruptFileError(f"{name}: the block at offset {offset} is not an Arrow stream: {error}") from error
 
 
 def _is_encoded(field: Any) -> bool:
-    """Whether a column has values of the program: others are plain numbers, and no codec reads them."""
+    """Whether a column contains values of the program; other columns are plain numbers, which no codec reads."""
     return METADATA_KEY in (field.metadata or {})
 
 

@@ -1,11 +1,11 @@
-"""Sections that replace what older ones hold of a state, whatever its type was.
+"""Sections that replace the content of older sections of a state, whatever its type was.
 
-When a program migrates a state with a function of its own, its first epoch writes the state whole, in the new type. The
-section says so, under ``replaces`` of its schema: rows of older sections do not count any more. From then on nobody has
-to be able to read the old type: not a merge, which has no program, and not a later program without the migration.
+When a program migrates a state with its own function, its first epoch writes the complete state in the new type. The
+section indicates this under ``replaces`` in its schema: rows of older sections are no longer valid. From then on the
+old type need not be readable: neither for a merge, which has no program, nor for a later program without the migration.
 
-What is replaced are key groups, ``{"groups": [[first, last], ...]}``, or for operator state the subtasks that wrote the
-rows, ``{"subtasks": [number, ...]}``.
+The schema lists the replaced key groups, ``{"groups": [[first, last], ...]}``, or for operator state the subtasks that
+wrote the rows, ``{"subtasks": [number, ...]}``.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = [
     "without_replaced",
 ]
 
-#: Where a section's schema says what it replaces.
+#: The key in a section's schema under which it lists what it replaces.
 REPLACES: Final = "replaces"
 
 
 def replacing_groups(ranges: Iterable[tuple[int, int]]) -> dict[str, Any]:
-    """What a section that replaces these key groups has in its schema."""
+    """The schema entry of a section that replaces these key groups."""
     return {REPLACES: {"groups": [list(span) for span in sorted(set(ranges))]}}
 
 
 def replacing_subtasks(subtasks: Iterable[int]) -> dict[str, Any]:
-    """What a section of operator state that replaces the rows of these subtasks has in its schema."""
+    """The schema entry of a section of operator state that replaces the rows of these subtasks."""
     return {REPLACES: {"subtasks": sorted(set(subtasks))}}
 
 
@@ -74,9 +74,9 @@ def without_replaced(sections: Sequence[Section]) -> list[Section]:
 def with_replaced(
     schema: Mapping[str, Any], merged: Iterable[Mapping[str, Any]], groups: tuple[int, int] | None
 ) -> dict[str, Any]:
-    """The schema of a section that several were merged into: it replaces what they did, if older ones lie below.
+    """The schema of a merged section: it replaces what its inputs replaced, if older sections lie below.
 
-    ``groups`` are those that the merge is about, None if nothing lies below it.
+    ``groups`` are the key groups covered by the merge; None if no older section lies below it.
     """
     plain = {name: value for name, value in schema.items() if name != REPLACES}
     found = [schema for schema in merged if REPLACES in schema]

@@ -1,4 +1,4 @@
-"""Entries of one state on their way between a table and a section of a file."""
+"""Entries of one state in transit between a table and a section of a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-# What a row of a section does, as stored in its ``op`` column.
+# The operation of a row of a section, as stored in its ``op`` column.
 PUT: Final = 0
 DELETE: Final = 1
 APPEND: Final = 2
@@ -15,9 +15,9 @@ CLEAR: Final = 3
 
 @dataclass
 class Rows:
-    """Entries on their way to or from a section: parallel lists, one element per row.
+    """Entries in transit to or from a section: parallel lists, one element per row.
 
-    An empty list of namespaces, ops or user keys stands for no namespace, puts only, no user keys.
+    An empty list of namespaces, ops or user keys means no namespaces, only puts, no user keys.
     """
 
     keys: list[Any] = field(default_factory=list)

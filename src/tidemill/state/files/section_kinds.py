@@ -1,7 +1,7 @@
-"""The kinds of sections: what one row of a state file is, and what the rows of a key add up to.
+"""The kinds of sections: what one row of a state file represents, and how the rows of a key are combined.
 
-Several kinds of state share one kind of section: reducing and aggregating state are stored as values are
-(:mod:`tidemill.state.keyed.kinds`). The names are part of the file format, and so is what they stand for.
+Several kinds of state share one kind of section: reducing and aggregating state are stored like values
+(:mod:`tidemill.state.keyed.kinds`). The names and their meaning are part of the file format.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _USER_KEY: Final = "user_key"
 class SectionKind:
     """One kind of section.
 
-    ``entry_column`` is the column that distinguishes the entries of one key; None where a key has a single entry. With
+    ``entry_column`` is the column that distinguishes the entries of one key; None if a key has a single entry. With
     ``in_lists`` the value of a row is a list of elements, and later rows may append to it. ``value_name`` is the name
-    that readers of state as data see in place of ``value``.
+    shown instead of ``value`` when state is read as data.
     """
 
     name: str
@@ -37,34 +37,34 @@ class SectionKind:
 
     @cached_property
     def has_user_keys(self) -> bool:
-        """Whether a row is one entry of a map, with a key of its own."""
+        """Whether a row is one entry of a map, with its own key."""
         return self.entry_column == _USER_KEY
 
     @cached_property
     def is_single(self) -> bool:
-        """Whether one row is all that a key has, so that the last row alone counts."""
+        """Whether a key has a single row, so that only the last row is valid."""
         return self.entry_column is None and not self.in_lists
 
     @cached_property
     def rows_are_entries(self) -> bool:
-        """Whether a row is a whole entry: of a list or a map it is only a part."""
+        """Whether a row is a complete entry; for a list or a map it is only a part."""
         return not (self.in_lists or self.has_user_keys)
 
     @cached_property
     def columns(self) -> Mapping[str, str]:
-        """The columns that a program fills, in their order, and what each is called in state that is read as data."""
+        """The columns that a program fills, in order, with their names when state is read as data."""
         return {"key": "key", "namespace": "namespace", _USER_KEY: "map_key", "value": self.value_name}
 
     def value_codec(self, codec: ColumnCodec) -> ColumnCodec:
-        """The codec of the column ``value``, from that of a value, of which a list has several."""
+        """The codec of the column ``value``, from the codec of a single value; a list has several values."""
         return ListCodec(codec) if self.in_lists else codec
 
     def settles(self, ops: Collection[int]) -> bool:
-        """Whether rows with these operations leave nothing of the older rows of their key."""
+        """Whether rows with these operations replace all older rows of their key."""
         return CLEAR in ops if self.has_user_keys else any(op != APPEND for op in ops)
 
     def content(self, rows: Rows) -> Any:
-        """What the rows of one key, merged and without deletes, add up to: a value, a list or a dict."""
+        """The combined content of the rows of one key, merged and without deletes: a value, a list or a dict."""
         if self.in_lists:
             return [_without_time(item) for items in rows.values for item in items or ()]
         if self.has_user_keys:
@@ -82,7 +82,7 @@ SECTION_KINDS: Final[dict[str, SectionKind]] = {kind.name: kind for kind in (VAL
 
 
 def section_kind(name: str) -> SectionKind:
-    """The kind of a section by its stored name. Raises :class:`SerializationError` if there is none.
+    """The kind of a section by its stored name. Raises :class:`SerializationError` if it is unknown.
 
     >>> section_kind("list").in_lists
     True
@@ -90,8 +90,8 @@ def section_kind(name: str) -> SectionKind:
     found = SECTION_KINDS.get(name)
     if found is None:
         raise SerializationError(
-            f"a section is of kind {name!r}, which this version cannot read; it knows {', '.join(SECTION_KINDS)}. "
-            "Was it written by a later version?"
+            f"a section is of kind {name!r}, which this version cannot read; it supports {', '.join(SECTION_KINDS)}. "
+            "Was it written by a newer version?"
         )
     return found
 

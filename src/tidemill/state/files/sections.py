@@ -1,4 +1,4 @@
-"""Between tables and files: rows of Python values as the columns of a section, and back."""
+"""Converts rows of Python values to the columns of a section, and back."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from tidemill.state.files.ttl_rows import fit_times
 from tidemill.state.keys.canonical_key import SIMPLE_TYPES, canonical_keys
 from tidemill.state.keys.key_groups import GroupCache
 
-#: A program's own migrations of a state, by the text of the type that they take values of.
+#: A program's own migrations of a state, by the text of the type that they accept.
 Migrations = Mapping[str, Callable[[Any], Any]]
 
-#: Where a section's schema holds the name that a state is queried by, and whether its expired entries are shown.
+#: The key in a section's schema for the name by which a state is queried, and whether expired entries are returned.
 QUERYABLE: Final = "queryable"
 
-#: Types of keys whose hash is part of the format.
+#: Types of keys whose hash is part of the format and never changes.
 _STEADY: Final = SIMPLE_TYPES | {float, Decimal, complex}
 
 
@@ -47,10 +47,10 @@ _STEADY: Final = SIMPLE_TYPES | {float, Decimal, complex}
 class StateShape:
     """How the entries of one state are laid out in columns.
 
-    ``kind`` is that of its sections. ``types`` are the declared ones, None where nothing is declared (a merge).
-    ``schema`` goes into every section: plain JSON data, of which ``types`` is their snapshot. ``ttl`` is the time to
-    live of the entries, if they have one. ``migrations`` are the program's own, by the text of the type that they take
-    values of.
+    ``kind`` is that of its sections. ``types`` are the declared ones, None if nothing is declared (in a merge).
+    ``schema`` is stored in every section: plain JSON data, whose ``types`` is the snapshot of the types. ``ttl`` is the
+    time to live of the entries, if they have one. ``migrations`` are the program's own, by the text of the type that
+    they accept.
     """
 
     kind: str
@@ -70,8 +70,10 @@ class StateShape:
         types: StateTypes,
         ttl: DeclaredTtl | None = None,
     ) -> StateShape:
-        """The shape of a state whose values, or elements, are of declared types, stored with their times under a
-        time to live. :func:`tidemill.state.keyed.kinds.shape_of` returns the one that a descriptor asks for."""
+        """The shape of a state whose values, or elements, are of declared types; with times if it has a time to live.
+
+        :func:`tidemill.state.keyed.kinds.shape_of` returns the shape for a descriptor.
+        """
         stored = types.value if ttl is None else StampedTypeInfo(types.value, ttl)
         user_key = None if types.user_key is None else codec_for(types.user_key)
         codec = stored_as.value_codec(codec_for(stored))
@@ -83,12 +85,12 @@ class StateShape:
         return replace(shape, migrations=_migrations(descriptor, shape)) if descriptor.migrations else shape
 
     def with_key(self, key_type: TypeInformation | None) -> StateShape:
-        """The shape of timers for keys of a type."""
+        """The shape of timers for keys of this type."""
         return replace(self, key=codec_for(key_type))._typed(StateTypes(TIMER.name, key_type, Types.LONG()))
 
     @property
     def stored_type(self) -> TypeInformation | None:
-        """The type of what is stored: a value (of a list: an element), with its time of last access if it has one."""
+        """The type of the stored values (for a list: elements), with the time of last access if they have one."""
         if self.types is None or self.ttl is None:
             return None if self.types is None else self.types.value
         return StampedTypeInfo(self.types.value, self.ttl)
@@ -97,7 +99,7 @@ class StateShape:
         return replace(self, types=types, schema={**self.schema, "types": types.snapshot()})
 
 
-#: Shape of timers: the value is their time.
+#: The shape of timers: the value is their time.
 TIMER_SHAPE = StateShape(TIMER.name, codec_for(None), codec_for(None))
 
 
@@ -120,10 +122,10 @@ def write_rows(operator: str, state: str, shape: StateShape, rows: Rows, group_o
 
 
 def check_types(section: Section, shape: StateShape, where: str) -> dict[str, Convert]:
-    """What must be done to the stored values of each column before a program with these declared types can use them.
+    """The conversions that the stored values of each column need before a program with these types can use them.
 
-    Looks at the types alone, not at any value. Raises :class:`StateMigrationError` that names both types if
-    they do not fit.
+    Compares the types only; reads no values. Raises :class:`StateMigrationError` that names both types if they are
+    incompatible.
     """
     if shape.types is None:
         return {}
@@ -133,7 +135,7 @@ def check_types(section: Section, shape: StateShape, where: str) -> dict[str, Co
 def type_changes(
     section: Section, declared: dict[str, Any] | None, where: str, migrations: Migrations | None = None
 ) -> dict[str, Convert]:
-    """As :func:`check_types`, for types that are known by their snapshot only."""
+    """Like :func:`check_types`, for types of which only the snapshot is known."""
     changes = {}
     # Operator state is stored under a name with a prefix.
     name = section.state.partition(":")[2] if "operator_state" in section.schema else section.state
@@ -158,12 +160,12 @@ def type_changes(
 
 
 def with_unknown_key(stored: dict[str, Any]) -> dict[str, Any]:
-    """Stored types in which keys of an undeclared type have one that must be checked against what is declared."""
+    """Stored types in which keys without a declared type get one that must be checked against the declared type."""
     return stored if "key" in stored else {**stored, "key": Types.PICKLED_BYTE_ARRAY().describe()}
 
 
 def refusal(column: str, stored: str, declared: str, reason: str) -> str:
-    """Why a state cannot be restored: the stored and the declared type of a column side by side, and what to do."""
+    """The reason why a state cannot be restored: the stored and the declared type of a column, and what to do."""
     what = {"key": "keys", "user_key": "map keys", "value": "values"}[column]
     own = ", register a migration with migrate_from() of its descriptor" if column == "value" else ""
     return (
@@ -180,15 +182,15 @@ def read_rows(
     loading: Loading | None = None,
     group_of: GroupCache | None = None,
 ) -> Rows:
-    """The rows of a section. ``loading`` says what reading may do; without it the section is trusted.
+    """The rows of a section. ``loading`` defines what reading may do; without it the section is trusted.
 
-    A shape lends the classes of its declared types, where the file names some, and values stored with other types are
-    converted to those of the shape, or of the snapshot ``as_types``. With ``group_of`` the keys must still belong to
-    the key groups that they are stored in. With a shape, values have a time of last access if the state it stands for
-    has a time to live, and only then.
+    A shape provides the classes of its declared types, if the file names some, and values stored with other types are
+    converted to those of the shape, or of the snapshot ``as_types``. With ``group_of``, the keys must still belong to
+    the key groups in which they are stored. With a shape, values have a time of last access if, and only if, its state
+    has a time to live.
 
-    Raises :class:`StateMigrationError` for stored values that cannot be used, or with a shape cannot be read: the files
-    are whole, so that is the same with each try.
+    Raises :class:`StateMigrationError` for stored values that cannot be used, or that cannot be read with a shape: the
+    files are intact, so a retry would fail in the same way.
     """
     where = f"operator with uid {section.operator}"
     in_lists = section_kind(section.kind).in_lists
@@ -236,7 +238,7 @@ def _decoded(
         codec = declared.get(name)
         chosen = loading
         if name in changes and changes[name].migration:
-            # The class that a migration takes values of may be gone, or be another by now.
+            # The class whose values a migration accepts may no longer exist, or may have changed.
             chosen = plain_loading(allow_pickle=True)
         elif loading is None and name in ("key", "user_key"):
             chosen = Loading(classes=codec.classes() if codec else {}, keys=True)
@@ -253,19 +255,19 @@ def _misfit(state: str, column: str, change: Convert, error: TypeMismatchError) 
     if column == "key":
         return (
             f"state {state!r} is stored for keys that are not of the type the program now declares for them, so they "
-            f"would never be found: {error} Declare the type that the keys have, or none, or give the operator another "
+            f"would never be found: {error} Declare the actual type of the keys, or none, or give the operator another "
             "uid to start it empty"
         )
     return (
-        f"state {state!r} holds a value that is not of the type the program now declares for it: {error} Give the "
+        f"state {state!r} contains a value that is not of the type the program now declares for it: {error} Give the "
         "state another name, or declare no type"
     )
 
 
 def _check_groups(section: Section, keys: list[Any], group_of: GroupCache, where: str) -> None:
-    """Raise unless keys hash to the key groups that they are stored in.
+    """Raise unless the keys hash to the key groups in which they are stored.
 
-    The hash of a built-in type never changes. That of a class may: with the fields that take part in comparisons.
+    The hash of a built-in type never changes. That of a class may change with the fields that take part in comparisons.
     """
     if _STEADY.issuperset(map(type, keys)):
         return
@@ -273,15 +275,15 @@ def _check_groups(section: Section, keys: list[Any], group_of: GroupCache, where
     try:
         now = np.array(group_of.groups(canonical_keys(keys)))
     except InvalidKeyError as error:
-        raise StateMigrationError(f"{where}: state {section.state!r} has keys that can be none now: {error}") from error
+        raise StateMigrationError(f"{where}: state {section.state!r} has keys that are now invalid: {error}") from error
     moved = (stored != now).nonzero()[0]
     if len(moved):
         key = keys[moved[0]]
         raise StateMigrationError(
             f"{where}: the keys of state {section.state!r} do not hash as they did when they were stored, and would "
             f"not be found: {key!r:.200} is stored in key group {stored[moved[0]]} and belongs to {now[moved[0]]} now. "
-            f"Did {class_name(type(key))}, or a class inside it, change in what it compares? Change it back, or give "
-            "the operator another uid to start it empty"
+            f"Did {class_name(type(key))}, or a class inside it, change which fields are compared? Change it back, or "
+            "give the operator another uid to start it empty"
         )
 
 
@@ -314,15 +316,15 @@ def _migrating(function: Callable[[Any], Any], what: str) -> Callable[[Any], Any
 
 
 def _migrations(descriptor: StateDescriptor, shape: StateShape) -> Migrations:
-    """The migrations of a descriptor by the text of the type they take."""
+    """The migrations of a descriptor, by the text of the type that they accept."""
     found = {}
     declared = "" if shape.types is None else type_text(shape.types.value.describe())
     for stored, function in descriptor.migrations:
         text = stored if isinstance(stored, str) else type_text(stored.describe())
         if text == declared:
             raise StateError(
-                f"state {descriptor.name!r}: a migration from {text} to the same type would be done to new values too. "
-                "Give the state another name, and copy what the old one holds"
+                f"state {descriptor.name!r}: a migration from {text} to the same type would apply to new values too. "
+                "Give the state another name, and copy the content of the old one"
             )
         found[text] = function
     return found

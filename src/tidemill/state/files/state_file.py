@@ -1,11 +1,11 @@
-"""State files: the durable form of keyed state, many sections in one immutable file.
+"""State files: the durable form of keyed state, with many sections in one immutable file.
 
-A **section** holds the entries of one state of one operator as a table with a column ``key_group`` (uint16), sorted by
-it. The file, all integers little endian::
+A **section** contains the entries of one state of one operator as a table with a column ``key_group`` (uint16), sorted
+by that column. The file, all integers little endian::
 
     header   16 bytes   magic b"TMSTATE\\0", u16 version = 1, 6 zero bytes
     blocks              one after the other, each a complete Arrow IPC *stream* (schema, record batches, end); a section
-                        is one block, or several if it is large, each holding the next rows
+                                                is one block, or several if it is large, each with the next rows
     footer              JSON (UTF-8), the index, see below
     trailer  16 bytes   u32 length of the footer, u32 crc32 of (footer + those 4 length bytes), magic b"TMSTATE\\0"
 
@@ -17,12 +17,13 @@ The index::
         "starts": [row, ...],                         the row of the section at which each of them starts
         "blocks": [[offset, length, crc32, rows], ...]}]}
 
-To read all: check both magics, the version and the footer's crc; then check each block's crc32 and give its bytes to
-any Arrow implementation. To read some key groups: ``groups`` and ``starts`` give the rows, ``blocks`` the byte ranges.
-The encoding of a column stands in the metadata of its field (:mod:`tidemill.state.codecs.column_codecs`). Blocks follow
-each other without gaps from byte 16 to the footer, and every byte of the file is under a checksum or compared.
+To read everything: check both magics, the version and the footer's crc; then check each block's crc32 and pass its
+bytes to any Arrow implementation. To read some key groups: ``groups`` and ``starts`` determine the rows, ``blocks`` the
+byte ranges. The encoding of a column is stored in the metadata of its field
+(:mod:`tidemill.state.codecs.column_codecs`). Blocks follow each other without gaps from byte 16 to the footer, and
+every byte of the file is covered by a checksum or compared.
 
-The same sections give the same bytes (with the same version of Arrow).
+The same sections produce the same bytes (with the same version of Arrow).
 """
 
 from __future__ import annotations
@@ -60,14 +61,14 @@ __all__ = [
 
 GROUP_COLUMN = "key_group"
 
-# A block is what a reader of a few groups must fetch and check as a whole. 4 MB is about 50 ms of a 100 MB/s storage;
-# the schema that each block repeats (1 KB) does not matter at this size.
+# A block is the unit that a reader of a few groups must fetch and check. 4 MB take about 50 ms from storage with 100
+# MB/s; the schema that each block repeats (1 KB) is negligible at this size.
 _BLOCK_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
 class Section:
-    """The entries of one state of one operator. ``schema`` is plain JSON data: what a restoring job must know."""
+    """The entries of one state of one operator. ``schema`` is plain JSON data that a restoring job needs."""
 
     operator: str
     state: str
@@ -78,7 +79,7 @@ class Section:
 
 @dataclass(frozen=True)
 class SectionIndexEntry:
-    """What one section of a state file holds; of an empty section ``first_group`` is 0 and ``last_group`` -1."""
+    """Describes one section of a state file; for an empty section ``first_group`` is 0 and ``last_group`` is -1."""
 
     operator: str
     state: str
@@ -90,10 +91,10 @@ class SectionIndexEntry:
 def encode_sections(
     sections: Iterable[Section], *, compression: str | None = None, block_bytes: int = _BLOCK_BYTES
 ) -> tuple[bytes, list[SectionIndexEntry]]:
-    """The bytes of a state file with these sections, in their order, and what each of them holds.
+    """The bytes of a state file with these sections, in order, and an index entry for each of them.
 
     A table need not be sorted by key group; rows of one group keep their order. ``compression`` is None, "lz4" or
-    "zstd" (Arrow's own, of the buffers). Raises :class:`SerializationError` if a table has no uint16 ``key_group``.
+    "zstd" (Arrow's buffer compression). Raises :class:`SerializationError` if a table has no uint16 ``key_group``.
     """
     parts: list[Any] = [HEADER]
     at = len(HEADER)
@@ -132,13 +133,12 @@ def decode_sections(
     last_group: int = 0xFFFF,
     states: set[str] | None = None,
 ) -> Iterator[Section]:
-    """The sections of these operators (None: of all) with their rows of the key groups ``first_group`` to
-    ``last_group``, in the order of the file; sections without such rows, and of other than these states (None: all),
-    are left out.
+    """The sections of a state file with their rows of the key groups ``first_group`` to ``last_group``, in file order.
 
-    ``data`` is the whole file, or a reader of ranges, of which only the needed ones are fetched. ``name`` is named in
-    errors. Raises :class:`CorruptFileError` if a byte is damaged or missing: for the index before anything is returned,
-    for a section before that section is.
+    ``operators`` and ``states`` restrict the result (None: all). Sections without matching rows are left out. ``data``
+    is the whole file, or a range reader, from which only the needed ranges are fetched. ``name`` is used in errors.
+    Raises :class:`CorruptFileError` if a byte is damaged or missing: for the index before anything is returned, for a
+    section before that section is returned.
     """
     reader = as_reader(data)
     for section in read_index(reader, name):
@@ -186,7 +186,7 @@ def _stream(table: Any, options: Any) -> bytes:
 
 
 def _read_rows(reader: RangeReader, name: str, section: IndexedSection, first: int, last: int) -> Any:
-    """The rows ``first`` to before ``last`` of a section, from the blocks that hold them, fetched in one read."""
+    """The rows ``first`` up to but excluding ``last`` of a section, from the blocks that contain them, in one read."""
     wanted: list[Block] = []
     skipped = start = 0
     for block in section.blocks:
@@ -216,10 +216,10 @@ def read_block(reader: RangeReader, name: str, block: Block) -> Any:
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
             table = stream.read_all()
-        table.validate(full=True)  # offsets of a forged file could point anywhere
+        table.validate(full=True)  # offsets in a forged file could point anywhere
         groups = table.schema.field(GROUP_COLUMN).type
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
-        raise CorruptFileError(f"{name}: the block at offset {block.offset} is no Arrow stream: {error}") from error
+        raise CorruptFileError(f"{name}: the block at offset {block.offset} is not an Arrow stream: {error}") from error
     if table.num_rows != block.rows or groups != pa.uint16():
-        raise CorruptFileError(f"{name}: the block at offset {block.offset} does not hold what the index says")
+        raise CorruptFileError(f"{name}: the block at offset {block.offset} does not match its index entry")
     return table

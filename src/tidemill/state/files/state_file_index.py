@@ -24,13 +24,13 @@ _VERSION = 1
 HEADER = _MAGIC + struct.pack("<H6x", _VERSION)
 _TRAILER = struct.Struct("<II8s")
 
-# What is read from the end of a file in the hope that it holds the whole footer: one request for most files.
+# The number of bytes read from the end of a file to get the whole footer, which needs one request for most files.
 _TAIL = 64 << 10
 
 
 @dataclass(frozen=True)
 class RangeReader:
-    """A file of which ranges can be read: ``read(offset, length)`` returns exactly these bytes."""
+    """A file that can be read in ranges: ``read(offset, length)`` returns exactly these bytes."""
 
     read: Callable[[int, int], bytes | memoryview]
     size: int
@@ -48,7 +48,7 @@ class Block:
 
 @dataclass(frozen=True)
 class IndexedSection:
-    """Where a section is and what it holds: ``starts[i]`` is the first row of ``groups[i]``."""
+    """The location and content of a section: ``starts[i]`` is the first row of ``groups[i]``."""
 
     operator: str
     state: str
@@ -74,7 +74,7 @@ class IndexedSection:
 
 
 def as_reader(data: bytes | memoryview | RangeReader) -> RangeReader:
-    """A reader of ``data``, if it is none yet."""
+    """A reader of ``data``; returns ``data`` if it already is one."""
     if isinstance(data, RangeReader):
         return data
     view = memoryview(data)
@@ -82,7 +82,7 @@ def as_reader(data: bytes | memoryview | RangeReader) -> RangeReader:
 
 
 def encode_index(sections: list[IndexedSection]) -> bytes:
-    """Footer and trailer."""
+    """The footer and the trailer."""
     try:
         footer = json.dumps(
             {
@@ -112,22 +112,25 @@ def encode_index(sections: list[IndexedSection]) -> bytes:
 
 
 def read_index(data: bytes | memoryview | RangeReader, name: str) -> list[IndexedSection]:
-    """The sections of a state file. Raises :class:`CorruptFileError` unless header, footer and trailer are intact and
-    the index describes every byte between them."""
+    """The sections of a state file.
+
+    Raises :class:`CorruptFileError` unless header, footer and trailer are intact and the index describes every byte
+    between them.
+    """
     reader = as_reader(data)
     size = reader.size
     smallest = len(HEADER) + _TRAILER.size
     if size < smallest:
-        raise CorruptFileError(f"{name}: {size} bytes are too few for a state file; was it cut off?")
+        raise CorruptFileError(f"{name}: {size} bytes are too few for a state file; was it truncated?")
     tail_at = 0 if size <= _TAIL else size - _TAIL
     tail = _read(reader, name, tail_at, size - tail_at)
     _check_header(tail[: len(HEADER)] if tail_at == 0 else _read(reader, name, 0, len(HEADER)), name)
     length, crc, magic = _TRAILER.unpack(tail[-_TRAILER.size :])
     if magic != _MAGIC:
-        raise CorruptFileError(f"{name}: no end mark at offset {size - len(_MAGIC)}; was the file cut off?")
+        raise CorruptFileError(f"{name}: no end mark at offset {size - len(_MAGIC)}; was the file truncated?")
     footer_at = size - _TRAILER.size - length
     if footer_at < len(HEADER):
-        raise CorruptFileError(f"{name}: a footer of {length} bytes, said at offset {size - 16}, does not fit the file")
+        raise CorruptFileError(f"{name}: the footer length {length} at offset {size - 16} does not fit the file")
     if footer_at >= tail_at:
         footer = tail[footer_at - tail_at : -_TRAILER.size]
     else:
@@ -156,7 +159,7 @@ def _check_header(header: bytes, name: str) -> None:
         raise CorruptFileError(f"{name}: not a state file: no magic at offset 0")
     version = int.from_bytes(header[8:10], "little")
     if version != _VERSION:
-        raise CorruptFileError(f"{name}: version {version}, said at offset 8, cannot be read; this is {_VERSION}")
+        raise CorruptFileError(f"{name}: version {version} at offset 8 cannot be read; supported is {_VERSION}")
     raise CorruptFileError(f"{name}: the header is damaged at offset 10")
 
 
@@ -183,7 +186,7 @@ def _parse(index: Any) -> list[IndexedSection]:
 
 
 def _check(sections: list[IndexedSection], footer_at: int) -> None:
-    """Raises ``ValueError`` unless the blocks fill the file and rows and groups agree with each other."""
+    """Raise ``ValueError`` unless the blocks fill the file and rows and groups are consistent."""
     at = len(HEADER)
     for s in sections:
         for block in s.blocks:

@@ -1,11 +1,11 @@
-"""A time to live as the running program declares it for one state, and the clock it goes by.
+"""A time to live as the running program declares it for one state, and the clock that it uses.
 
-*Processing time* is the epoch's, fixed by the driver: an epoch that is run again finds the same entries expired.
+*Processing time* is that of the epoch, fixed by the driver: when an epoch is rerun, the same entries have expired.
 
-*Event time* is the operator's current watermark. An access counts as made at the timestamp of the record (or event-time
-timer) that makes it, but not before the watermark: a late record gives what it writes a full life too. Where there is
-neither, it counts as made at the first watermark to come. Before the first watermark nothing expires, nor does the
-watermark at the end of all input let anything expire: it is no time.
+*Event time* is the operator's current watermark. The time of an access is the timestamp of the record (or event-time
+timer) that makes it, but not earlier than the watermark, so that data written by a late record also lives for the full
+time. If there is neither, the access counts from the first watermark that arrives. Before the first watermark nothing
+expires. The final watermark at the end of all input does not expire anything either, because it is not a time.
 
 An entry has expired if ``last access + ttl <= now``.
 """
@@ -19,19 +19,19 @@ from tidemill.common.time import as_millis
 from tidemill.datastream.functions.state_ttl import StateTtlConfig
 from tidemill.errors import SerializationError
 
-#: No watermark yet, no timestamp.
+#: No watermark or timestamp yet.
 MIN_TIME: Final = -(2**63)
 #: The watermark at the end of all input.
 MAX_TIME: Final = 2**63 - 1
 
-#: Where a section's schema holds its time to live.
+#: The key in a section's schema for its time to live.
 SCHEMA_KEY: Final = "ttl"
-#: Version of what stands there.
+#: Version of that entry.
 VERSION: Final = 1
 
 
 class OperatorTime(Protocol):
-    """The times of an operator that its state goes by. ``record_timestamp`` is None outside of records."""
+    """The times of an operator that its state uses. ``record_timestamp`` is None outside of records."""
 
     processing_time: int
     current_watermark: int
@@ -41,7 +41,7 @@ class OperatorTime(Protocol):
 
 
 class StandingTime:
-    """The time of a backend that no operator was given to."""
+    """The time of a backend without an operator."""
 
     def __init__(self) -> None:
         self.processing_time = 0
@@ -50,10 +50,10 @@ class StandingTime:
 
 
 class DeclaredTtl:
-    """How long the entries of one state live, from which access on, and by which clock.
+    """How long the entries of one state live, after which kind of access, and by which clock.
 
-    ``since`` is what counts as the last access of entries that have none: those stored before the state had a time to
-    live, and those of ``MIN_TIME``, which were written before the first watermark.
+    ``since`` is the time of last access for entries that have none: those stored before the state had a time to live,
+    and those with ``MIN_TIME``, which were written before the first watermark.
     """
 
     def __init__(self, config: StateTtlConfig, time: OperatorTime, stored: Mapping[str, Any] | None) -> None:
@@ -82,7 +82,7 @@ class DeclaredTtl:
         self.now()
 
     def now(self) -> int:
-        """The time by which entries expire."""
+        """The current time for expiring entries."""
         if not self.event_time:
             return self._time.processing_time
         if self._time.current_watermark != MAX_TIME:
@@ -92,13 +92,13 @@ class DeclaredTtl:
         return self._reached
 
     def expired(self, last_access: int, now: int) -> bool:
-        """Whether an entry has expired at a time."""
+        """Whether an entry with this last access has expired at time ``now``."""
         if last_access + self.millis > now:
             return False
         return last_access != MIN_TIME or self.since + self.millis <= now
 
     def access_time(self) -> int:
-        """The time that an access counts as made at."""
+        """The time to record for an access."""
         if not self.event_time:
             return self._time.processing_time
         timestamp = self._time.record_timestamp
@@ -106,9 +106,9 @@ class DeclaredTtl:
         return now if timestamp is None or timestamp < now else timestamp
 
     def describe(self) -> dict[str, Any]:
-        """What a section tells of it: all that a reader, or a merge without the program, must know.
+        """The description for a section: everything that a reader, or a merge without the program, needs.
 
-        ``declared`` is the processing time of the epoch in which a program last stood by these settings.
+        ``declared`` is the processing time of the last epoch in which a program declared these settings.
         """
         return {
             "v": VERSION,
@@ -122,14 +122,14 @@ class DeclaredTtl:
 
     @property
     def characteristic(self) -> str:
-        """Which clock it is, by the name that sections have for it."""
+        """The name of the clock in sections."""
         return "EventTime" if self.event_time else "ProcessingTime"
 
 
 def stored_ttl(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The time to live that a section was stored under, as :meth:`DeclaredTtl.describe` told it; None if it had none.
+    """The time to live under which a section was stored, from :meth:`DeclaredTtl.describe`; None if it had none.
 
-    Raises :class:`SerializationError` for what a later version wrote.
+    Raises :class:`SerializationError` for a description written by a newer version.
     """
     found: Mapping[str, Any] | None = schema.get(SCHEMA_KEY)
     if found is not None and found.get("v") != VERSION:

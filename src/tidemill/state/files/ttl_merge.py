@@ -1,15 +1,16 @@
-"""What a background merge may drop because its time to live is over.
+"""Decides what a background merge may drop because it has expired.
 
-A merge knows the committed times of its job, and of each state what the sections tell. It drops an entry only if
+A merge has the committed times of its job, and the information in the sections of each state. It drops an entry only if
 
-- the program that runs now has declared this time to live. A section tells when one last did: if that was before the
-  current driver took over, the program may since have been given a longer one, or none, and still see the entry;
-- the entry has expired by the *committed* clock, or watermark. The clocks of later epochs do not stand before it, so no
-  worker that still holds the entry can see or renew it. (If expired entries may be returned, a worker may return it
-  until it looks again: it has not been cleaned up everywhere yet.)
+- the running program has declared this time to live. A section contains the time of the last declaration: if that was
+  before the current driver took over, the program may have been changed to a longer time to live, or none, and may
+  still see the entry;
+- the entry has expired by the *committed* clock, or watermark. The clocks of later epochs are not earlier, so no worker
+  that still has the entry can see or renew it. (If expired entries may be returned, a worker may return the entry until
+  its next check, because it has not been cleaned up everywhere yet.)
 
-Where older runs lie below, a dropped put leaves a delete: what it had replaced must not come back. It is not enough
-that the older entry must have expired too, for it may have no time, or, by event time, a later one.
+If older runs lie below, a dropped put leaves a delete: the entry that it had replaced must not reappear. That the older
+entry must have expired too is not sufficient, because it may have no time, or, with event time, a later one.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class CommittedTimes:
 
 @dataclass(frozen=True)
 class Horizon:
-    """What was last accessed at this time or before has expired; what has no time, if ``timeless``."""
+    """Entries last accessed at or before ``time`` have expired; so have entries without a time, if ``timeless``."""
 
     time: int
     timeless: bool
@@ -54,8 +55,10 @@ class Horizon:
 
 
 def horizon_of(ttl: Mapping[str, Any] | None, operator: str, times: CommittedTimes | None) -> Horizon | None:
-    """Up to where entries of a state have expired for a merge, from what its newest section tells; None if it may drop
-    none."""
+    """The time up to which entries of a state have expired for a merge; None if it may not drop any.
+
+    ``ttl`` is the description in the newest section of the state.
+    """
     if ttl is None or times is None or not ttl["in_merges"] or ttl["declared"] <= times.started:
         return None
     now = times.clock if ttl["time"] == "ProcessingTime" else times.watermarks.get(operator, MIN_TIME)
@@ -66,7 +69,7 @@ def horizon_of(ttl: Mapping[str, Any] | None, operator: str, times: CommittedTim
 
 
 def drop_expired_columns(table: Any, horizon: Horizon, *, keep_deletes: bool) -> Any:
-    """A section's table of single values without those that have expired."""
+    """A section's table of single values without the expired ones."""
     values = table.column("value")
     times = pc.struct_field(values, LAST_ACCESS)
     passed = pc.and_(pc.equal(table.column("op"), PUT), pc.less_equal(times, horizon.time))
@@ -86,7 +89,7 @@ def drop_expired_columns(table: Any, horizon: Horizon, *, keep_deletes: bool) ->
 
 
 def drop_expired_rows(kind: SectionKind, rows: Rows, horizon: Horizon, *, keep_deletes: bool) -> Rows | None:
-    """Rows without what has expired of them; None if none are left."""
+    """The rows without expired values; None if no rows are left."""
     count = len(rows.keys)
     ops = rows.ops or [PUT] * count
     namespaces = rows.namespaces or [None] * count
@@ -101,7 +104,7 @@ def drop_expired_rows(kind: SectionKind, rows: Rows, horizon: Horizon, *, keep_d
         elif op == PUT and horizon.passed(value.time):
             new_op, new_value = DELETE, None
         if new_op == DELETE and op == APPEND:
-            continue  # nothing is left to append, and what lies below stays
+            continue  # nothing is left to append, and older rows below stay
         if new_op == DELETE and op != DELETE and not keep_deletes:
             continue
         left.keys.append(key)

@@ -1,4 +1,4 @@
-"""Times of last access on the way from a file: given to values that have none, taken from those that need none."""
+"""Fits times of last access when values are read from a file: adds them where missing, removes unneeded ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemill.state.files.ttl_declared import SCHEMA_KEY, stored_ttl
 
 __all__ = ["clock_of", "fit_times", "with_counting_times"]
 
-#: The clock of times that do not count any more.
+#: The clock of times that are no longer valid.
 _FORMER: Final = "former"
 
 
@@ -23,10 +23,11 @@ def clock_of(ttl: Mapping[str, Any] | None) -> str | None:
 
 
 def with_counting_times(sections: Sequence[Section], clock: str | None) -> list[Section]:
-    """The sections of one state, oldest first, for a program in which its time to live goes by a clock (None: no ttl).
+    """Mark times that are no longer valid in the sections of one state, oldest first; ``clock`` is that of the program.
 
-    A section under another clock, or none, is of an earlier start of the program. What is older than that has times
-    from before the clock was turned on again: they are marked as of another clock, and do not count.
+    ``clock`` is None without a time to live. A section with another clock, or none, is from an earlier start of the
+    program. Sections older than that have times from before the clock was enabled again: they are marked as of another
+    clock, and are ignored.
     """
     found: list[Section] = []
     former = False
@@ -47,11 +48,11 @@ def fit_times(
     *,
     in_lists: bool,
 ) -> list[Any]:
-    """The values of a section, stored under one time to live (or none), in the form that another (or none) asks for.
+    """Convert the values of a section, stored under one time to live (or none), to the form that another one requires.
 
-    With ``in_lists`` a value is a list of elements, and each of them has a time. Values without a time, or with one by
-    another clock, get the one from which ``wanted`` counts such. ``ops`` may be empty for puts only; rows of other
-    kinds have no value.
+    With ``in_lists`` a value is a list of elements, each with its own time. Values without a time, or with a time by
+    another clock, get the time ``since`` of ``wanted``. ``ops`` may be empty for puts only; rows with other operations
+    have no value.
     """
     if stored is None and wanted is None:
         return values

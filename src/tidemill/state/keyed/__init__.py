@@ -1,5 +1,5 @@
 """State by key: values, lists, maps, reducing and aggregating state, timers, time to live, undo.
 
-Start in ``backend.py``, the contract, then ``tables.py``, which holds entries with the changes of the current epoch.
-``kinds.py`` is the registry of the kinds of state: a new kind is one entry there and its own classes.
+Start with ``backend.py``, the interface, then ``tables.py``, which stores entries with the changes of the current
+epoch. ``kinds.py`` is the registry of the kinds of state: a new kind is one entry there and its own classes.
 """

@@ -1,13 +1,13 @@
-"""The contract of a state backend: the keyed state of one operator in one subtask, its timers, the current key.
+"""The interface of a state backend: the keyed state of one operator in one subtask, its timers, the current key.
 
-``keyed_state`` registers a state under its descriptor's name and returns the object that user functions work with. An
-epoch is ``begin_epoch``, reads and writes, ``export_delta``; then ``fold`` if its manifest named this attempt, or
-``discard``. ``load`` applies sections of committed state, oldest first, before or after the state they belong to is
-registered. What differs between the kinds of state is in :mod:`tidemill.state.keyed.kinds`.
+``keyed_state`` registers a state under its descriptor's name and returns the object that user functions use. An epoch
+consists of ``begin_epoch``, reads and writes, and ``export_delta``; then ``fold`` if its manifest named this attempt,
+or ``discard``. ``load`` applies sections of committed state, oldest first, before or after their state is registered.
+The differences between the kinds of state are in :mod:`tidemill.state.keyed.kinds`.
 
 Backends differ only in where the committed base is: as Python objects in memory (:mod:`tidemill.state.keyed.hashmap`),
-or on local disk (:mod:`tidemill.state.rocksdb`). What an epoch changed is in memory, and what is durable is the same
-sections for all of them, so a job can change its backend from one start to the next.
+or on local disk (:mod:`tidemill.state.rocksdb`). The changes of an epoch are always in memory, and the durable sections
+are the same for all backends, so a job can change its backend from one start to the next.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ PROCESSING_TIMERS = "__timers_processing"
 
 @dataclass(frozen=True)
 class BackendPlace:
-    """Which state a backend holds: of which operator, for which key groups, in which job and subtask.
+    """The place of a backend's state: the operator, the key groups, the job and the subtask.
 
     ``where`` names the operator in messages. ``program`` is equal for all workers that run the same start of a program,
-    and no others: what one of them left on a disk, another can read.
+    and different for all others: workers with equal values can read each other's files on a disk.
     """
 
     operator: str
@@ -77,7 +77,7 @@ class BackendPlace:
 
 @dataclass(frozen=True)
 class StateVersion:
-    """A committed state, by the manifest that made it so: its slot in the log, its lineage and its epoch."""
+    """A committed state, identified by its manifest: the slot in the log, the lineage and the epoch."""
 
     lineage: str
     slot: int
@@ -85,11 +85,11 @@ class StateVersion:
 
 
 class KeyedStateBackend(ABC):
-    """Keyed state: the contract, and what all backends share."""
+    """Keyed state: the interface, and the code that all backends share."""
 
-    #: Whether :meth:`prefetch` does anything: asked once per batch.
+    #: Whether :meth:`prefetch` has an effect; checked once per batch.
     prefetches = False
-    #: Whether looking at an entry costs no more than a dict lookup.
+    #: Whether reading an entry costs no more than a dict lookup.
     in_memory = False
 
     def __init__(self, place: BackendPlace) -> None:
@@ -103,18 +103,18 @@ class KeyedStateBackend(ABC):
         self._group_of = GroupCache(place.max_parallelism)
         self._states: dict[str, tuple[StateDescriptor, Any]] = {}
         self._unclaimed: dict[str, list[Section]] = {}
-        #: States that a migration changed, with the first key group that has not been written again since.
+        #: States changed by a migration, with the first key group that has not been rewritten yet.
         self._migrating: dict[str, int] = {}
-        #: Of these, the key groups that the delta of this epoch holds whole.
+        #: The key groups of these states that the delta of this epoch contains completely.
         self._replacing: dict[str, list[tuple[int, int]]] = {}
-        #: Whether a state may hold objects that user code can change after it has read or written them.
+        #: Whether a state may contain objects that user code can change after it has read or written them.
         self.mutable = False
-        #: The clock of states with a time to live: the operator itself, once there is one.
+        #: The clock of states with a time to live: the operator itself, once it is set.
         self.time: OperatorTime = StandingTime()
-        #: Whether a state's time to live goes by event time.
+        #: Whether a state's time to live uses event time.
         self.event_time_ttl = False
         self._undo: UndoLog | None = None
-        #: By state, what an entry takes as stored, where a row is a whole entry: about as of late.
+        #: The approximate recent size of a stored entry by state, for states in which a row is a whole entry.
         self._entry_bytes: dict[str, float] = {}
         # checkpointed
         self._tables: dict[str, Table] = {}
@@ -122,21 +122,21 @@ class KeyedStateBackend(ABC):
         self.event_timers: Timers = self._new_timers(EVENT_TIMERS)
         self.processing_timers: Timers = self._new_timers(PROCESSING_TIMERS)
 
-    # --- what a backend must say
+    # --- what a backend must implement
 
     @classmethod
     def create(cls, place: BackendPlace, settings: Any) -> KeyedStateBackend:
-        """A backend at a place; ``settings`` are what :meth:`settings` made of the job's configuration."""
+        """Create a backend at a place; ``settings`` is the result of :meth:`settings`."""
         return cls(place)
 
     @classmethod
     def settings(cls, configuration: Configuration) -> Any:
-        """What the backend must know of the job's configuration; it is pickled and sent to the workers."""
+        """The settings of the backend from the job's configuration; they are pickled and sent to the workers."""
         return None
 
     @abstractmethod
     def _new_table(self, name: str, shape: StateShape) -> Table:
-        """An empty table for the entries of a state, or one with what a reused version of the state holds."""
+        """An empty table for the entries of a state, or one with the content of a reused version of the state."""
 
     @abstractmethod
     def _new_timers(self, name: str) -> Timers:
@@ -144,20 +144,20 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def memory(self) -> int:
-        """About how many bytes of the worker's memory the committed state takes."""
+        """The approximate number of bytes of the worker's memory that the committed state uses."""
 
     def _parked(self, section: Section) -> Section:
-        """A section that is kept until its state is registered, in the form in which it is kept."""
+        """The form in which a section is kept until its state is registered."""
         return section
 
     def _slices(self, section: Section) -> Iterable[Section]:
-        """A section in the parts in which it is loaded."""
+        """The parts in which a section is loaded."""
         return (section,)
 
     # --- registering states
 
     def keyed_state(self, descriptor: StateDescriptor) -> Any:
-        """Register or find a state of any kind."""
+        """Register a state of any kind, or return it if it is already registered."""
         known = self._states.get(descriptor.name)
         if known is not None:
             self._check_same(known[0], descriptor)
@@ -173,54 +173,56 @@ class KeyedStateBackend(ABC):
         return state
 
     def value_state(self, descriptor: ValueStateDescriptor) -> KeyedValueState:
-        """Register or find a value state."""
+        """Register a value state, or return it if it is already registered."""
         found: KeyedValueState = self.keyed_state(descriptor)
         return found
 
     def list_state(self, descriptor: ListStateDescriptor) -> KeyedListState:
-        """Register or find a list state."""
+        """Register a list state, or return it if it is already registered."""
         found: KeyedListState = self.keyed_state(descriptor)
         return found
 
     def map_state(self, descriptor: MapStateDescriptor) -> KeyedMapState:
-        """Register or find a map state."""
+        """Register a map state, or return it if it is already registered."""
         found: KeyedMapState = self.keyed_state(descriptor)
         return found
 
     def reducing_state(self, descriptor: ReducingStateDescriptor) -> KeyedReducingState:
-        """Register or find a reducing state."""
+        """Register a reducing state, or return it if it is already registered."""
         found: KeyedReducingState = self.keyed_state(descriptor)
         return found
 
     def aggregating_state(self, descriptor: AggregatingStateDescriptor) -> KeyedAggregatingState:
-        """Register or find an aggregating state."""
+        """Register an aggregating state, or return it if it is already registered."""
         found: KeyedAggregatingState = self.keyed_state(descriptor)
         return found
 
     def storing_state(self, descriptor: StateDescriptor, ttl: DeclaredTtl) -> KeyedState:
-        """What stores the values of a state whose entries expire. It is not registered: the state around it is."""
+        """The state that stores the values of a state whose entries expire. Only the state around it is registered."""
         kind = kind_of(descriptor)
         return self._bound(kind.stored_by or kind, self._table_for(kind, descriptor, ttl))
 
     def note_changes_in(self, undo: UndoLog) -> None:
-        """Let calls of the user function be taken back; must come before any state is registered."""
+        """Enable undo for calls of the user function; must be called before any state is registered."""
         self._undo = undo
         undo.watch_timers(self.event_timers)
         undo.watch_timers(self.processing_timers)
 
     def keys(self, state: str, namespace: Any = None) -> Iterator[Any]:
-        """The keys that have a value in a state. The order (by key group, then by stable hash) does not depend on the
-        worker's history."""
+        """The keys that have a value in a state.
+
+        The order (by key group, then by stable hash) does not depend on the worker's history.
+        """
         table = self._tables.get(state)
         if table is None:
             return iter(())
         return iter(sorted(table.keys(namespace), key=lambda key: (self._group_of[key], stable_hash(key))))
 
     def scan(self, state: str) -> Iterator[tuple[Any, Any, Any, Any]]:
-        """The committed entries of a registered state as (namespace, key, user key of a map or None, what is stored).
+        """The committed entries of a registered state as (namespace, key, user key of a map or None, stored value).
 
-        The iterator may be left and gone on with in a later epoch: it then sees entries as they are by then, may miss
-        some that are new, and misses none that were there all the time. What it returns must not be changed.
+        The iterator may be paused and resumed in a later epoch: it then returns the entries of that time, may miss new
+        ones, and misses none that existed the whole time. The returned values must not be changed.
         """
         return self._tables[state].scan()
 
@@ -228,41 +230,41 @@ class KeyedStateBackend(ABC):
         """The key group of a key."""
         return self._group_of[key]
 
-    # --- the life of an epoch
+    # --- the lifecycle of an epoch
 
     def prefetch(self, keys: list[Any]) -> None:
-        """The records of a batch with these keys come next: their state may be read ahead."""
+        """Announce the keys of the next batch of records, whose state may be read ahead."""
 
     def begin_epoch(self) -> None:
-        """Get all states ready for a new epoch; what the last one changed must be folded or discarded."""
+        """Prepare all states for a new epoch; the changes of the last one must have been folded or discarded."""
         for name in list(self._migrating):
             self._rewrite(name)
         for _, state in self._states.values():
             state.begin_epoch()
 
     def export_delta(self) -> list[Section]:
-        """What the epoch changed, one section per state that changed."""
+        """The changes of the epoch, one section per changed state."""
         return self._sections(lambda table: table.export_delta())
 
     def export_all(self) -> list[Section]:
-        """The whole committed state; the epoch must have changed nothing yet."""
+        """The whole committed state; the epoch must not have changed anything yet."""
         return self._sections(lambda table: table.export_all())
 
     def fold(self, version: StateVersion | None = None) -> None:
-        """The last delta is committed, by the manifest that ``version`` names: make it the base."""
+        """Make the last delta part of the base; the manifest identified by ``version`` has committed it."""
         for table in self._all_tables():
             table.fold()
         self._replacing.clear()
 
     def discard(self) -> None:
-        """The last epoch did not count: go back to the base."""
+        """Drop the changes of the last epoch, which was not committed, and return to the base."""
         for table in self._all_tables():
             table.discard()
         self._migrating.update({name: spans[0][0] for name, spans in self._replacing.items()})
         self._replacing.clear()
 
     def load(self, section: Section) -> None:
-        """Apply one section of committed state; sections must come oldest first."""
+        """Apply one section of committed state; sections must be applied oldest first."""
         if section.state in (EVENT_TIMERS, PROCESSING_TIMERS):
             timers = self.event_timers if section.state == EVENT_TIMERS else self.processing_timers
             self._load(timers, section, TIMER_SHAPE.with_key(self._key_type))
@@ -272,7 +274,7 @@ class KeyedStateBackend(ABC):
             self._unclaimed.setdefault(section.state, []).append(self._parked(section))
 
     def version(self) -> StateVersion | None:
-        """The committed state that a new backend found on its disk: only what came after it has to be loaded."""
+        """The committed state that a new backend found on its disk: only later changes have to be loaded."""
         return None
 
     def kept_ttl(self, state: str) -> Mapping[str, Any] | None:
@@ -280,15 +282,15 @@ class KeyedStateBackend(ABC):
         return None
 
     def reset(self) -> None:
-        """Forget the version found on disk, if there is one."""
+        """Discard the version found on disk, if there is one."""
 
     def loaded(self, version: StateVersion) -> None:
-        """All that makes up ``version`` has been loaded."""
+        """Mark ``version`` as completely loaded."""
 
     def close(self, *, forget: bool = True) -> None:
-        """Release what the backend holds; with ``forget`` also what it has on local disk, which nobody will look for.
+        """Release the resources of the backend; with ``forget`` also delete its files on local disk.
 
-        Nothing durable depends on it.
+        No durable state depends on this call.
         """
 
     def entries(self) -> int:
@@ -296,14 +298,14 @@ class KeyedStateBackend(ABC):
         return sum(table.entries() for table in self._all_tables())
 
     def queryable_names(self) -> tuple[tuple[str, str], ...]:
-        """The names under which states are queried, with those of the states."""
+        """The names under which states are queried, with the names of the states."""
         descriptors = (descriptor for descriptor, _ in self._states.values())
         return tuple((one.queryable_name, one.name) for one in descriptors if one.queryable_name is not None)
 
     def sizes(self) -> dict[str, tuple[int, int | None]]:
-        """By state, and for timers: the committed entries, and about how many bytes they take, where that is known.
+        """The number of committed entries and their approximate size in bytes, if known, by state and for timers.
 
-        Under an empty name it is all of them together, where no more is known.
+        An empty name stands for all of them together, if nothing more specific is known.
         """
         tables: dict[str, Any] = {
             **self._tables,
@@ -319,7 +321,7 @@ class KeyedStateBackend(ABC):
         }
 
     def declared(self) -> dict[str, StateShape]:
-        """The registered states by name: how the program declares them."""
+        """The registered states by name, as the program declares them."""
         return dict(self._shapes)
 
     def state_names(self) -> list[str]:
@@ -337,7 +339,7 @@ class KeyedStateBackend(ABC):
         return state
 
     def _table_for(self, kind: StateKind, descriptor: StateDescriptor, ttl: DeclaredTtl | None = None) -> Table:
-        """A table for a state that is new to this backend, with what was loaded of it before it was registered."""
+        """A table for a state that is new to this backend, with the sections loaded before it was registered."""
         value_type, user_key_type = kind.value_type(descriptor), kind.user_key_type(descriptor)
         shape = kind.shape(descriptor, self._key_type, ttl)
         table = self._new_table(descriptor.name, shape)
@@ -354,7 +356,7 @@ class KeyedStateBackend(ABC):
         clock = clock_of(None if shape.ttl is None else shape.ttl.describe())
         stored = with_counting_times(without_replaced(claimed), clock)
         migrated: list[int] = []  # the first group of each section
-        for section in stored:  # before any value is read
+        for section in stored:  # checked before any value is read
             stored_kind = section.schema.get("types", {}).get("kind")
             if section.kind != shape.kind or (stored_kind is not None and stored_kind != kind.name):
                 raise StateMigrationError(
@@ -362,7 +364,7 @@ class KeyedStateBackend(ABC):
                     f"but the program now declares it as {kind.name} state; give it another name"
                 )
             changes = check_types(section, shape, self._where)
-            # Times that a program drops, or gives, it writes at once: another one may turn the time to live on again.
+            # Added or removed times are written immediately, because a later program may enable the time to live again.
             new_times = clock_of(stored_ttl(section.schema)) != clock
             if new_times or any(change.migration for change in changes.values()):
                 migrated.append(int(section.table.column(GROUP_COLUMN).to_numpy().min()))
@@ -374,7 +376,7 @@ class KeyedStateBackend(ABC):
         return table
 
     def _rewrite(self, name: str) -> None:
-        """Let this epoch's delta hold the next part of a migrated state whole, so that older sections do not count."""
+        """Write the next part of a migrated state completely into this epoch's delta, replacing older sections."""
         first = self._migrating.pop(name)
         last = self._tables[name].rewrite(first)
         self._replacing.setdefault(name, []).append((first, self.groups.last if last is None else last))
@@ -397,7 +399,7 @@ class KeyedStateBackend(ABC):
         for known, _ in self._states.values():
             if known.queryable_name is not None and known.queryable_name == descriptor.queryable_name:
                 raise StateError(
-                    f"{self._where}: states {known.name!r} and {descriptor.name!r} are both to be queried as "
+                    f"{self._where}: states {known.name!r} and {descriptor.name!r} both have the queryable name "
                     f"{known.queryable_name!r}; give one of them another name"
                 )
 
@@ -424,7 +426,7 @@ class KeyedStateBackend(ABC):
         return sections
 
     def _note_size(self, section: Section) -> None:
-        """See what entries take: of a list or a map a row is but a part, and tells nothing of the rest."""
+        """Update the size estimate of entries; a row of a list or map is only a part of an entry, and is ignored."""
         rows = section.table.num_rows
         if rows and section_kind(section.kind).rows_are_entries:
             size = section.table.nbytes / rows
@@ -432,7 +434,7 @@ class KeyedStateBackend(ABC):
 
 
 def immutable_type(type_info: TypeInformation) -> bool:
-    """Whether no value of a type can be changed."""
+    """Whether all values of a type are immutable."""
     if isinstance(type_info, TupleTypeInfo):
         return all(map(immutable_type, type_info.get_field_types()))
     return isinstance(type_info, BasicTypeInfo)

@@ -7,15 +7,15 @@ from typing import Any, Final
 
 from tidemill.errors import StateError
 
-#: What :meth:`KeyContext.held` returns outside of any record.
+#: The result of :meth:`KeyContext.held` outside of any record.
 NO_KEY: Final = object()
 
 
 class KeyContext:
-    """Holds the current key in a slot. While there is none, the object is of a class whose ``key`` cannot be read.
+    """Stores the current key in a slot. Without a key, the object has a class whose ``key`` cannot be read.
 
-    So the check costs nothing per record: with a key at hand this is a plain slot, which the interpreter reads without
-    a call. In the same way only those pay for it who want to be told of each record (:meth:`listen`).
+    So the check costs nothing per record: while there is a key, this is a plain slot, which the interpreter reads
+    without a call. In the same way, only operators with listeners for each record (:meth:`listen`) pay for them.
     """
 
     __slots__ = ("_listeners", "key", "owner")
@@ -28,19 +28,19 @@ class KeyContext:
         self.leave()
 
     def leave(self) -> None:
-        """Forget the key: from now on keyed state cannot be used, until a key is set."""
+        """Remove the key: keyed state cannot be used until a key is set."""
         self.__class__ = _NoKey
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have a function called whenever a key is set."""
+        """Register a function that is called whenever a key is set."""
         self._listeners = (*self._listeners, listener)
 
     def held(self) -> Any:
-        """The key, or ``NO_KEY``: for who needs another one for a while, and then calls :meth:`put_back`."""
+        """The key, or ``NO_KEY``: for callers that temporarily set another key and then call :meth:`put_back`."""
         return self.key
 
     def put_back(self, held: Any) -> None:
-        """Return to what :meth:`held` returned."""
+        """Restore the key that :meth:`held` returned."""
         if held is NO_KEY:
             self.leave()
         else:

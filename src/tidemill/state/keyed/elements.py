@@ -1,4 +1,4 @@
-"""What a map state held when it was read."""
+"""The content of a map state at the time it was read."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 class Elements(list[T]):
-    """The entries, keys or values of a map, as they were when they were read.
+    """The entries, keys or values of a map at the time they were read.
 
-    It can be looped over as often as needed. Changing it changes no state. It answers ``next()`` as an iterator would,
-    which PyFlink's maps return.
+    It can be iterated any number of times. Changing it does not change the state. It supports ``next()`` like the
+    iterators that PyFlink's maps return.
 
     >>> elements = Elements(["a", "b"])
     >>> [*elements, *elements]

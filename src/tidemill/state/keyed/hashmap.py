@@ -10,7 +10,7 @@ from tidemill.state.keyed.kinds import tables_of
 from tidemill.state.keyed.tables import Table
 from tidemill.state.keyed.timers import TimerQueue, Timers
 
-#: What an entry of state is taken to cost when memory is budgeted: a dict slot, a key and a small value.
+#: The assumed size of a state entry for memory budgets: a dict slot, a key and a small value.
 ENTRY_BYTES: Final = 200
 
 

@@ -1,4 +1,4 @@
-"""What a key had in a committed epoch as state objects that can only be read, as Flink's query client returns them."""
+"""Read-only state objects with the state of a key in a committed epoch, as returned by Flink's query client."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = [
 
 
 class ImmutableState(State):
-    """What a key had in a committed epoch. ``epoch`` says in which."""
+    """The state of a key in the committed epoch ``epoch``."""
 
     def __init__(self, epoch: int, content: Any) -> None:
         self.epoch = epoch
         self._content = content
 
     def clear(self) -> NoReturn:
-        """Refused."""
+        """Not supported: raises :class:`StateError`."""
         self._refuse()
 
     def _refuse(self, *_: Any) -> NoReturn:
-        raise StateError("queried state can be read only: it is a copy of what a job has committed")
+        raise StateError("queried state is read-only: it is a copy of what a job has committed")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._content!r}, epoch={self.epoch})"
@@ -45,19 +45,19 @@ class ImmutableValueState(ImmutableState, ValueState[Any]):
         return self._content
 
     def update(self, value: Any) -> NoReturn:
-        """Refused."""
+        """Not supported: raises :class:`StateError`."""
         self._refuse()
 
 
 class ImmutableReducingState(ImmutableState, ReducingState[Any]):
-    """What all values were reduced to."""
+    """The reduced value of all values."""
 
     def get(self) -> Any:
         """The value."""
         return self._content
 
     def add(self, value: Any) -> NoReturn:
-        """Refused."""
+        """Not supported: raises :class:`StateError`."""
         self._refuse()
 
 
@@ -69,7 +69,7 @@ class ImmutableAggregatingState(ImmutableState, AggregatingState[Any, Any]):
         return self._content
 
     def add(self, value: Any) -> NoReturn:
-        """Refused."""
+        """Not supported: raises :class:`StateError`."""
         self._refuse()
 
 
@@ -77,19 +77,19 @@ class ImmutableListState(ImmutableState, ListState[Any]):
     """A list."""
 
     def get(self) -> Iterable[Any]:
-        """Its elements."""
+        """The elements."""
         return list(self._content)
 
     def add(self, value: Any) -> NoReturn:
-        """Refused."""
+        """Not supported: raises :class:`StateError`."""
         self._refuse()
 
     def update(self, values: list[Any]) -> NoReturn:
-        """Refused."""
+        """Not supported: raises :class:`StateError`."""
         self._refuse()
 
     def add_all(self, values: list[Any]) -> NoReturn:
-        """Refused."""
+        """Not supported: raises :class:`StateError`."""
         self._refuse()
 
 
@@ -101,7 +101,7 @@ class ImmutableMapState(ImmutableState, MapState[Any, Any]):
         return self._content.get(key)
 
     def contains(self, key: Any) -> bool:
-        """Whether there is an entry."""
+        """Whether the entry exists."""
         return key in self._content
 
     def items(self) -> Iterable[tuple[Any, Any]]:
@@ -121,13 +121,13 @@ class ImmutableMapState(ImmutableState, MapState[Any, Any]):
         return not self._content
 
     def put(self, key: Any, value: Any) -> NoReturn:
-        """Refused."""
+        """Not supported: raises :class:`StateError`."""
         self._refuse()
 
     def put_all(self, dict_value: dict[Any, Any]) -> NoReturn:
-        """Refused."""
+        """Not supported: raises :class:`StateError`."""
         self._refuse()
 
     def remove(self, key: Any) -> NoReturn:
-        """Refused."""
+        """Not supported: raises :class:`StateError`."""
         self._refuse()

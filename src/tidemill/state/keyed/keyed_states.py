@@ -1,7 +1,7 @@
-"""The five keyed states as user functions see them, over the tables of any backend.
+"""The five keyed states as user functions see them, on top of the tables of any backend.
 
 Each object is bound once to its table and key context; per record only the key in the context changes. Namespaces
-(windows) are switched with :meth:`set_current_namespace`, which swaps the layer the object works on.
+(windows) are switched with :meth:`set_current_namespace`, which swaps the layer that the object uses.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ from tidemill.state.keys.stable_hash import stable_hash
 
 
 class KeyedState:
-    """A state bound to a table: the layer of the current namespace is at hand as plain attributes.
+    """A state bound to a table; the layer of the current namespace is available as plain attributes.
 
-    :mod:`tidemill.state.keyed.kinds` says which class belongs to which kind of state, and what it is made with.
+    :mod:`tidemill.state.keyed.kinds` defines which class belongs to which kind of state, and its arguments.
     """
 
     def __init__(self, context: KeyContext, table: Table) -> None:
         self._context = context
         self._table = table
         form = table.form
-        #: Values of this type are stored as they are.
+        #: Values of this type are stored unchanged.
         self._kind: type = Unknown if form is None else form.kind
         self._convert = None if form is None else form.convert
         self._namespace: Any = None
         self._attach()
 
     def set_current_namespace(self, namespace: Any) -> None:
-        """Work on another namespace from now on."""
+        """Switch to another namespace."""
         self._namespace = namespace
         self._attach()
 
     def begin_epoch(self) -> None:
-        """Take hold of the layer again: a fold may have dropped it."""
+        """Attach to the layer again: a fold may have dropped it."""
         self._attach()
 
     def keep_unshared(self) -> None:
-        """Promise that nobody changes a value after the epoch that put it, nor one that was read: none is copied."""
+        """Declare that values are never changed once they have been put, nor after being read: no copies are made."""
         self._table.unshared = True
 
     def peek(self) -> Any:
-        """What the current key has: a value, a list, a dict, a result. The same for all kinds of state."""
+        """The content for the current key: a value, a list, a dict, a result. Available for all kinds of state."""
         raise NotImplementedError
 
     def replace(self, content: Any) -> None:
-        """Let the current key have this and nothing else: a value, a list, a dict, an accumulator."""
+        """Replace the content for the current key: with a value, a list, a dict, an accumulator."""
         raise NotImplementedError
 
     def _formed(self, value: Any) -> Any:
-        """A value, not of the expected type, as it is put."""
+        """Convert a value that is not of the expected type to its stored form."""
         if self._convert is not None:
             return self._convert(value)
-        self._kind = type(value)  # any will do: ask again when another one comes
+        self._kind = type(value)  # any type is allowed: check again when another type appears
         return value
 
     def _attach(self) -> None:
@@ -71,7 +71,7 @@ class KeyedState:
 
 
 class SingleValueState(KeyedState):
-    """One value per key: reading looks at the overlay, then at the base, copying what could be mutated."""
+    """One value per key: a read checks the overlay, then the base, and copies values that could be mutated."""
 
     _table: ValueTable
 
@@ -121,7 +121,7 @@ class KeyedValueState(SingleValueState, ValueState[Any]):
     def value(self) -> Any:
         """The value of the current key, or the descriptor's default."""
         value = self._overlay.get(self._context.key, DELETED)
-        if value is not DELETED:  # a hot key is found here: one look, one question
+        if value is not DELETED:  # a hot key is found here: one lookup, one comparison
             return value
         key = self._context.key
         if key not in self._overlay:
@@ -149,7 +149,7 @@ class KeyedValueState(SingleValueState, ValueState[Any]):
 
 
 class KeyedReducingState(SingleValueState, ReducingState[Any]):
-    """ReducingState: holds the reduced value only."""
+    """ReducingState: stores only the reduced value."""
 
     def __init__(self, context: KeyContext, table: ValueTable, reduce: Callable[[Any, Any], Any]) -> None:
         super().__init__(context, table)
@@ -171,7 +171,7 @@ class KeyedReducingState(SingleValueState, ReducingState[Any]):
         self._overlay[self._context.key] = value if type(value) is self._kind else self._formed(value)
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """As :meth:`add`, for several values of the current key."""
+        """Like :meth:`add`, for several values of the current key."""
         reduced, reduce = self._get(), self._reduce
         for value in values:
             if value is None or reduced is MISSING:
@@ -181,7 +181,7 @@ class KeyedReducingState(SingleValueState, ReducingState[Any]):
         self._put(reduced)
 
     def add_each(self, keys: Iterable[Any], values: Iterable[Any]) -> list[Any]:
-        """As :meth:`add`, one value for each key; returns the keys that this epoch had not put here before."""
+        """Like :meth:`add`, one value for each key; returns the keys that are new in this epoch."""
         context, overlay, reduce = self._context, self._overlay, self._reduce
         new = []
         for key, value in zip(keys, values, strict=True):
@@ -203,7 +203,7 @@ class KeyedReducingState(SingleValueState, ReducingState[Any]):
 
 
 class KeyedAggregatingState(SingleValueState, AggregatingState[Any, Any]):
-    """AggregatingState: holds the accumulator only."""
+    """AggregatingState: stores only the accumulator."""
 
     def __init__(self, context: KeyContext, table: ValueTable, aggregate: Any) -> None:
         super().__init__(context, table)
@@ -225,7 +225,7 @@ class KeyedAggregatingState(SingleValueState, AggregatingState[Any, Any]):
         self._overlay[self._context.key] = self._aggregate.add(value, accumulator)
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """As :meth:`add`, for several values of the current key."""
+        """Like :meth:`add`, for several values of the current key."""
         accumulator, add = self._get(), self._aggregate.add
         for value in values:
             if value is None:
@@ -237,7 +237,7 @@ class KeyedAggregatingState(SingleValueState, AggregatingState[Any, Any]):
         self._put(accumulator)
 
     def add_each(self, keys: Iterable[Any], values: Iterable[Any]) -> list[Any]:
-        """As :meth:`add`, one value for each key; returns the keys that this epoch had not put here before."""
+        """Like :meth:`add`, one value for each key; returns the keys that are new in this epoch."""
         context, overlay, add = self._context, self._overlay, self._aggregate.add
         new = []
         for key, value in zip(keys, values, strict=True):
@@ -276,13 +276,13 @@ def merge_single(
 
 
 class KeyedListState(KeyedState, ListState[Any]):
-    """ListState: an append records the element only, whatever the length of the list."""
+    """ListState: an append records only the element, whatever the length of the list."""
 
     def __init__(self, context: KeyContext, table: ListTable) -> None:
         super().__init__(context, table)
 
     def get(self) -> list[Any]:
-        """The elements of the current key in order, as they are now: what becomes of the list changes no state."""
+        """The current elements of the current key in order; changes to the returned list do not change the state."""
         key = self._context.key
         change = self._overlay.get(key)
         if change is None:
@@ -304,7 +304,7 @@ class KeyedListState(KeyedState, ListState[Any]):
             change.items.append(value)
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Append several elements: none if one of them is None."""
+        """Append several elements; appends nothing if one of them is None."""
         kind, formed = self._kind, self._formed
         items = [value if type(value) is kind else formed(value) for value in values]
         change = self._overlay.get(self._context.key)
@@ -314,7 +314,7 @@ class KeyedListState(KeyedState, ListState[Any]):
             self._overlay[self._context.key] = ListChange(False, items)
 
     def add_each(self, keys: Iterable[Any], values: Iterable[Any]) -> list[Any]:
-        """As :meth:`add`, one element for each key; returns the keys that this epoch had not put here before."""
+        """Like :meth:`add`, one element for each key; returns the keys that are new in this epoch."""
         context, overlay = self._context, self._overlay
         new = []
         for key, value in zip(keys, values, strict=True):
@@ -368,7 +368,7 @@ class KeyedListState(KeyedState, ListState[Any]):
             items = self._base.get(key)
             if items is None:
                 return []
-            # Lists only grow by a fold, and a fold forgets the reads: one check per key and epoch.
+            # Lists only grow by a fold, and a fold clears the reads: one check per key and epoch.
             copied = items if ATOMIC.issuperset(map(type, items)) else [self._table.detached(item) for item in items]
             self._reads[key] = copied
         return copied
@@ -382,9 +382,9 @@ def checked_key(key: Any) -> Any:
 
 
 class KeyedMapState(KeyedState, MapState[Any, Any]):
-    """MapState: each entry is read and written on its own.
+    """MapState: each entry is read and written separately.
 
-    In memory the order of iteration is that in which the entries were first put; in RocksDB it is that of their keys.
+    In memory, entries are iterated in the order in which they were first put; in RocksDB, in the order of their keys.
     """
 
     _table: MapTable
@@ -392,7 +392,7 @@ class KeyedMapState(KeyedState, MapState[Any, Any]):
     def __init__(self, context: KeyContext, table: MapTable) -> None:
         super().__init__(context, table)
         form = table.key_form
-        #: User keys of this type are stored as they are.
+        #: User keys of this type are stored unchanged.
         self._key_kind: type = form.kind if form is not None and form.kind in SIMPLE_TYPES else Unknown
         self._convert_key = None if form is None else form.convert
         self._form_keys = table.form_keys
@@ -403,7 +403,7 @@ class KeyedMapState(KeyedState, MapState[Any, Any]):
         return None if value is MISSING else value
 
     def put(self, key: Any, value: Any) -> None:
-        """Set one map entry. Raises :class:`InvalidKeyError` for a key that a restore could not find again."""
+        """Set one map entry. Raises :class:`InvalidKeyError` for a key that could not be found after a restore."""
         if type(value) is not self._kind:
             value = self._formed(value)
         self._change().entries[key if type(key) is self._key_kind else self._formed_key(key)] = value
@@ -415,7 +415,7 @@ class KeyedMapState(KeyedState, MapState[Any, Any]):
         self._change().entries.update(entries)
 
     def remove(self, key: Any) -> None:
-        """Remove one map entry, if it is there."""
+        """Remove one map entry, if it exists."""
         key = key if type(key) in SIMPLE_TYPES else self._checked(key)
         if self._entry(key) is MISSING:
             return
@@ -466,7 +466,7 @@ class KeyedMapState(KeyedState, MapState[Any, Any]):
         self.put_all(content)
 
     def _formed_key(self, key: Any) -> Any:
-        """A user key, not of the expected type, as it is put."""
+        """Convert a user key that is not of the expected type to its stored form."""
         if self._convert_key is not None:
             key = self._convert_key(key)
         if type(key) not in SIMPLE_TYPES:
@@ -476,7 +476,7 @@ class KeyedMapState(KeyedState, MapState[Any, Any]):
         return key
 
     def _checked(self, key: Any) -> Any:
-        """A user key that is not simple, in the form in which it is stored."""
+        """A user key that is not simple, in its stored form."""
         return checked_key(key if self._form_keys is None else self._form_keys([key])[0])
 
     def _change(self) -> MapChange:

@@ -1,11 +1,11 @@
-"""The kinds of keyed state: all that distinguishes one kind from another is said here, once for each kind.
+"""The kinds of keyed state: everything that distinguishes one kind from another is defined here.
 
-To add a kind, write its descriptor and what a function sees of it (:mod:`tidemill.datastream.functions`), the classes
-that implement it, and one entry in :data:`KINDS`. Backends, time to live, undo, the state processor and queryable state
-then know it: they look up the kind of a state when it is registered, loaded or read as data, and never per record.
+To add a kind, write its descriptor and its user interface (:mod:`tidemill.datastream.functions`), the classes that
+implement it, and one entry in :data:`KINDS`. Backends, time to live, undo, the state processor and queryable state then
+support it: they look up the kind of a state when it is registered, loaded or read as data, and never per record.
 
-Most kinds can be stored as one of the kinds of sections that there are (:mod:`tidemill.state.files.section_kinds`): as
-single values, lists or maps. A kind that cannot needs an entry there, which changes the file format, and tables.
+Most kinds can be stored as one of the existing kinds of sections (:mod:`tidemill.state.files.section_kinds`): as single
+values, lists or maps. A kind that cannot needs an entry there, which changes the file format, and tables.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ __all__ = ["KINDS", "StateKind", "StateTables", "kind_of", "shape_of", "tables_o
 
 @dataclass(frozen=True)
 class StateTables:
-    """The tables that hold entries which are stored in sections of one kind: in memory, and in RocksDB.
+    """The tables for entries that are stored in sections of one kind: in memory, and in RocksDB.
 
-    The latter is a dotted name: that room is above this one, and its library is loaded only by those who use it.
+    The latter is a dotted name, because that package depends on this one, and its library is loaded only if it is used.
     """
 
     memory: type[Table | TimerQueue]
@@ -90,7 +90,7 @@ class StateTables:
 VALUES: Final = StateTables(ValueTable, "tidemill.state.rocksdb.value_table.StoredValueTable")
 LISTS: Final = StateTables(ListTable, "tidemill.state.rocksdb.list_table.StoredListTable")
 MAPS: Final = StateTables(MapTable, "tidemill.state.rocksdb.map_table.StoredMapTable")
-#: Timers are no kind of state, but what is stored of them is merged and read like state.
+#: Timers are not a kind of state, but their stored rows are merged and read like state.
 TIMERS: Final = StateTables(TimerQueue, "tidemill.state.rocksdb.timers.StoredTimers")
 
 
@@ -117,38 +117,38 @@ class StateKind:
 
     descriptor: type[StateDescriptor]
     tables: StateTables
-    #: The object that user functions work with, and the one whose calls can be undone.
+    #: The object that user functions use, and the one whose calls can be undone.
     state: type[KeyedState]
     watched: type[KeyedState]
-    #: The object that user functions work with if entries expire.
+    #: The object that user functions use if entries expire.
     expiring: type[TtlState]
-    #: What a client that queries the state gets.
+    #: The object that a client gets when it queries the state.
     immutable: type[ImmutableState]
     #: The type of one value, element or entry, and that of the keys of a map, by descriptor.
     value_type: Callable[[Any], TypeInformation] = _type_info
     user_key_type: Callable[[Any], TypeInformation | None] = _nothing
-    #: What ``state`` and ``expiring`` are made with besides a table or what stores the values.
+    #: The additional arguments of ``state`` and ``expiring``, besides a table or the state that stores the values.
     arguments: Callable[[Any], tuple[Any, ...]] = _no_arguments
-    #: What is shown, by descriptor, for what is stored.
+    #: The value to show, by descriptor, for a stored value.
     shown: Callable[[Any, Any], Any] = _as_stored
-    #: The kind whose state object stores values that expire, each with the time of its last access. It is made without
-    #: arguments. None: this kind's own.
+    #: The kind whose state object stores values that expire, each with the time of its last access. It is created
+    #: without arguments. None: this kind itself.
     stored_by: StateKind | None = None
 
     @property
     def name(self) -> str:
-        """How the kind is called in files, errors and reports."""
+        """The name of the kind in files, errors and reports."""
         return self.descriptor.kind
 
     def shape(
         self, descriptor: StateDescriptor, key_type: TypeInformation | None, ttl: DeclaredTtl | None = None
     ) -> StateShape:
-        """How the entries of a state are laid out in columns; ``ttl`` is set if they are stored with their times."""
+        """The column layout for the entries of a state; ``ttl`` is set if they are stored with their times."""
         types = StateTypes(self.name, key_type, self.value_type(descriptor), self.user_key_type(descriptor))
         return StateShape.of(descriptor, self.tables.section_kind, types, ttl)
 
     def queried(self, descriptor: StateDescriptor, epoch: int, stored: Any) -> ImmutableState:
-        """What is stored for a key as the object that a client gets."""
+        """The object that a client gets for the stored state of a key."""
         return self.immutable(epoch, self.shown(descriptor, stored))
 
 
@@ -211,7 +211,7 @@ KINDS: Final[dict[str, StateKind]] = {kind.name: kind for kind in (_VALUE, _LIST
 
 
 def kind_of(descriptor: StateDescriptor) -> StateKind:
-    """The kind of state that a descriptor declares. Raises :class:`StateError` if it is no descriptor of any kind.
+    """The kind of state that a descriptor declares. Raises :class:`StateError` if the kind is unknown.
 
     >>> kind_of(ListStateDescriptor("names")).name
     'list'
@@ -223,13 +223,15 @@ def kind_of(descriptor: StateDescriptor) -> StateKind:
 
 
 def shape_of(descriptor: StateDescriptor, key_type: TypeInformation | None) -> StateShape:
-    """How the entries of the state that a descriptor declares are laid out in columns."""
+    """The column layout for the entries of the state that a descriptor declares."""
     return kind_of(descriptor).shape(descriptor, key_type)
 
 
 def tables_of(name: str) -> StateTables:
-    """The tables for what is stored in sections of a kind, by the name of that kind. Raises
-    :class:`~tidemill.errors.SerializationError` for a kind of sections that there is not."""
+    """The tables for sections of a kind, by the name of that kind.
+
+    Raises :class:`~tidemill.errors.SerializationError` for an unknown kind of sections.
+    """
     wanted = section_kind(name)
     for kind in KINDS.values():
         if kind.tables.memory.section_kind is wanted:

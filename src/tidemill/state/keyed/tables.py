@@ -1,15 +1,15 @@
-"""Entries of one keyed state: a committed base, and in front of it what the current epoch changed.
+"""The entries of one keyed state: a committed base, and on top of it the changes of the current epoch.
 
-An epoch reads through to the base but writes only to the overlay. At the barrier the overlay is exported as a delta;
-when that delta is known to be committed, :meth:`fold` moves it into the base; an attempt that did not count is dropped
-with :meth:`discard`. The base never holds an object that user code may still change: what cannot be proven immutable
-leaves it as a copy, made once per key and epoch.
+An epoch reads through to the base but writes only to the overlay. At the barrier the overlay is exported as a delta.
+When that delta is known to be committed, :meth:`fold` moves it into the base; :meth:`discard` drops an attempt that was
+not committed. The base never contains an object that user code may still change: values that cannot be proven immutable
+are returned as copies, one per key and epoch.
 
-The base of these tables is in memory; other backends have tables of their own, with a base elsewhere and the same
-overlay (:mod:`tidemill.state.rocksdb`).
+The base of these tables is in memory. Other backends have their own tables, with a base elsewhere and the same overlay
+(:mod:`tidemill.state.rocksdb`).
 
-Order matters: the base keeps entries in the order in which they were first written, and a restore replays deltas in
-the same order, so iteration over a map state is equal on a warm and on a cold worker.
+Order matters: the base keeps entries in the order in which they were first written, and a restore replays deltas in the
+same order, so iteration over a map state is the same on a warm and on a cold worker.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ _UNSHARED: Final = ATOMIC | {_Marker}
 
 
 class Layer:
-    """The entries of one namespace: the epoch's overlay, the committed base (a dict, or what can be read like one), and
-    copies handed out for reading."""
+    """The entries of one namespace: the epoch's overlay, the committed base, and copies returned to readers.
+
+    The base is a dict, or an object with the same methods for reading.
+    """
 
     __slots__ = ("base", "overlay", "reads")
 
@@ -51,27 +53,27 @@ class Layer:
 
 
 class Table:
-    """Common part of all tables: layers by namespace, and which of them the current epoch has touched."""
+    """The common part of all tables: layers by namespace, and which of them the current epoch has used."""
 
-    #: The kind of the sections that its entries are stored in.
+    #: The kind of the sections in which the entries are stored.
     section_kind: ClassVar[SectionKind]
-    #: What keeps the base safe from changes to a value that was read from it.
+    #: Protects the base from changes to a value that was read from it.
     detached = staticmethod(detached)
 
     def __init__(self) -> None:
-        #: Whether nobody ever changes a value once it has been put, nor one that was read: no copies are needed.
+        #: Whether no value is ever changed after it has been put or read: no copies are needed.
         self.unshared = False
-        #: What values become when they are stored, and so also in memory; None: what they are.
+        #: The form of stored values, which also applies in memory; None: unchanged.
         self.form: NormalForm | None = None
-        #: The same of the user keys of a map.
+        #: The form of the user keys of a map.
         self.key_form: NormalForm | None = None
-        #: Brings user keys into the form in which they are stored, where another one is another key.
+        #: Converts user keys to their stored form, for types whose forms are different keys.
         self.form_keys: Callable[[list[Any]], list[Any]] | None = None
         self._layers: dict[Any, Layer] = {}
         self._touched: dict[Any, Layer] = {}
 
     def layer(self, namespace: Any) -> Layer:
-        """The layer of a namespace, created if need be; what is read or written through it is folded at the barrier."""
+        """The layer of a namespace, created if needed; whatever is read or written through it is folded later."""
         layer = self._touched.get(namespace)
         if layer is None:
             layer = self._layers.get(namespace)
@@ -84,7 +86,7 @@ class Table:
         return Layer()
 
     def export_delta(self) -> Rows | None:
-        """What the epoch changed, or None."""
+        """The changes of the epoch, or None."""
         rows = Rows()
         for namespace, layer in self._touched.items():
             if layer.overlay:
@@ -99,18 +101,18 @@ class Table:
         return rows if rows.keys else None
 
     def fold(self) -> None:
-        """Make the epoch's changes part of the base, after its manifest was found to name this attempt."""
+        """Move the epoch's changes into the base, after a manifest has named this attempt."""
         if self.form is not None:
             for layer in self._touched.values():
                 self._normalise(layer.overlay, self.form)
         if not self.unshared:
             for layer in self._touched.values():
-                # A user function may still hold what it put.
+                # A user function may still have references to the objects that it put.
                 self._detach(layer.overlay)
         self.settle()
 
     def settle(self) -> None:
-        """As :meth:`fold`, for changes that nobody else holds an object of."""
+        """Like :meth:`fold`, for changes whose objects are not referenced anywhere else."""
         for namespace, layer in self._touched.items():
             if layer.overlay:
                 self._fold(layer)
@@ -127,8 +129,10 @@ class Table:
             layer.reads.clear()
 
     def rewrite(self, first_group: int) -> int | None:
-        """Take committed entries for changes of this epoch, so that its delta holds them: those of whole key groups,
-        from a group on, not too many for the memory. Returns the last of these groups, None if there are no more.
+        """Mark committed entries as changed in this epoch, so that its delta contains them.
+
+        Covers whole key groups from ``first_group`` on, limited by the available memory. Returns the last of these
+        groups, or None if there are no more.
 
         The epoch must not have changed any of them.
         """
@@ -140,10 +144,10 @@ class Table:
         return None
 
     def drop_groups(self, first: int, last: int) -> None:
-        """Drop committed entries that a table was made with, of some key groups. It must not have been used yet."""
+        """Drop the initial committed entries of some key groups. The table must not have been used yet."""
 
     def keys(self, namespace: Any) -> Iterator[Any]:
-        """Keys with a value in a namespace, as the current epoch sees them."""
+        """The keys with a value in a namespace, as seen by the current epoch."""
         layer = self._layers.get(namespace) or self._new_layer(namespace)
         for key in layer.base:
             if key not in layer.overlay:
@@ -153,7 +157,7 @@ class Table:
                 yield key
 
     def scan(self) -> Iterator[tuple[Any, Any, Any, Any]]:
-        """Committed entries as (namespace, key, user key or None, stored value); may be left and gone on with later."""
+        """Committed entries as (namespace, key, user key or None, stored value); may be paused and resumed later."""
         for namespace in list(self._layers):
             base = self._layers[namespace].base if namespace in self._layers else {}
             for key in list(base):
@@ -162,7 +166,7 @@ class Table:
                     yield namespace, key, None, stored
 
     def namespaces(self) -> list[Any]:
-        """All namespaces that hold or may hold entries."""
+        """All namespaces that contain, or may contain, entries."""
         return list(self._layers)
 
     def entries(self) -> int:
@@ -176,8 +180,10 @@ class Table:
 
     @classmethod
     def merged(cls, parts: Iterable[Rows], *, keep_deletes: bool) -> Rows | None:
-        """The rows of one state, oldest first, as one; None if nothing is left. See
-        :func:`tidemill.state.merging.merge_sections`."""
+        """The rows of one state, oldest first, merged into one; None if nothing is left.
+
+        See :func:`tidemill.state.merging.merge_sections`.
+        """
         table = cls()
         for rows in parts:
             table.replay(rows)
@@ -187,7 +193,7 @@ class Table:
         return table.export_all()
 
     def replay(self, rows: Rows) -> None:
-        """Apply rows to the overlay, as if the epoch had made these changes."""
+        """Apply rows to the overlay, as if they were changes of the epoch."""
         raise NotImplementedError
 
     def _export(self, rows: Rows, namespace: Any, overlay: dict[Any, Any]) -> None:
@@ -257,12 +263,12 @@ class ValueTable(Table):
             overlay = self.layer(namespace).overlay
             overlay.update(zip(part.keys, part.values, strict=True))
             if any(part.ops):
-                # A key stands in a section once, so the order of puts and deletes does not matter.
+                # A key occurs once in a section, so the order of puts and deletes does not matter.
                 overlay.update((key, DELETED) for key, op in zip(part.keys, part.ops, strict=True) if op == DELETE)
 
 
 class ListChange:
-    """What an epoch did to one list: replaced it (``replaced``), or appended to it."""
+    """The change of one list in an epoch: it was replaced (``replaced``), or appended to."""
 
     __slots__ = ("items", "replaced")
 
@@ -272,7 +278,7 @@ class ListChange:
 
 
 class ListTable(Table):
-    """A list per key and namespace; appending touches only what is appended."""
+    """A list per key and namespace; an append stores only the new elements."""
 
     section_kind = LIST
 
@@ -329,10 +335,10 @@ class ListTable(Table):
 
 
 class MapChange:
-    """What an epoch did to one map: entries put or deleted, after clearing it first if ``cleared``.
+    """The change of one map in an epoch: entries put or deleted, after clearing it first if ``cleared``.
 
-    Where several epochs are replayed as one, ``moved`` are the user keys that one deleted and a later one put again:
-    they are no longer where the base has them, but behind all that was there.
+    If several epochs are replayed as one, ``moved`` are the user keys that one epoch deleted and a later one put again:
+    they are no longer at their position in the base, but after all existing entries.
     """
 
     __slots__ = ("cleared", "entries", "moved")
@@ -344,12 +350,12 @@ class MapChange:
 
 
 class MapTable(Table):
-    """A map per key and namespace; each map entry is an entry of its own."""
+    """A map per key and namespace; each map entry is stored separately."""
 
     section_kind = MAP
 
     def in_order(self, items: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """The entries of a map in the order of its iteration: committed ones come first, as the base has them."""
+        """The entries of a map in iteration order: committed ones come first, in the order of the base."""
         return items
 
     def _export(self, rows: Rows, namespace: Any, overlay: dict[Any, Any]) -> None:

@@ -1,7 +1,7 @@
-"""Timers as state: one per (time, key, namespace), handed out in the order of their times.
+"""Timers as state: one per (time, key, namespace), fired in the order of their times.
 
-Ties are broken by the key's stable hash and then by the namespace, never by the order of registration: a restored
-queue fires in the same order as the one it was restored from.
+Ties are broken by the key's stable hash and then by the namespace, never by the order of registration: a restored queue
+fires in the same order as the original one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tidemill.state.keys.stable_hash import stable_hash
 Timer = tuple[int, Any, Any]  # time, key, namespace
 _HeapEntry = tuple[int, int, int, Any, int, Any, Any]
 
-#: A heap with so many dead entries is not worth looking at.
+#: A heap with this many stale entries is not worth compacting.
 _FEW: Final = 64
 
 
 class Timers(Protocol):
-    """The pending timers of one time domain: the contract, and the order, are those of :class:`TimerQueue`."""
+    """The pending timers of one time domain; interface and order are those of :class:`TimerQueue`."""
 
     def __len__(self) -> int: ...
     def __contains__(self, timer: Timer) -> bool: ...
@@ -42,9 +42,9 @@ class Timers(Protocol):
 class TimerQueue:
     """Pending timers of one time domain, in memory.
 
-    ``_live`` is the truth; the heap may hold entries that are no longer live, which are skipped when met. ``_changes``
-    maps each timer the epoch touched to whether it was pending in the committed state, and so is both the delta and
-    the way back.
+    ``_live`` is authoritative; the heap may contain entries that are no longer live, which are skipped. ``_changes``
+    maps each timer that the epoch touched to whether it was pending in the committed state. It is used for both the
+    delta and the rollback.
     """
 
     section_kind: Final = TIMER
@@ -64,7 +64,7 @@ class TimerQueue:
         return timer in self._live
 
     def register(self, time: int, key: Any, namespace: Any = None) -> None:
-        """Add a timer; a second registration of the same one changes nothing."""
+        """Add a timer; registering the same timer again has no effect."""
         timer = (time, key, namespace)
         if timer not in self._live:
             self._changes.setdefault(timer, False)
@@ -79,7 +79,7 @@ class TimerQueue:
             self._changes.setdefault(timer, True)
 
     def pop_due(self, time: int) -> Timer | None:
-        """Take out the earliest timer at or before ``time``; None if there is none."""
+        """Remove and return the earliest timer at or before ``time``; None if there is none."""
         earliest = self.peek()
         if earliest is None or earliest > time:
             return None
@@ -109,7 +109,7 @@ class TimerQueue:
                 yield timer
 
     def export_delta(self) -> Rows | None:
-        """What the epoch changed: timers that are new, and timers that are gone."""
+        """The changes of the epoch: added and removed timers."""
         return changed_timers(self._changes, self._live)
 
     def export_all(self) -> Rows | None:
@@ -117,12 +117,12 @@ class TimerQueue:
         return timer_rows((timer, PUT) for timer in self.pending())
 
     def fold(self) -> None:
-        """The epoch is committed: its changes are the new committed state."""
+        """Make the epoch's changes part of the committed state."""
         self._changes.clear()
         self._shed()
 
     def discard(self) -> None:
-        """Go back to the committed timers."""
+        """Restore the committed timers."""
         for timer, before in self._changes.items():
             if before and timer not in self._live:
                 self._live.add(timer)
@@ -146,7 +146,7 @@ class TimerQueue:
 
     @classmethod
     def merged(cls, parts: Iterable[Rows], *, keep_deletes: bool) -> Rows | None:
-        """The last word on each timer over several deltas, oldest first; without tombstones unless they are kept."""
+        """The latest operation on each timer over several deltas, oldest first; tombstones only if ``keep_deletes``."""
         last: dict[Timer, int] = {}
         for rows in parts:
             for timer, op in timers_of(rows):
@@ -156,13 +156,13 @@ class TimerQueue:
 
     def _push(self, timer: Timer) -> None:
         time, key, namespace = timer
-        # Namespaces are None or windows, which compare by (start, end); a counter settles what is left.
+        # Namespaces are None or windows, which compare by (start, end); a counter breaks remaining ties.
         rank = 0 if namespace is None else 1
         self._counter += 1
         heapq.heappush(self._heap, (time, stable_hash(key), rank, namespace or 0, self._counter, key, namespace))
 
     def _shed(self) -> None:
-        """Timers that are set and deleted again must not stay in the heap until their time would have come."""
+        """Compact the heap, so that deleted timers do not stay in it until their time is reached."""
         if len(self._heap) > 2 * len(self._live) + _FEW:
             kept = {timer: entry for entry in self._heap if (timer := (entry[0], entry[5], entry[6])) in self._live}
             self._heap = list(kept.values())
@@ -170,7 +170,7 @@ class TimerQueue:
 
 
 def timer_rows(timers: Iterable[tuple[Timer, int]]) -> Rows | None:
-    """Timers, each with what is done to it, as rows; None if there are none."""
+    """Timers, each with its operation, as rows; None if there are none."""
     rows = Rows()
     for (time, key, namespace), op in timers:
         rows.values.append(time)
@@ -181,14 +181,14 @@ def timer_rows(timers: Iterable[tuple[Timer, int]]) -> Rows | None:
 
 
 def timers_of(rows: Rows) -> Iterator[tuple[Timer, int]]:
-    """What :func:`timer_rows` made rows of."""
+    """The timers and operations of rows from :func:`timer_rows`."""
     count = len(rows.keys)
     timers = zip(rows.values, rows.keys, rows.namespaces or [None] * count, strict=True)
     return zip(timers, rows.ops or [PUT] * count, strict=True)
 
 
 def changed_timers(changes: Mapping[Timer, bool], live: Collection[Timer]) -> Rows | None:
-    """What an epoch changed, from whether each timer it touched was pending before, and which of them are now."""
+    """The changes of an epoch: ``changes`` is whether each touched timer was pending before, ``live`` are pending."""
     return timer_rows(
         (timer, PUT if after else DELETE) for timer, before in changes.items() if before != (after := timer in live)
     )

@@ -1,13 +1,13 @@
 """Time to live for the keyed states of any backend.
 
-A state with a time to live is two: the state of the backend, which stores each value together with the time of its last
-access, and around it a decorator that minds the clock (:mod:`~tidemill.state.keyed.ttl_states`). What is stored tells
-so, in the codec of the column and in the schema of the section, and so does when it was declared: a background merge
-can drop what has expired without the program (:mod:`~tidemill.state.files.ttl_merge`).
+A state with a time to live consists of two: the state of the backend, which stores each value together with the time of
+its last access, and around it a decorator that applies the clock (:mod:`~tidemill.state.keyed.ttl_states`). The codec
+of the column and the schema of the section record that values have times, and when the time to live was declared: a
+background merge can drop expired entries without the program (:mod:`~tidemill.state.files.ttl_merge`).
 
-The time to live of a state can be turned on, off, and changed from one start of a program to the next. What is stored
-without a time counts from the restore on; times that are not needed are dropped as they are read; a changed time to
-live holds for what is stored too.
+The time to live of a state can be enabled, disabled, and changed from one start of a program to the next. The time of
+values stored without one starts at the restore. Times that are not needed are dropped when they are read. A changed
+time to live also applies to stored values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["expires", "expiring_state"]
 
-#: Entries of a state that are looked at with each epoch: a fraction of a millisecond in memory, a few on local disk.
+#: The number of entries of a state checked per epoch: a fraction of a millisecond in memory, a few on local disk.
 PER_EPOCH = 1000
 
 
@@ -37,7 +37,7 @@ def expires(descriptor: StateDescriptor) -> bool:
 
 
 def expiring_state(backend: KeyedStateBackend, descriptor: StateDescriptor, stored: Sequence[Section]) -> TtlState:
-    """Register a state whose entries expire; ``stored`` is what a restore has found of it, oldest first."""
+    """Register a state whose entries expire; ``stored`` are the sections that a restore has found, oldest first."""
     config = descriptor.ttl_config
     if config is None:
         raise ValueError(f"state {descriptor.name!r} has no time to live")

@@ -1,12 +1,13 @@
-"""Removing expired entries that nobody reads: a walk over all committed entries of a state, a few at a time.
+"""Removes expired entries that are never read: walks over all committed entries of a state, a few at a time.
 
-What the walk removes is removed like anything else, as a change of the epoch: it stands in the delta, so that files
-shrink too, and it is gone only if the epoch counts.
+Entries are removed as a regular change of the epoch: the removal is part of the delta, so that files shrink too, and
+takes effect only if the epoch is committed.
 
-A walk that has come round knows the oldest entry it left behind. No entry can expire before that one, as whatever was
-written meanwhile is younger: until then nothing is looked at. So the cleanup costs nothing while nothing expires. Nor
-does a walk begin sooner than a quarter of a life after the one before: an entry is looked at a few times in its life,
-however often the state is accessed, and what has expired takes at most about a quarter more room than what lives.
+A completed walk knows the oldest entry that it left. No entry can expire before that one, because everything written in
+the meantime is younger, so nothing is checked until then. The cleanup therefore costs nothing while nothing expires.
+Also, a walk begins at least a quarter of a lifetime after the previous one. So an entry is checked a few times in its
+lifetime, however often the state is accessed, and expired entries take at most about a quarter more space than live
+ones.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from tidemill.state.files.ttl_declared import MAX_TIME, MIN_TIME, DeclaredTtl
 if TYPE_CHECKING:
     from tidemill.state.keyed.backend import KeyedStateBackend
 
-#: Entries are looked at in handfuls of at least this many: starting costs about as much as looking at ten.
+#: The minimum number of entries that are checked at a time: starting costs about as much as checking ten.
 _HANDFUL: Final = 64
-#: So many walks begin in the life of an entry at most.
+#: The maximum number of walks that begin during the lifetime of an entry.
 _WALKS: Final = 4
 
 
 class Sweeper:
     """Walks over the entries of one state.
 
-    Each access adds ``per_access`` entries to what it owes, each record ``per_record`` and each epoch ``per_epoch``.
-    ``purge(namespace, user_key)`` removes what has expired of an entry of the current key; it looks at the entry as the
-    current epoch sees it, which may be younger than the committed one that was found.
+    Each access adds ``per_access`` entries to the number still to be checked, each record ``per_record`` and each epoch
+    ``per_epoch``. ``purge(namespace, user_key)`` removes the expired part of an entry of the current key. It reads the
+    entry as the current epoch sees it, which may be younger than the committed one that was found.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Sweeper:
         per_epoch: int = 0,
         at_first: bool = False,
     ) -> None:
-        """With ``at_first`` all entries are looked at when the first epoch begins, after a restore."""
+        """With ``at_first`` all entries are checked when the first epoch begins, after a restore."""
         # configuration
         self.per_access = per_access
         self._per_record = per_record
@@ -66,19 +67,19 @@ class Sweeper:
             backend.context.listen(self.record)
 
     def access(self) -> None:
-        """The state is being accessed."""
+        """Account for an access to the state."""
         self._owed += self.per_access
         if self._owed >= _HANDFUL:
             self._pay()
 
     def record(self) -> None:
-        """A record is being processed."""
+        """Account for a processed record."""
         self._owed += self._per_record
         if self._owed >= _HANDFUL:
             self._pay()
 
     def begin_epoch(self) -> None:
-        """An epoch begins."""
+        """Account for the beginning of an epoch."""
         if self._at_first:
             self._at_first = False
             while self._round is not None or self._ttl.now() >= self._not_before:
@@ -109,7 +110,7 @@ class Sweeper:
             self._remove(expired)
 
     def _look(self, stored: Any, now: int) -> bool:
-        """Whether an entry has expired, at least in part; notes the age of what will be left of it."""
+        """Whether an entry has expired, at least in part; records the age of the part that is left."""
         if type(stored) is list:
             return sum(self._look(stamped, now) for stamped in stored) > 0
         time = stored.time

@@ -1,9 +1,9 @@
 """Keyed states with a time to live: decorators over the states of any backend, which store :class:`Stamped` values.
 
-As in Flink: an expired entry that is read is removed, and seen once more only if expired entries may be returned. A
+As in Flink, reading an expired entry removes it, and returns it once more only if expired entries may be returned. A
 value, a reduced value and an accumulator have one time of last access, a map has one per entry, a list one per element.
-A list is not rewritten for being read: expired elements are passed over, and removed with the last of them or by the
-cleanup. Unlike in Flink, a map whose entries have all expired is empty.
+Reading a list does not rewrite it: expired elements are skipped, and removed with the last of them or by the cleanup.
+Unlike in Flink, a map whose entries have all expired is empty.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class TtlState:
-    """What all of them share: the state that stores, the clock, and the cleanup that accesses drive."""
+    """The common part: the state that stores the values, the clock, and the cleanup that accesses trigger."""
 
     def __init__(self, inner: Any, ttl: DeclaredTtl) -> None:
         self._inner = inner
@@ -41,43 +41,43 @@ class TtlState:
         self._accessed: Callable[[], None] = _nothing
 
     def __copy__(self) -> Self:
-        """Another object over the same entries, with a current namespace of its own."""
+        """Another object over the same entries, with its own current namespace."""
         twin = object.__new__(type(self))
         twin.__dict__ |= self.__dict__ | {"_inner": copy.copy(self._inner)}
         return twin
 
     def cleaned_by(self, sweeper: Sweeper) -> None:
-        """Let accesses and epochs drive a cleanup."""
+        """Let accesses and epochs trigger a cleanup."""
         self._sweeper = sweeper
         if sweeper.per_access:
             self._accessed = sweeper.access
 
     def set_current_namespace(self, namespace: Any) -> None:
-        """Work on another namespace from now on."""
+        """Switch to another namespace."""
         self._namespace = namespace
         self._inner.set_current_namespace(namespace)
 
     def begin_epoch(self) -> None:
-        """A new epoch begins, and its clock is set."""
+        """Begin a new epoch, whose clock is set."""
         self._inner.begin_epoch()
         if self._sweeper is not None:
             self._sweeper.begin_epoch()
 
     def clear(self) -> None:
-        """Remove everything held for the current key."""
+        """Remove everything stored for the current key."""
         self._accessed()
         self._inner.clear()
 
     def peek(self) -> Any:
-        """What can be seen for the current key, without counting as an access."""
+        """The visible content for the current key, without counting as an access."""
         raise NotImplementedError
 
     def replace(self, content: Any) -> None:
-        """Let the current key have this and nothing else, as accessed now: see :meth:`KeyedState.replace`."""
+        """Replace the content for the current key, as accessed now: see :meth:`KeyedState.replace`."""
         raise NotImplementedError
 
     def purge(self, namespace: Any, user_key: Any) -> None:
-        """Remove what has expired of one entry of the current key."""
+        """Remove the expired part of one entry of the current key."""
         if namespace != self._namespace:
             self._inner.set_current_namespace(namespace)
         self._purge(user_key)
@@ -96,7 +96,7 @@ class TtlState:
         return stamped
 
     def _checked(self, stamped: Any, remove: Callable[[], None], store: Callable[[Stamped], None]) -> Stamped | None:
-        """What a read finds; it removes the entry if it has expired, or renews it if reading does."""
+        """The result of a read; removes the entry if it has expired, or renews it if reads do so."""
         if stamped is None:
             return None
         found: Stamped = stamped
@@ -127,7 +127,7 @@ class TtlSingleState(TtlState):
             self._inner.clear()
 
     def _combine(self, value: Any, time: int, merge: Callable[[Any, Any], Any]) -> None:
-        """Merge a value into the current one; the newer time counts."""
+        """Merge a value into the current one; the later time is kept."""
         current = self._visible(self._inner.value())
         if current is not None:
             value, time = merge(current.value, value), max(current.time, time)
@@ -197,7 +197,7 @@ class TtlReducingState(TtlSingleState, ReducingState[Any]):
         return None if found is None else found.value
 
     def add(self, value: Any) -> None:
-        """Reduce one more value into the state, of which an expired one is no part any more; None clears it."""
+        """Reduce one more value into the state, which no longer includes an expired one; None clears it."""
         self._accessed()
         if value is None:
             self._inner.clear()
@@ -226,7 +226,7 @@ class TtlAggregatingState(TtlSingleState, AggregatingState[Any, Any]):
         return None if found is None else self._aggregate.get_result(found.value)
 
     def add(self, value: Any) -> None:
-        """Add one value to the accumulator, which starts anew if it has expired; None clears it."""
+        """Add one value to the accumulator, which is created again if it has expired; None clears it."""
         self._accessed()
         if value is None:
             self._inner.clear()
@@ -252,7 +252,7 @@ class TtlListState(TtlState, ListState[Any]):
     """ListState whose elements expire one by one."""
 
     def get(self) -> list[Any]:
-        """The elements of the current key in order; nothing if there are none."""
+        """The elements of the current key in order; empty if there are none."""
         self._accessed()
         elements: list[Stamped] = list(self._inner.get())
         alive = self._alive(elements)
@@ -335,7 +335,7 @@ class TtlMapState(TtlState, MapState[Any, Any]):
         self._inner.put_all({key: Stamped(value, time) for key, value in dict_value.items()})
 
     def remove(self, key: Any) -> None:
-        """Remove one map entry, if it is there."""
+        """Remove one map entry, if it exists."""
         self._accessed()
         self._inner.remove(key)
 
@@ -362,7 +362,7 @@ class TtlMapState(TtlState, MapState[Any, Any]):
         return Elements([value for _, value in self.items()])
 
     def is_empty(self) -> bool:
-        """Whether the map has no entries that can be seen."""
+        """Whether the map has no visible entries."""
         self._accessed()
         return all(self._visible(stamped) is None for stamped in self._inner.values())
 

@@ -1,10 +1,10 @@
-"""Taking back what one call of a user function did to keyed state and timers.
+"""Undoes the changes that one call of a user function made to keyed state and timers.
 
-An operator that puts failing records aside goes on behind a call that raised, so what the call had changed by then must
-be as it was before. States of such an operator are *watched*: before the first change or read of an entry in a call
-they note how the entry was. A read counts too, as it hands out an object that the function may change in place. What is
-noted is what the call touches: an entry of a map, the length of a list that is appended to. Operators without such a
-policy have plain states, and pay nothing.
+An operator that diverts failing records continues after a call that raised, so the changes of that call must be undone.
+The states of such an operator are *watched*: before the first change or read of an entry in a call, they record the
+previous content of the entry. Reads are recorded too, because they return an object that the function may change in
+place. Only what the call touches is recorded: an entry of a map, the length of a list that is appended to. Operators
+without such a policy have plain states, at no cost.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Step = Callable[[], object]
 
 
 class UndoLog:
-    """What must be done to take a call back. Nothing is noted outside of :meth:`begin` and its end."""
+    """The steps to undo a call. Nothing is recorded outside of :meth:`begin` and its end."""
 
     def __init__(self) -> None:
         self._active = False
@@ -48,42 +48,47 @@ class UndoLog:
         self._noted: set[Any] = set()
 
     def begin(self) -> None:
-        """A call begins."""
+        """Begin a call."""
         self._active = True
         self._steps.clear()
         self._noted.clear()
 
     def keep(self) -> None:
-        """The call has succeeded: nothing is taken back."""
+        """End a successful call: nothing is undone."""
         self._active = False
 
     def roll_back(self) -> None:
-        """Everything is as it was when the call began."""
+        """Restore everything to the state at the beginning of the call."""
         self._active = False  # a step may use a watched method
         for step in reversed(self._steps):
             step()
 
     def first(self, place: Any) -> bool:
-        """Whether something is to be noted now, for the first time in this call."""
+        """Whether ``place`` must be recorded now, because this is its first use in this call."""
         if not self._active or place in self._noted:
             return False
         self._noted.add(place)
         return True
 
     def note(self, step: Step) -> None:
-        """Remember how to take something back. ``step`` must hold whatever the place given to :meth:`first` is the id
-        of: then nothing else can get that id during the call."""
+        """Record how to undo a change.
+
+        ``step`` must keep a reference to the object whose id is part of the place passed to :meth:`first`, so that no
+        other object can get that id during the call.
+        """
         if self._active:
             self._steps.append(step)
 
     def watch_state(self, state: Any, watched: type) -> None:
-        """Note what a state's methods are about to change; it has just been registered. ``watched`` is the class that
-        does so for states of its kind."""
+        """Record what the methods of a newly registered state are about to change.
+
+        ``watched`` is the class that does so for states of its kind.
+        """
         state.__class__ = watched
         state._undo = self
 
     def watch_timers(self, timers: Timers) -> None:
-        """Note which timers are set and deleted. A timer that fires is gone for good."""
+        """Record which timers are registered and deleted. A timer that has fired is not restored."""
         register, delete = timers.register, timers.delete
 
         def noted_register(time: int, key: Any, namespace: Any = None) -> None:
@@ -100,7 +105,7 @@ class UndoLog:
         timers.delete = noted_delete  # type: ignore[method-assign]
 
 
-#: Types of what needs no copy.
+#: Types whose values need no copy.
 _NEVER_CHANGED: Final = ATOMIC | {type(MISSING)}
 
 
@@ -109,7 +114,7 @@ def _copied(table: Table, value: Any) -> Any:
 
 
 class WatchedSingleState(SingleValueState):
-    """Value, reducing and aggregating state: the value is noted as a copy, where it can be changed in place."""
+    """Value, reducing and aggregating state: records the value, as a copy if it can be changed in place."""
 
     _undo: UndoLog
 
@@ -136,7 +141,7 @@ class WatchedSingleState(SingleValueState):
 
 
 class WatchedValueState(WatchedSingleState, KeyedValueState):
-    """ValueState whose calls can be taken back."""
+    """ValueState whose calls can be undone."""
 
     def value(self) -> Any:
         self._note()
@@ -148,21 +153,21 @@ class WatchedValueState(WatchedSingleState, KeyedValueState):
 
 
 class WatchedReducingState(WatchedSingleState, KeyedReducingState):
-    """ReducingState whose calls can be taken back."""
+    """ReducingState whose calls can be undone."""
 
     def add_each(self, keys: Iterable[Any], values: Iterable[Any]) -> list[Any]:
         return super().add_each(self._note_each(keys), values)
 
 
 class WatchedAggregatingState(WatchedSingleState, KeyedAggregatingState):
-    """AggregatingState whose calls can be taken back."""
+    """AggregatingState whose calls can be undone."""
 
     def add_each(self, keys: Iterable[Any], values: Iterable[Any]) -> list[Any]:
         return super().add_each(self._note_each(keys), values)
 
 
 class WatchedListState(KeyedListState):
-    """ListState whose calls can be taken back: appending notes a length only, reading notes the elements."""
+    """ListState whose calls can be undone: an append records only a length, a read records the elements."""
 
     _undo: UndoLog
 
@@ -220,7 +225,7 @@ class WatchedListState(KeyedListState):
 
 
 class WatchedMapState(KeyedMapState):
-    """MapState whose calls can be taken back, entry by entry."""
+    """MapState whose calls can be undone, entry by entry."""
 
     _undo: UndoLog
 
@@ -237,7 +242,7 @@ class WatchedMapState(KeyedMapState):
             self._undo.note(partial(_put_back, entries, user_key, before))
 
     def _note_all(self) -> None:
-        """Note all entries with their order, which is lost where one is taken out."""
+        """Record all entries with their order, which is lost when one is removed."""
         self._note()
         change = self._overlay.get(self._context.key)
         if change is not None and self._undo.first((id(change.entries), _WHOLE)):
@@ -288,5 +293,5 @@ def _put_back(entries: dict[Any, Any], key: Any, before: Any) -> None:
         entries[key] = before
 
 
-#: Stands for all entries of a map.
+#: Represents all entries of a map.
 _WHOLE: Final = object()

@@ -1,4 +1,4 @@
-"""Which key group a key belongs to: canonical keys, stable hashes, ranges of key groups.
+"""Determines the key group of a key: canonical keys, stable hashes, ranges of key groups.
 
-Start in ``key_groups.py``. What is decided here is in every checkpoint, and so it never changes.
+Start with ``key_groups.py``. The results are part of every checkpoint, and so must never change.
 """

@@ -1,4 +1,4 @@
-"""``canonical_key``: one form for keys that mean the same but that a dict would tell apart (NaN, numpy scalars)."""
+"""``canonical_key``: one form for keys that are equivalent but different dict keys (NaN, numpy scalars)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["SIMPLE_TYPES", "canonical_key", "canonical_keys"]
 _NAN = float("nan")
 _DECIMAL_NAN = Decimal("NaN")
 
-# Types of which every value is canonical already.
+# Types whose values are all canonical.
 SIMPLE_TYPES: frozenset[type] = frozenset(
     {int, str, bytes, bool, type(None), dt.date, dt.datetime, dt.time, dt.timedelta, UUID, Fraction}
 )
@@ -24,8 +24,11 @@ _all_simple = SIMPLE_TYPES.issuperset
 
 
 def canonical_key(key: Any) -> Any:
-    """``key`` itself, except that every NaN in it (also inside tuples) becomes one object, so that a dict finds the key
-    again, and a numpy scalar becomes the Python value. The type of a tuple (NamedTuple) is kept."""
+    """``key`` itself, except that NaNs and numpy scalars are replaced.
+
+    Every NaN in it (also inside tuples) becomes the same object, so that a dict finds the key again, and a numpy scalar
+    becomes the Python value. The type of a tuple (NamedTuple) is kept.
+    """
     kind = type(key)
     if kind in SIMPLE_TYPES:
         return key
@@ -46,12 +49,12 @@ def canonical_key(key: Any) -> Any:
 
 
 def canonical_keys(keys: list[Any]) -> list[Any]:
-    """``canonical_key`` of every key; returns ``keys`` itself, about 20 ns a key, when there is nothing to change."""
+    """``canonical_key`` of every key; returns ``keys`` itself, at about 20 ns per key, if nothing changes."""
     return keys if _all_simple(map(type, keys)) else [canonical_key(key) for key in keys]
 
 
 def _from_numpy(key: Any) -> Any:
-    """The Python number, str or bytes of a numpy scalar."""
+    """The Python number, str or bytes for a numpy scalar."""
     import numpy as np
 
     if isinstance(key, (np.bool_, np.integer, np.float16, np.float32, np.float64, np.str_, np.bytes_)):

@@ -1,7 +1,7 @@
 """Key groups: the unit in which keyed state is addressed, stored and moved.
 
-A key belongs to one of ``max_parallelism`` groups for ever; a subtask owns a contiguous range of groups, so rescaling
-only moves ranges. The assignment is Flink's: group g of m belongs to subtask ``g * p // m`` of p.
+A key always belongs to the same one of ``max_parallelism`` groups; a subtask owns a contiguous range of groups, so
+rescaling only moves ranges. The assignment is Flink's: group g of m belongs to subtask ``g * p // m`` of p.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ Subtask = NewType("Subtask", int)
 MAX_MAX_PARALLELISM = 32768
 """Flink's bound (2**15); a key group fits the ``uint16`` column of a state file."""
 
-# A cached str key costs about 200 bytes with its dict slot: 1 000 000 entries are bounded by some 200 MB.
+# A cached str key takes about 200 bytes including its dict slot: 1 000 000 entries take at most some 200 MB.
 _CACHE_LIMIT = 1_000_000
-# As many keys are remembered in any case: 3 MB.
+# The number of keys that are always kept: 3 MB.
 _CACHE_FLOOR = 16_384
 
 
 def check_parallelism(max_parallelism: int, parallelism: int = 1) -> None:
-    """Raises :class:`ConfigurationError` unless 1 <= parallelism <= max_parallelism <= 32768."""
+    """Raise :class:`ConfigurationError` unless 1 <= parallelism <= max_parallelism <= 32768."""
     if not 1 <= parallelism <= max_parallelism <= MAX_MAX_PARALLELISM:
         raise ConfigurationError(
             f"parallelism {parallelism} and max parallelism {max_parallelism} do not fit: "
-            f"1 <= parallelism <= max parallelism <= {MAX_MAX_PARALLELISM} must hold"
+            f"1 <= parallelism <= max parallelism <= {MAX_MAX_PARALLELISM} is required"
         )
 
 
@@ -70,8 +70,10 @@ def subtasks_of(parallelism: int) -> Sequence[Subtask]:
 
 @dataclass(frozen=True, slots=True)
 class KeyGroupRange:
-    """The key groups ``first`` to ``last``, both included; empty (and then equal to every other empty one) if
-    ``last < first``."""
+    """The key groups ``first`` to ``last``, both included.
+
+    The range is empty if ``last < first``; all empty ranges are equal.
+    """
 
     first: KeyGroup
     last: KeyGroup
@@ -114,9 +116,10 @@ class KeyGroupRange:
 
 
 class GroupCache(dict[Any, int]):
-    """Key -> key group, each key hashed once; for batches use :meth:`groups`.
+    """Key -> key group, hashing each key once; use :meth:`groups` for batches.
 
-    Holds at most ``limit`` keys: it empties itself when full. NaN keys are computed each time, they cannot be found.
+    Contains at most ``limit`` keys: it is cleared when full. NaN keys are computed each time, because a dict cannot
+    find them.
     """
 
     __slots__ = ("_limit", "_max_parallelism")
@@ -139,7 +142,7 @@ class GroupCache(dict[Any, int]):
         return stable_hash(key) % self._max_parallelism
 
     def trim(self, used: int) -> None:
-        """About ``used`` keys are in use: forget all if far more are remembered, most of which are gone for good."""
+        """Clear the cache if it contains far more than the ``used`` keys in use: most are not needed any more."""
         if len(self) > max(4 * used, _CACHE_FLOOR):
             self.clear()
 
@@ -149,7 +152,7 @@ class GroupCache(dict[Any, int]):
             return with_each(self.__getitem__, keys)
         except TypeError:
             for key in keys:
-                stable_hash(key)  # raises InvalidKeyError for the key that is to blame
+                stable_hash(key)  # raises InvalidKeyError for the invalid key
                 try:
                     hash(key)
                 except TypeError as error:
@@ -161,7 +164,7 @@ class GroupCache(dict[Any, int]):
 
 
 class TargetCache(GroupCache):
-    """Key -> subtask that owns its group at this parallelism; :meth:`groups` gives the subtasks of a batch."""
+    """Key -> subtask that owns its group at this parallelism; :meth:`groups` returns the subtasks of a batch."""
 
     __slots__ = ("_parallelism",)
 

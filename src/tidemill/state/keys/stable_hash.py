@@ -1,9 +1,9 @@
-"""``stable_hash``: a 64-bit hash of a key that is equal in every process, on every platform and Python version.
+"""``stable_hash``: a 64-bit hash of a key that is the same in every process, platform and Python version.
 
 Key groups are computed from it and key groups are durable, so **the numbers must never change**: the golden vectors in
 the tests are part of the file format.
 
-How it is made. Every supported value is reduced to an integer and a salt of its type is added, which makes ``x``; then
+Algorithm: every supported value is reduced to an integer and a salt for its type is added, which gives ``x``; then
 ``x`` is mixed by a middle square: ``stable_hash = bits 60 to 123 of x * x * 0x9E3779B97F4A7C15``. The reductions:
 
 - numbers: Python's numeric hash (language reference, ``sys.hash_info.modulus == 2**61 - 1``), the only rule by which
@@ -11,9 +11,9 @@ How it is made. Every supported value is reduced to an integer and a salt of its
 - str and bytes: the UTF-8 (lone surrogates as in WTF-8) or raw bytes, as a little-endian integer modulo 2**61 - 1,
   xor crc32 << 29;
 - tuples: ``p = ((p + 1) * 0xD1342543DE82EF95 + x of the element) mod 2**64`` over the elements, from 0, then mixed;
-- everything else: a tuple or integer of what its ``==`` compares.
+- everything else: a tuple or integer of the values that its ``==`` compares.
 
-It is no protection against keys chosen to collide.
+It does not protect against keys chosen to collide.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ _Reducer = Callable[[Any], int]
 
 
 def stable_hash(key: Any) -> int:
-    """The hash of ``key``, 0 <= hash < 2**64. Keys that are equal (``==``) hash equally; so do all NaNs.
+    """The hash of ``key``, 0 <= hash < 2**64. Keys that are equal (``==``) have equal hashes; so do all NaNs.
 
-    Raises :class:`InvalidKeyError` for a key that is mutable, unhashable, or has no hash that another process can
-    repeat; the message names the type and what to use instead.
+    Raises :class:`InvalidKeyError` for a key that is mutable, unhashable, or has no reproducible hash in another
+    process; the message names the type and an alternative.
 
     >>> stable_hash(1) == stable_hash(1.0) == stable_hash(True), stable_hash("a") == stable_hash(b"a")
     (True, False)
     """
     kind = type(key)
     if kind is int:
-        x = hash(key) + 0x12D358DCCAA6C78A5  # the constants are written out: 30 % faster than globals
+        x = hash(key) + 0x12D358DCCAA6C78A5  # constants instead of globals: 30 % faster
     elif kind is str:
         x = _reduce_str(key)
     else:
@@ -124,7 +124,7 @@ def _reduce_tuple(key: Iterable[Any], salt: int = _TUPLE) -> int:
         else:
             e = (_REDUCERS.get(kind) or _reducer_for(kind))(element)
         x = (x + 1) * 0xD1342543DE82EF95 + e & 0xFFFFFFFFFFFFFFFF
-    x += salt  # mixed here, before it can become an element: polynomials of polynomials would collide
+    x += salt  # mixed before it can become an element, because polynomials of polynomials would collide
     return (x * x * 0x9E3779B97F4A7C15 >> 60 & 0xFFFFFFFFFFFFFFFF) + salt
 
 
@@ -135,7 +135,7 @@ def _reduce_frozenset(key: frozenset[Any]) -> int:
 
 
 def _reduce_datetime(key: dt.datetime) -> int:
-    # ``fold`` takes no part in ==, so the offset is that of fold 0, as in Python's own hash.
+    # ``fold`` is not part of ==, so the offset is that of fold 0, as in Python's own hash.
     offset = None if key.tzinfo is None else key.replace(fold=0).utcoffset()
     seconds = (key.toordinal() * 24 + key.hour) * 3600 + key.minute * 60 + key.second
     x = seconds * 1_000_000 + key.microsecond
@@ -169,7 +169,7 @@ def _reduce_flag(key: Flag) -> int:
 
 
 def _reduce_row(key: Any) -> int:
-    names = key.get_field_names()  # equal rows may have their names in another order
+    names = key.get_field_names()  # equal rows may have their names in a different order
     values = list(key) if names is None else key.get_fields_by_names(sorted(names))
     for value in values:
         _refuse_nan(value, "Row")
@@ -212,11 +212,11 @@ def _reducer_for(kind: type) -> _Reducer:
 
 def _find_reducer(kind: type) -> _Reducer:
     """The reducer for a type seen for the first time; raises if the type cannot be a key."""
-    from tidemill.common.types import Row  # not at the top: a key that is a Row is rare
+    from tidemill.common.types import Row  # not at the top: Row keys are rare
 
     if kind.__module__ == "numpy":
         return _reduce_numpy
-    unhashable: Any = kind.__hash__  # None, whatever the stubs say
+    unhashable: Any = kind.__hash__  # may be None, contrary to the stubs
     if unhashable is None:
         if dataclasses.is_dataclass(kind):
             raise _invalid(kind, "it is a mutable dataclass; declare it with @dataclass(frozen=True)")
@@ -228,7 +228,7 @@ def _find_reducer(kind: type) -> _Reducer:
         return _dataclass_reducer(kind)
     for base in kind.__mro__:
         if base in _BASES and _compares_like(kind, base):
-            return _REDUCERS[base]  # a subclass that compares as its base does: NamedTuple, IntEnum, StrEnum
+            return _REDUCERS[base]  # a subclass that compares like its base: NamedTuple, IntEnum, StrEnum
     if issubclass(kind, Flag):
         return _reduce_flag
     if issubclass(kind, Enum) and (_generated_eq(kind) or _same_eq(kind, object)):
@@ -236,7 +236,7 @@ def _find_reducer(kind: type) -> _Reducer:
     if _compares_like(kind, object):
         raise _invalid(kind, "its hash is its address in memory; use a tuple or a frozen dataclass of its fields")
     advice = _ADVICE.get(kind, "use a tuple or a frozen dataclass of its fields")
-    raise _invalid(kind, f"its own __eq__ and __hash__ are not known to be equal in every process; {advice}")
+    raise _invalid(kind, f"its own __eq__ and __hash__ may not be the same in every process; {advice}")
 
 
 def _dataclass_reducer(kind: type) -> _Reducer:
@@ -266,7 +266,7 @@ def _same_eq(kind: Any, base: Any) -> bool:
 
 
 def _generated_eq(kind: type) -> bool:
-    """Whether ``==`` of ``kind`` is the one that ``@dataclass`` wrote (code without a file)."""
+    """Whether ``==`` of ``kind`` was generated by ``@dataclass`` (code without a file)."""
     code = getattr(kind.__eq__, "__code__", None)
     return code is not None and code.co_filename == "<string>"
 
@@ -276,7 +276,7 @@ def _invalid(kind: type, why: str) -> InvalidKeyError:
 
 
 def _refuse_nan(value: Any, where: str) -> None:
-    """NaN is found again only if the same object is compared, which only tuples promise in every Python version."""
+    """Reject NaN: it is found again only by identity, which only tuples guarantee in every Python version."""
     kind = type(value)
     if kind in SIMPLE_TYPES:
         return
@@ -284,7 +284,7 @@ def _refuse_nan(value: Any, where: str) -> None:
         for element in value:
             _refuse_nan(element, where)
     elif (kind is float and value != value) or (kind is Decimal and value.is_nan()):
-        raise InvalidKeyError(f"NaN inside a {where} cannot be a key, it is never found again; use a tuple, or None")
+        raise InvalidKeyError(f"NaN inside a {where} cannot be a key, it would never be found; use a tuple, or None")
 
 
 def _reduce_numpy(key: Any) -> int:

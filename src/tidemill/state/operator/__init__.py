@@ -1,4 +1,4 @@
-"""State by subtask: list state, union list state, broadcast state, and how it moves when a job is rescaled.
+"""State by subtask: list state, union list state, broadcast state, and their redistribution when a job is rescaled.
 
-Start in ``operator_state.py``.
+Start with ``operator_state.py``.
 """

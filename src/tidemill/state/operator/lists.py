@@ -1,4 +1,4 @@
-"""List state of a subtask: a list in memory, and the difference to what is stored of it."""
+"""List state of a subtask: a list in memory, and its difference from the stored list."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from tidemill.datastream.functions.state import ListState
 from tidemill.state.files.rows import APPEND, DELETE, PUT, Rows
 from tidemill.state.keys.key_groups import Subtask
 
-#: Types whose values are equal only if they are the same in every way.
+#: Types whose values are equal only if they are identical in every respect.
 _EXACT: Final = frozenset({int, str, bytes, bool})
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What a list was when it was stored, in a form that nobody can change: its elements may be changed in place."""
+    """The content of a list when it was stored, in immutable form, because its elements may be changed in place."""
 
     kind: type | None = None
     tokens: list[Any] = field(default_factory=list)
 
     @classmethod
     def of(cls, items: Sequence[Any]) -> Fingerprint:
-        """The fingerprint of a list; equal ones are of equal lists, but not all equal lists have equal ones."""
+        """The fingerprint of a list; equal fingerprints mean equal lists, but not all equal lists have equal ones."""
         kinds = set(map(type, items))
         if len(kinds) == 1 and kinds <= _EXACT:
             return cls(kinds.pop(), list(items))
         return cls(None, [_token(item) for item in items])
 
     def begins(self, other: Fingerprint) -> bool:
-        """Whether the other list is this one, or this one with more behind it."""
+        """Whether the other list is equal to this one, or starts with it."""
         if not self.tokens:
             return True
         return self.kind is other.kind and other.tokens[: len(self.tokens)] == self.tokens
@@ -40,12 +40,12 @@ class Fingerprint:
 def _token(item: Any) -> Any:
     try:
         return pickle.dumps(item, 5)
-    except Exception:  # whatever a user's __reduce__ may raise; such an element counts as changed
+    except Exception:  # anything a user's __reduce__ may raise; such an element counts as changed
         return object()
 
 
 def change(stored: Fingerprint, now: Fingerprint, items: list[Any]) -> tuple[int, list[Any]] | None:
-    """The operation that makes of a stored list what it is now, and its elements: an append where it only grew."""
+    """The operation that turns a stored list into the current one, and its elements: an append if it only grew."""
     count = len(stored.tokens)
     if not stored.begins(now):
         return (PUT, items) if items else (DELETE, [])
@@ -57,14 +57,14 @@ def change(stored: Fingerprint, now: Fingerprint, items: list[Any]) -> tuple[int
 class OperatorListState(ListState[Any]):
     """The list of one subtask, as its function sees it.
 
-    ``own`` is what this subtask stores. A union list also shows, until it is replaced, what the other subtasks had when
-    it was restored.
+    ``own`` is the part that this subtask stores. A union list also contains, until it is replaced, the elements of the
+    other subtasks at the time of the restore.
     """
 
     kind: Final = "list"
 
     def __init__(self, own: Sequence[Any], stored: Sequence[Any], union: Sequence[Any] | None = None) -> None:
-        """``own`` is the subtask's part, ``stored`` what storage has for it: after a change of parallelism another."""
+        """``own`` is the subtask's part, ``stored`` the stored one, which differs after a change of parallelism."""
         # transient
         self._restored = None if union is None else list(union)
         self._restored_own = len(own)
@@ -74,7 +74,7 @@ class OperatorListState(ListState[Any]):
         self._stored = Fingerprint.of(stored)
 
     def get(self) -> list[Any]:
-        """The elements in order; nothing if there are none."""
+        """The elements in order; empty if there are none."""
         return self._visible()
 
     def add(self, value: Any) -> None:
@@ -101,15 +101,15 @@ class OperatorListState(ListState[Any]):
         self.update(())
 
     def content(self) -> list[Any]:
-        """What the function sees."""
+        """The list as the function sees it."""
         return self._visible()
 
     def entries(self) -> int:
-        """Number of elements held."""
+        """The number of elements."""
         return len(self.own) + (0 if self._restored is None else len(self._restored) - self._restored_own)
 
     def undo_point(self) -> Callable[[], None]:
-        """A function that makes the list what it is now; elements changed in place stay so."""
+        """A function that restores the current list; elements that were changed in place stay changed."""
         own, restored = list(self.own), self._restored
 
         def restore() -> None:
@@ -118,7 +118,7 @@ class OperatorListState(ListState[Any]):
         return restore
 
     def export_delta(self, rows: Rows, subtask: Subtask) -> None:
-        """Add what changed since the last fold."""
+        """Add the changes since the last fold."""
         self._next = Fingerprint.of(self.own)
         found = change(self._stored, self._next, self.own)
         if found is not None:
@@ -130,13 +130,13 @@ class OperatorListState(ListState[Any]):
             _append(rows, subtask, PUT, self.own)
 
     def fold(self) -> None:
-        """What was exported last is committed."""
+        """Mark the last export as committed."""
         if self._next is not None:
             self._stored, self._next = self._next, None
 
     @staticmethod
     def export_removal(rows: Rows, subtask: Subtask) -> None:
-        """Add that a former subtask has nothing any more."""
+        """Add the deletion of the state of a former subtask."""
         _append(rows, subtask, DELETE, [])
 
     def _visible(self) -> list[Any]:

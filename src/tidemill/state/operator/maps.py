@@ -1,4 +1,4 @@
-"""Broadcast state of a subtask: a map in memory that knows which of its entries changed."""
+"""Broadcast state of a subtask: a map in memory that tracks which of its entries changed."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from tidemill.state.keys.key_groups import Subtask
 
 
 class OperatorMapState(BroadcastState[Any, Any]):
-    """The map of one subtask. Values go in and come out as copies: only ``put`` changes an entry.
+    """The map of one subtask. Values are copied on write and on read: only ``put`` changes an entry.
 
-    Entries keep the order in which they were first put, also through a restore.
+    Entries keep the order in which they were first put, even after a restore.
     """
 
     kind: Final = "map"
 
     def __init__(self, own: Mapping[Any, Any], stored: Mapping[Any, Any] | None) -> None:
-        """``own`` is what the subtask has, ``stored`` what storage has for it: the same, or None for nothing."""
+        """``own`` is the subtask's map, ``stored`` the stored one: the same, or None if nothing is stored."""
         # transient
         self._cleared = False
-        #: Keys touched since the last fold, in the order they came into the map; whether storage has them.
+        #: Keys changed since the last fold, in the order in which they were added; the value is whether they are
+        #: stored.
         self._touched: dict[Any, bool] = dict.fromkeys(own, False) if stored is None else {}
-        #: Of these, keys that storage has at another place of the order.
+        #: Those of these keys that are stored at another position of the order.
         self._moved: set[Any] = set()
         self._reads: dict[Any, Any] = {}
         # checkpointed
         self._entries = dict(own)
 
     def get(self, key: Any) -> Any:
-        """The value of one entry, None if there is none."""
+        """The value of one entry, None if it does not exist."""
         return detached(self._entries.get(key))
 
     def contains(self, key: Any) -> bool:
-        """Whether there is an entry."""
+        """Whether the entry exists."""
         return key in self._entries
 
     def items(self) -> Elements[tuple[Any, Any]]:
@@ -62,7 +63,7 @@ class OperatorMapState(BroadcastState[Any, Any]):
         """Set one entry."""
         stored = self._is_stored(key)
         if key not in self._entries:
-            # It comes behind all others, and so does the record of it.
+            # It is added after all others, and so is its record.
             self._touched.pop(key, None)
             if stored:
                 self._moved.add(key)
@@ -76,7 +77,7 @@ class OperatorMapState(BroadcastState[Any, Any]):
             self.put(key, value)
 
     def remove(self, key: Any) -> None:
-        """Remove one entry; without effect if there is none."""
+        """Remove one entry; no effect if it does not exist."""
         if key in self._entries:
             self._touched[key] = self._is_stored(key)
             del self._entries[key]
@@ -84,7 +85,7 @@ class OperatorMapState(BroadcastState[Any, Any]):
 
     def clear(self) -> None:
         """Remove all entries."""
-        # Keys that were removed before this are in storage too.
+        # Keys that were removed earlier are still in storage.
         self._cleared = self._cleared or any(map(self._is_stored, {**self._touched, **self._entries}))
         self._touched.clear()
         self._moved.clear()
@@ -92,7 +93,7 @@ class OperatorMapState(BroadcastState[Any, Any]):
         self._reads.clear()
 
     def undo_point(self) -> Callable[[], None]:
-        """A function that makes the map what it is now."""
+        """A function that restores the current map."""
         cleared, touched, moved, entries = self._cleared, dict(self._touched), set(self._moved), dict(self._entries)
 
         def restore() -> None:
@@ -102,7 +103,7 @@ class OperatorMapState(BroadcastState[Any, Any]):
         return restore
 
     def begin_epoch(self) -> None:
-        """Forget the copies that were handed out for reading."""
+        """Drop the copies that were returned to readers."""
         self._reads.clear()
 
     def content(self) -> dict[Any, Any]:
@@ -114,7 +115,7 @@ class OperatorMapState(BroadcastState[Any, Any]):
         return len(self._entries)
 
     def export_delta(self, rows: Rows, subtask: Subtask) -> None:
-        """Add what changed since the last fold: what is gone first, then what is there, new keys in their order."""
+        """Add the changes since the last fold: first deletions, then existing entries, new keys in their order."""
         if self._cleared:
             _append(rows, subtask, CLEAR, None, None)
         for key, stored in self._touched.items():
@@ -130,18 +131,18 @@ class OperatorMapState(BroadcastState[Any, Any]):
             _append(rows, subtask, PUT, key, value)
 
     def fold(self) -> None:
-        """What was exported last is committed."""
+        """Mark the last export as committed."""
         self._cleared = False
         self._touched.clear()
         self._moved.clear()
 
     @staticmethod
     def export_removal(rows: Rows, subtask: Subtask) -> None:
-        """Add that a former subtask has nothing any more."""
+        """Add the deletion of the state of a former subtask."""
         _append(rows, subtask, CLEAR, None, None)
 
     def read(self, key: Any) -> Any:
-        """A value for the data side: one copy per epoch and change, however often it is read."""
+        """A value for the non-broadcast side: one copy per epoch and change, however often it is read."""
         value = self._entries.get(key)
         if type(value) in ATOMIC:
             return value
@@ -151,13 +152,13 @@ class OperatorMapState(BroadcastState[Any, Any]):
         return copied
 
     def _is_stored(self, key: Any) -> bool:
-        """Whether storage has an entry of this key, as far as it was not cleared since."""
+        """Whether storage has an entry with this key that was not cleared since."""
         known = self._touched.get(key)
         return known if known is not None else key in self._entries
 
 
 class ReadOnlyMapState(ReadOnlyBroadcastState[Any, Any]):
-    """Broadcast state as the data side sees it."""
+    """Broadcast state as the non-broadcast side sees it."""
 
     def __init__(self, state: OperatorMapState, name: str, where: str) -> None:
         self._state = state
@@ -165,11 +166,11 @@ class ReadOnlyMapState(ReadOnlyBroadcastState[Any, Any]):
         self._where = where
 
     def get(self, key: Any) -> Any:
-        """The value of one entry, None if there is none."""
+        """The value of one entry, None if it does not exist."""
         return self._state.read(key)
 
     def contains(self, key: Any) -> bool:
-        """Whether there is an entry."""
+        """Whether the entry exists."""
         return self._state.contains(key)
 
     def items(self) -> Elements[tuple[Any, Any]]:
@@ -189,19 +190,19 @@ class ReadOnlyMapState(ReadOnlyBroadcastState[Any, Any]):
         return self._state.is_empty()
 
     def put(self, key: Any, value: Any) -> NoReturn:
-        """Not here."""
+        """Not supported: raises :class:`StateError`."""
         self._refuse("put()")
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> NoReturn:
-        """Not here."""
+        """Not supported: raises :class:`StateError`."""
         self._refuse("put_all()")
 
     def remove(self, key: Any) -> NoReturn:
-        """Not here."""
+        """Not supported: raises :class:`StateError`."""
         self._refuse("remove()")
 
     def clear(self) -> NoReturn:
-        """Not here."""
+        """Not supported: raises :class:`StateError`."""
         self._refuse("clear()")
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:

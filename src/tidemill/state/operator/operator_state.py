@@ -1,13 +1,13 @@
 """The operator state of one operator in one subtask: list, union list, broadcast and raw state.
 
-In storage it is sections like any other: list rows (list, union and raw state) and map rows (broadcast state) whose
-key is the number of the subtask that wrote them, and whose ``schema`` has ``operator_state``: how the state is dealt
-out. All rows are of key group 0, whatever the max parallelism: they move with the number of subtasks, not with keys.
-One more section says at which parallelism each subtask wrote.
+It is stored in sections like any other state: list rows (list, union and raw state) and map rows (broadcast state)
+whose key is the number of the subtask that wrote them, and whose ``schema`` has ``operator_state``: how the state is
+redistributed. All rows belong to key group 0, whatever the max parallelism: they are redistributed by subtask, not by
+key. An additional section contains the parallelism at which each subtask wrote.
 
-A restored subtask is given the sections of all former subtasks. When their number was another, its first delta makes
-storage agree: each subtask writes what it has now, and the entries of subtasks that are gone are deleted
-(:mod:`tidemill.state.operator.redistribution` decides by whom).
+A restored subtask gets the sections of all former subtasks. If the parallelism was different, its first delta updates
+storage accordingly: each subtask writes its current state, and the entries of former subtasks that no longer exist are
+deleted (:mod:`tidemill.state.operator.redistribution` decides which subtask does so).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
     "stored_name",
 ]
 
-#: The entry of a section's schema that says how its state is dealt out.
+#: The entry of a section's schema that specifies how its state is redistributed.
 OPERATOR_STATE: Final = "operator_state"
 #: The key group of all rows.
 ONLY_GROUP: Final = 0
@@ -56,10 +56,10 @@ UNION: Final = "union"
 BROADCAST: Final = "broadcast"
 RAW: Final = "raw"
 LAYOUT: Final = "layout"
-#: It is the driver's, and not dealt out (:mod:`tidemill.runtime.driver.files_read`).
+#: Belongs to the driver, and is not redistributed (:mod:`tidemill.runtime.driver.files_read`).
 FILES: Final = "files"
 
-#: What an element is taken to cost when memory is budgeted: itself, its place in a list, and its fingerprint.
+#: The assumed size of an element for memory budgets: the element, its slot in a list, and its fingerprint.
 ENTRY_BYTES: Final = 200
 
 _LAYOUT_STATE: Final = "__operator_subtasks"
@@ -70,20 +70,20 @@ OperatorState = OperatorListState | OperatorMapState
 
 
 def is_operator_state(section: Section) -> bool:
-    """Whether a section holds operator state; others hold keyed state."""
+    """Whether a section contains operator state; other sections contain keyed state."""
     return OPERATOR_STATE in section.schema
 
 
 def stored_name(mode: str, name: str) -> str:
-    """The name of a state in storage: keyed, list and broadcast states of one operator may have equal names."""
+    """The name of a state in storage; it is prefixed, because states of different modes may have the same name."""
     return f"{_PREFIXES[mode]}{name}"
 
 
 @dataclass
 class _Registered:
-    """A state with how it was declared; ``gone`` are former subtasks whose entries this one still has to delete.
+    """A state and its declaration; ``gone`` are former subtasks whose entries this one still has to delete.
 
-    ``migrated``: no delta that holds the state whole, after a migration, has been committed yet.
+    ``migrated``: the state was migrated, and no delta that contains it completely has been committed yet.
     """
 
     mode: str
@@ -97,9 +97,9 @@ class _Registered:
 class OperatorStateBackend(OperatorStateStore):
     """Operator state in memory, for every backend of keyed state.
 
-    ``load`` applies sections of committed state, oldest first, before anything is registered. An epoch is
-    ``begin_epoch``, reads and writes, ``export_delta``; then ``fold`` if its manifest named this attempt. If it did
-    not, the object is dropped.
+    ``load`` applies sections of committed state, oldest first, before anything is registered. An epoch consists of
+    ``begin_epoch``, reads and writes, and ``export_delta``; then ``fold`` if its manifest named this attempt.
+    Otherwise, the object is dropped.
     """
 
     def __init__(self, operator: str, where: str, subtask: Subtask, parallelism: int) -> None:
@@ -115,18 +115,18 @@ class OperatorStateBackend(OperatorStateStore):
         self._states: dict[str, _Registered] = {}
         self._layout = ValueTable()
 
-    # --- what functions ask for
+    # --- called by functions
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> OperatorListState:
-        """A list whose elements are dealt out evenly."""
+        """A list whose elements are redistributed evenly."""
         return self._list(SPLIT, state_descriptor)
 
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> OperatorListState:
-        """A list that each subtask gets back as the elements of all subtasks."""
+        """A list that is restored to each subtask with the elements of all subtasks."""
         return self._list(UNION, state_descriptor)
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> OperatorMapState:
-        """A map that is equal on all subtasks."""
+        """A map that is the same on all subtasks."""
         if not isinstance(state_descriptor, MapStateDescriptor):
             raise self._wrong_descriptor("broadcast", MapStateDescriptor, state_descriptor)
         state: OperatorMapState = self._register(BROADCAST, state_descriptor)
@@ -148,28 +148,28 @@ class OperatorStateBackend(OperatorStateStore):
         """Whether raw state was ever written."""
         return _RAW_STATE in self._states or _RAW_STATE in self._unclaimed
 
-    # --- what the runtime asks for
+    # --- called by the runtime
 
     def load(self, section: Section) -> None:
-        """Apply one section of committed state; sections must come oldest first."""
+        """Apply one section of committed state; sections must be applied oldest first."""
         if section.state == _LAYOUT_STATE:
             self._layout.load(read_rows(section))
         else:
             self._unclaimed.setdefault(section.state, []).append(section)
 
     def begin_epoch(self) -> None:
-        """A new epoch begins; what the last one changed is folded."""
+        """Begin a new epoch; the changes of the last one have been folded."""
         for registered in self._states.values():
             if isinstance(registered.state, OperatorMapState):
                 registered.state.begin_epoch()
 
     def note_changes_in(self, undo: UndoLog) -> None:
-        """A call begins: note how all states are now. The cost is that of their number of elements and entries."""
+        """Record the current content of all states when a call begins; the cost is proportional to their size."""
         for registered in self._states.values():
             undo.note(registered.state.undo_point())
 
     def export_delta(self) -> list[Section]:
-        """What changed since the last fold, one section per state that changed."""
+        """The changes since the last fold, one section per changed state."""
         if self._former_parallelism() not in (None, self._parallelism):
             self._claim_all()
         sections = []
@@ -186,7 +186,7 @@ class OperatorStateBackend(OperatorStateStore):
         return [*sections, *self._export_layout()]
 
     def export_all(self) -> list[Section]:
-        """All that this subtask stores, after a fold."""
+        """Everything that this subtask stores, after a fold."""
         self._claim_all()
         sections = []
         for name, registered in self._states.items():
@@ -198,7 +198,7 @@ class OperatorStateBackend(OperatorStateStore):
         return sections
 
     def fold(self) -> None:
-        """The last delta is committed."""
+        """Mark the last delta as committed."""
         for registered in self._states.values():
             registered.state.fold()
             registered.gone.clear()
@@ -207,26 +207,26 @@ class OperatorStateBackend(OperatorStateStore):
         self._layout.fold()
 
     def declared(self) -> dict[str, StateShape]:
-        """The registered states by their name in storage: how the program declares them."""
+        """The registered states by their name in storage, as the program declares them."""
         return {name: registered.shape for name, registered in self._states.items()}
 
     def entries(self) -> int:
-        """Number of elements and entries held, over all states."""
+        """The number of elements and entries over all states."""
         return sum(registered.state.entries() for registered in self._states.values())
 
     def sizes(self) -> dict[str, tuple[int, int | None]]:
-        """By state, its elements or entries; how many bytes they take is not known."""
+        """The number of elements or entries by state; their size in bytes is unknown."""
         return {
             name.removeprefix(_PREFIXES[registered.mode]): (registered.state.entries(), None)
             for name, registered in self._states.items()
         }
 
     def memory(self) -> int:
-        """About how many bytes of the worker's memory the state takes."""
+        """The approximate number of bytes of the worker's memory that the state uses."""
         return self.entries() * ENTRY_BYTES
 
     def content(self, name: str) -> Any:
-        """What a state holds, as its function sees it: a list, or for broadcast state a dict."""
+        """The content of a state as its function sees it: a list, or for broadcast state a dict."""
         for mode in (SPLIT, BROADCAST):
             registered = self._states.get(stored_name(mode, name))
             if registered is not None:
@@ -259,11 +259,11 @@ class OperatorStateBackend(OperatorStateStore):
         return self._claim(name, mode, shape, descriptor).state
 
     def _claim(self, name: str, mode: str, shape: StateShape, descriptor: StateDescriptor | None) -> _Registered:
-        """Make a state of what is stored under a name, which may be nothing."""
+        """Register a state with the content that is stored under a name, if any."""
         table = tables_of(shape.kind).memory()
         sections = without_replaced(self._unclaimed.pop(name, ()))
         migrated = False
-        for section in sections:  # before any value is read
+        for section in sections:  # checked before any value is read
             found = section.schema[OPERATOR_STATE]
             if found != mode:
                 raise StateMigrationError(
@@ -281,7 +281,7 @@ class OperatorStateBackend(OperatorStateStore):
         return registered
 
     def _claim_all(self) -> None:
-        """Take states that the program does not register: they are dealt out, and kept, like all others."""
+        """Claim states that the program does not register, so that they are redistributed and kept like all others."""
         for name, sections in list(self._unclaimed.items()):
             last, unknown = sections[-1], codec_for(None)
             shape = StateShape(last.kind, unknown, unknown, unknown, schema=last.schema)
@@ -292,7 +292,7 @@ class OperatorStateBackend(OperatorStateStore):
         parts = dealt(stored, self._former_parallelism() or self._parallelism, self._parallelism)
         everybodys = union(stored) if mode == UNION and stored else None
         mine = parts[self._subtask]
-        # What was migrated is written again as a whole; where nothing is left, what is stored must still be deleted.
+        # Migrated state is rewritten completely; if none is left, the stored entry must still be deleted.
         return OperatorListState(mine, () if migrated and mine else stored.get(self._subtask, ()), everybodys)
 
     def _broadcast_of(self, rows: Rows, migrated: bool) -> OperatorMapState:
@@ -306,7 +306,7 @@ class OperatorStateBackend(OperatorStateStore):
     # --- at which parallelism
 
     def _former_parallelism(self) -> int | None:
-        """The number of subtasks that wrote what is stored, None if nothing is."""
+        """The number of subtasks that wrote the stored state, None if nothing is stored."""
         rows = self._layout.export_all()
         return None if rows is None else int(rows.values[0])
 

@@ -1,7 +1,7 @@
-"""What becomes of operator state when the parallelism changes: who gets which elements, who cleans up after whom.
+"""Redistributes operator state when the parallelism changes: which subtask gets which elements and deletes old ones.
 
-Pure functions over what is stored, by the number of the subtask that wrote it. All subtasks compute the same from the
-same checkpoint, each takes its own part, and the first delta after the change makes storage agree with it.
+Pure functions over the stored state, by the number of the subtask that wrote it. All subtasks compute the same result
+from the same checkpoint, each uses its own part, and the first delta after the change updates storage accordingly.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def union(stored: Mapping[int, Sequence[T]]) -> list[T]:
 def dealt(stored: Mapping[int, Sequence[T]], before: int, after: int) -> list[list[T]]:
     """The elements of each of ``after`` subtasks, where ``before`` subtasks stored them.
 
-    With the same parallelism each has its own back. Otherwise all elements in their order are cut into stretches whose
-    lengths differ by at most one, the longer ones first, as Flink does.
+    With the same parallelism, each subtask gets its own elements back. Otherwise all elements, in order, are split into
+    contiguous parts whose lengths differ by at most one, the longer ones first, as in Flink.
 
     >>> dealt({0: [1, 2, 3], 1: [4]}, 2, 2)
     [[1, 2, 3], [4]]
@@ -40,12 +40,12 @@ def dealt(stored: Mapping[int, Sequence[T]], before: int, after: int) -> list[li
 
 
 def copied_from(subtask: Subtask, before: int) -> Subtask:
-    """The former subtask whose broadcast state a subtask takes over: its own if there was one, else in turn."""
+    """The former subtask whose broadcast state a subtask copies: its own if it existed, else round robin."""
     return subtask if subtask < before else Subtask(subtask % before)
 
 
 def given_up(stored: Iterable[Subtask], subtask: Subtask, parallelism: int) -> list[Subtask]:
-    """The former subtasks that no longer exist and whose entries ``subtask`` deletes; each falls to one subtask.
+    """The former subtasks that no longer exist and whose entries ``subtask`` deletes; each is deleted by one subtask.
 
     >>> [given_up([0, 1, 2, 3, 5], subtask, 2) for subtask in range(2)]
     [[2], [3, 5]]

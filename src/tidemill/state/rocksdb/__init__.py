@@ -1,7 +1,7 @@
-"""State in a RocksDB on the worker's local disk: larger than memory.
+"""State in a RocksDB on the worker's local disk, for state larger than memory.
 
-The store is a cache of durable state, never more: it has no log of its own, and whatever is wrong with it, a new one is
-built from the checkpoint. A worker that finds a version left by another one reads only what came after it.
+The store is only a cache of durable state: it has no write-ahead log, and if it is damaged, a new one is built from the
+checkpoint. A worker that finds a version left by another worker reads only the changes after it.
 """
 
 from tidemill.state.rocksdb.backend import RocksDBBackend

@@ -22,14 +22,14 @@ from tidemill.state.rocksdb.store import Store
 from tidemill.state.rocksdb.tables import StoredTable
 from tidemill.state.rocksdb.timers import StoredTimers
 
-#: Keys whose group is kept in memory: a few batches of records.
+#: The number of keys whose group is kept in memory: a few batches of records.
 _KNOWN_GROUPS: Final = 100_000
-#: Up to this many entries are counted, which takes about 10 ms; of more, RocksDB's estimate is good enough.
+#: Up to this many entries are counted exactly, which takes about 10 ms; above it RocksDB's estimate is good enough.
 _COUNTED: Final = 10_000
 
 
 class RocksDBBackend(KeyedStateBackend):
-    """Keyed state in a RocksDB on local disk: as much as the disk holds, in as little memory as is configured."""
+    """Keyed state in a RocksDB on local disk, limited by disk space, with a configurable amount of memory."""
 
     prefetches = True
 
@@ -51,7 +51,7 @@ class RocksDBBackend(KeyedStateBackend):
 
     @property
     def directory(self) -> str:
-        """Where the store is."""
+        """The directory of the store."""
         return self._store.path
 
     def prefetch(self, keys: list[Any]) -> None:
@@ -72,7 +72,7 @@ class RocksDBBackend(KeyedStateBackend):
         return self._store.notes.get(state)
 
     def reset(self) -> None:
-        if self._store.version is not None:  # else it holds no rows
+        if self._store.version is not None:  # otherwise it contains no rows
             self._store.reset()
 
     def loaded(self, version: StateVersion) -> None:
@@ -88,16 +88,16 @@ class RocksDBBackend(KeyedStateBackend):
         return super().entries() if rows <= _COUNTED else rows
 
     def sizes(self) -> dict[str, tuple[int, int | None]]:
-        # To count the rows of one state would be to read them.
+        # Counting the rows of one state would require reading them.
         return {"": (self.entries(), self._store.estimated_bytes())}
 
     def memory(self) -> int:
         return sum(table.cached() for table in self._tables.values()) * ENTRY_BYTES
 
     def _whole(self, version: StateVersion | None) -> StateVersion | None:
-        """A version that another worker could go on from: all of it must be in the store.
+        """The version if it is completely in the store, so that another worker could build upon it; otherwise None.
 
-        A migration that is not done yet is in memory: which key groups are still stored in the old type.
+        The progress of an unfinished migration is in memory only: which key groups are still stored in the old type.
         """
         return None if self._unclaimed or self._migrating or self._settings.timers_on_heap else version
 
@@ -112,14 +112,14 @@ class RocksDBBackend(KeyedStateBackend):
         return StoredTimers(name, self._store, self._settings.timer_cache)
 
     def _slices(self, section: Section) -> Iterable[Section]:
-        """Parts of about the size of a write batch: they are Python objects for a moment."""
+        """Parts of about the size of a write batch, because they are temporarily converted to Python objects."""
         table = section.table
         rows = max(1, table.num_rows * self._settings.write_batch // max(1, table.nbytes))
         for start in range(0, table.num_rows, rows):
             yield replace(section, table=table.slice(start, rows))
 
     def _parked(self, section: Section) -> Section:
-        """On disk and mapped into memory: it takes none until it is read."""
+        """Stored on disk and memory-mapped: it uses no memory until it is read."""
         self._parked_files += 1
         path = Path(self._store.path) / f"section-{self._parked_files}.arrow"
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, section.table.schema) as writer:

@@ -1,4 +1,4 @@
-"""The values that were read or written last, as Python objects."""
+"""A cache of the most recently read or written values, as Python objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemill.state.codecs.copies import ATOMIC
 
 
 class Encoded:
-    """A value that could be changed by who reads it: kept as bytes, so that every reader gets an object of its own."""
+    """A mutable value, which is kept as bytes so that every reader gets its own object."""
 
     __slots__ = ("data",)
 
@@ -19,14 +19,14 @@ class Encoded:
 
 
 def kept(value: Any, data: bytes) -> Any:
-    """A value in the form in which a cache keeps it; ``data`` are its bytes."""
+    """The form in which a cache keeps a value; ``data`` are its bytes."""
     return value if type(value) in ATOMIC else Encoded(data)
 
 
 class ValueCache:
-    """At most about ``limit`` values, in two generations: what was not used for a whole generation goes.
+    """At most about ``limit`` values, in two generations: values not used for a whole generation are evicted.
 
-    Absence is a value too: MISSING. Who finds nothing in ``hot`` asks :meth:`find`.
+    Absence is cached as MISSING. If a name is not in ``hot``, callers use :meth:`find`.
     """
 
     __slots__ = ("_cold", "_half", "hot")
@@ -40,7 +40,7 @@ class ValueCache:
         return len(self.hot) + len(self._cold)
 
     def find(self, name: Any, default: Any) -> Any:
-        """A value that was used before; from now on it is hot again."""
+        """A value of the previous generation, which becomes hot again."""
         value = self._cold.get(name, default)
         if value is not default:
             self.put(name, value)
@@ -54,16 +54,16 @@ class ValueCache:
                 self._cold, self.hot = self.hot, {}
 
     def put_all(self, values: dict[Any, Any]) -> None:
-        """Keep values that are used right away: they may be more than the limit, until the next call."""
+        """Keep values that are used immediately: they may exceed the limit until the next call."""
         if len(self.hot) + len(values) > self._half:
             self._cold, self.hot = (self.hot if self._half else {}), values
         else:
             self.hot.update(values)
 
     def update(self, values: dict[Any, Any]) -> None:
-        """The values under these names are others from now on."""
+        """Replace the values under these names."""
         if len(values) > self._half:
-            # The last ones are as good as any, and no older value may be found.
+            # Keep the last ones, as good a choice as any; no older value may be found.
             self.hot = {}
             self._cold = dict(islice(values.items(), len(values) - self._half, None))
         else:
@@ -72,7 +72,7 @@ class ValueCache:
                 self._cold, self.hot = self.hot, {}
 
     def forget(self, gone: Callable[[Any], bool]) -> None:
-        """Forget the values under some names."""
+        """Remove the values whose names match ``gone``."""
         self.hot = {name: value for name, value in self.hot.items() if not gone(name)}
         self._cold = {name: value for name, value in self._cold.items() if not gone(name)}
 

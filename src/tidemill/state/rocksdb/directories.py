@@ -1,8 +1,8 @@
-"""Local directories of stores: who owns which, which are left over, and where a new one goes.
+"""Local directories of stores: finds leftover ones, locks them, and creates new ones.
 
 Below each local directory there is ``tidemill-rocksdb-<user>/<job>/<operator, subtask, key groups>/<token>``, readable
-for its owner only. A store is owned by whoever holds the lock in it; the lock goes with its process. So a worker that
-takes the place of a dead one finds what that one left, and whatever nobody will look for can be told from what is used.
+only by its owner. The process that holds the lock in a store owns the store; the lock is released when the process
+ends. So a worker that replaces a dead one finds its store, and abandoned stores can be distinguished from those in use.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from tidemill.state.keyed.backend import BackendPlace
 log = logging.getLogger(__name__)
 
 _LOCK: Final = "owner.lock"
-#: A directory that nobody has owned for this long is not looked for any more.
+#: A directory that has had no owner for this long is not reused.
 _STALE_SECONDS: Final = 3600.0
 
 
 class LocalDirectory:
-    """A directory that this process owns, until it is closed."""
+    """A directory that this process owns until it is closed."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
-        # The lock goes with this object, as it goes with the process: also if nobody closes it.
+        # The lock is released with this object, as it is with the process, even if ``close`` is never called.
         self._release = weakref.finalize(self, os.close, lock)
 
     def close(self, *, remove: bool) -> None:
-        """Give the directory up, with or without what is in it."""
+        """Release the directory, with or without deleting its content."""
         if not self._release.alive:
             return
         if remove:
@@ -52,16 +52,16 @@ class LocalDirectory:
         self._release()
 
     def touch(self) -> None:
-        """The directory is still in use."""
+        """Mark the directory as still in use."""
         os.utime(self.path / _LOCK)
 
 
 def directory_for(place: BackendPlace, roots: tuple[str, ...], choice: str) -> tuple[LocalDirectory, bool]:
-    """A directory for a store, and whether somebody has left a store in it.
+    """A directory for a store, and whether it contains a store left by another worker.
 
-    1. Of what is left over at this place, by a worker of the same start of the program, the newest is taken; the rest
-       is removed. What is locked is in use by another worker and stays.
-    2. Else a new one is made, in the root that ``choice`` says.
+    1. Of the directories left at this place by workers of the same start of the program, the newest is used; the others
+       are removed. Locked directories are in use by another worker and stay.
+    2. Otherwise a new one is created, in the root selected by ``choice``.
 
     Raises :class:`LocalStateError` that names the directories and the option if none of them can be used.
     """
@@ -92,14 +92,14 @@ def _make(place: BackendPlace, bases: list[Path]) -> LocalDirectory:
             where = base / _name(place)
             where.parent.mkdir(mode=0o700, exist_ok=True)
             where.mkdir(mode=0o700, exist_ok=True)
-            path = tempfile.mkdtemp(prefix=_token(place), dir=where)  # with a name that is new, and 0700
+            path = tempfile.mkdtemp(prefix=_token(place), dir=where)  # a new name, with mode 0700
             directory = _take(Path(path), create=True)
             if directory is not None:
                 return directory
         except OSError as error:
             problems.append(f"{base.parent}: {error.strerror or error}")
     raise LocalStateError(
-        f"{place.where} finds no local directory for its state: {'; '.join(problems)}. Set "
+        f"{place.where} has no usable local directory for its state: {'; '.join(problems)}. Set "
         f"{RocksDBOptions.LOCAL_DIRECTORIES.key} to directories with free space that the workers may write to"
     )
 
@@ -130,17 +130,17 @@ def _token(place: BackendPlace) -> str:
 
 
 def _private(base: Path) -> None:
-    """Make the directory that holds all others; raises ``OSError`` if somebody else could have put something there."""
+    """Create the parent directory of all stores; raises ``OSError`` if another user could have created files in it."""
     base.mkdir(mode=0o700, exist_ok=True)
     found = base.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise OSError(f"{base} belongs to somebody else")
+        raise OSError(f"{base} belongs to another user")
     if stat.S_IMODE(found.st_mode) & 0o077:
         base.chmod(0o700)
 
 
 def _take(path: Path, *, create: bool = False) -> LocalDirectory | None:
-    """Own a directory; None if somebody else does, or it is gone."""
+    """Lock a directory; None if it is locked by another process, or does not exist."""
     try:
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600)
     except OSError:
@@ -157,13 +157,13 @@ def _take(path: Path, *, create: bool = False) -> LocalDirectory | None:
 
 
 def _remove_stale(base: Path) -> None:
-    """Remove what nobody has owned for long, of any job: its worker was killed, and nobody took its place."""
+    """Remove directories of any job without an owner for a long time: the worker was killed and never replaced."""
     before = time.time() - _STALE_SECONDS
     for job in _entries(base):
         for where in _entries(job):
             for path in _entries(where):
                 if _modified(path) < before and (directory := _take(path)) is not None:
-                    log.info("removing local state that nobody uses any more: %s", path)
+                    log.info("removing unused local state: %s", path)
                     directory.close(remove=True)
 
 

@@ -1,22 +1,22 @@
-"""Keys as bytes: equal for keys that are equal in Python, different for all others, and no key is a prefix of another.
+"""Keys as bytes: equal for keys that are equal in Python, different for all others; no key is a prefix of another.
 
-Local to one machine and one start of a program, so this form may change from version to version. Every value is a tag
-(one byte) and what follows. Lists of values end with 00, which is no tag; texts end with 00 01, and a zero byte in them
-is 00 FF. ::
+The encoding is local to one machine and one start of a program, so it may change from version to version. Every value
+is a tag (one byte) followed by its content. Lists of values end with 00, which is not a tag; texts end with 00 01, and
+a zero byte in them is 00 FF. ::
 
     10  None                                    11  NaN (12: of Decimal)
     1C  int below 64 bits: length, bytes        1D  int of 64 bits: 8 bytes, ordered        1E  int above: length, bytes
-    1F  other number that a float holds: 8 bytes, ordered          20  fraction: two ints   21  complex: two numbers
+        1F  other number exact as float: 8 bytes, ordered              20  fraction: two ints   21  complex: two numbers
     30  str: text in WTF-8                      31  bytes: text
     40  tuple: values                           41  frozenset: values, sorted               42  Row: names, values
     50  date    51  datetime (52: aware)        53  time (54: aware)    55  timedelta       56  UUID: 16 bytes
     60  Enum: class, name                       61  Flag: class, value                      62  dataclass: class, values
     7F  anything else: its tagged form (:mod:`tidemill.state.codecs.tagged_writer`)
 
-Ints, texts, bytes, and tuples of them, sort as they do in Python.
+Ints, texts, bytes, and tuples of them, sort in the same order as in Python.
 
-Bytes do not say all of a key: 1, 1.0 and True are the same ones. A key that :func:`decode_key` would give back as
-another object than it was is *inexact*; who stores it must store its original too.
+The bytes do not fully determine a key: 1, 1.0 and True have the same bytes. A key that :func:`decode_key` would return
+as a different object is *inexact*; its original must be stored too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _UNSIGNED: Final = struct.Struct(">Q")
 _DOUBLE: Final = struct.Struct(">d")
 _DAY_US: Final = 86_400_000_000
 _US: Final = dt.timedelta(microseconds=1)
-#: A Decimal beyond 10**this would need as many digits as bytes.
+#: A Decimal beyond 10**this would need as many bytes as digits.
 _MOST_DIGITS: Final = 10_000
 
 NONE_KEY: Final = b"\x10"
@@ -72,7 +72,7 @@ def encode_key(key: Any) -> bytes:
 
 
 def is_exact(key: Any) -> bool:
-    """Whether :func:`decode_key` gives this very value back, of this very type."""
+    """Whether :func:`decode_key` returns exactly this value, with the same type."""
     kind = type(key)
     if kind in EXACT:
         return True
@@ -85,12 +85,12 @@ def is_exact(key: Any) -> bool:
     return False
 
 
-#: Types of which every value is exact.
+#: Types whose values are all exact.
 EXACT: Final = frozenset((int, str, bytes, type(None), dt.date, dt.timedelta, UUID))
 
 
 def decode_key(data: bytes, at: int = 0) -> tuple[Any, int]:
-    """A key whose bytes begin at ``at``, and where they end. Of an inexact key it is an equal one, or None."""
+    """The key whose bytes begin at ``at``, and the offset of their end; for an inexact key an equal one, or None."""
     tag = data[at]
     if tag == 0x1D:
         return _UNSIGNED.unpack_from(data, at + 1)[0] - _SIGN, at + 9
@@ -158,7 +158,7 @@ def _values(tag: bytes, values: Iterable[Any]) -> bytes:
 
 
 def _datetime(value: dt.datetime) -> bytes:
-    # ``fold`` takes no part in ==, so the offset is that of fold 0, as in Python's own hash.
+    # ``fold`` is not part of ==, so the offset is that of fold 0, as in Python's own hash.
     offset = None if value.tzinfo is None else value.replace(fold=0).utcoffset()
     seconds = (value.toordinal() * 24 + value.hour) * 3600 + value.minute * 60 + value.second
     x = seconds * 1_000_000 + value.microsecond
@@ -215,7 +215,7 @@ _BASES: Final = frozenset(_ENCODERS) - {bool, Row}
 
 
 def _encoder_for(kind: type) -> _Encoder:
-    """The encoder for a class seen for the first time. What may be a key is decided by ``stable_hash``, not here."""
+    """The encoder for a new class. ``stable_hash`` decides what may be a key, not this function."""
     found = _ENCODERS[kind] = _find_encoder(kind)
     return found
 
@@ -229,7 +229,7 @@ def _find_encoder(kind: Any) -> _Encoder:
         return _dataclass_encoder(kind)
     for base in kind.__mro__:
         if base in _BASES and kind.__eq__ is base.__eq__ and kind.__hash__ is base.__hash__:
-            return _as_base(base)  # a subclass that compares as its base does: NamedTuple, IntEnum, StrEnum
+            return _as_base(base)  # a subclass that compares like its base: NamedTuple, IntEnum, StrEnum
     if issubclass(kind, Flag):
         return _flag
     return _enum if issubclass(kind, Enum) else _tagged
@@ -255,7 +255,7 @@ def _dataclass_encoder(kind: Any) -> _Encoder:
 
 
 def _text(data: bytes, at: int) -> tuple[bytes, int]:
-    """Text that begins at ``at``, and the place after its end."""
+    """The text that begins at ``at``, and the offset after its end."""
     end = data.index(b"\0\1", at)
     return data[at:end].replace(b"\0\xff", b"\0"), end + 2
 
@@ -325,7 +325,7 @@ def _tagged_at(data: bytes, at: int) -> tuple[Any, int]:
 
 
 def _skipped(parts: int) -> Callable[[bytes, int], tuple[Any, int]]:
-    """For inexact keys, whose original stands elsewhere: only where they end matters."""
+    """For inexact keys, whose original is stored elsewhere: only the offset of their end is needed."""
 
     def skip(data: bytes, at: int) -> tuple[Any, int]:
         for _ in range(parts):

@@ -1,4 +1,4 @@
-"""Lists in a store: a row per key, namespace and fold that appended to the list."""
+"""Lists in a store: one row per key, namespace and fold that appended to the list."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidemill.state.rocksdb.value_encoding import EntryCodec, entry_codec
 
 
 class StoredListTable(StoredTable, ListTable):
-    """A list per key and namespace; appending reads nothing."""
+    """A list per key and namespace; an append does not read anything."""
 
     def _codec(self, shape: StateShape) -> EntryCodec:
         return entry_codec(None if shape.stored_type is None else Types.LIST(shape.stored_type))

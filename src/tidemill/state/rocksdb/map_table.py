@@ -1,4 +1,4 @@
-"""Maps in a store: a row per key, namespace and user key."""
+"""Maps in a store: one row per key, namespace and user key."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tidemill.state.rocksdb.value_encoding import EntryCodec, entry_codec
 
 
 class StoredMapTable(StoredTable, MapTable):
-    """A map per key and namespace; one entry costs the same however large the map is."""
+    """A map per key and namespace; the cost of one entry does not depend on the size of the map."""
 
     def _codec(self, shape: StateShape) -> EntryCodec:
         return entry_codec(shape.stored_type)
 
     def in_order(self, items: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """By encoded user key, also where the epoch has changed the map: a fold changes nothing that can be seen."""
+        """By encoded user key, also for changes of the epoch, so that a fold does not change the visible order."""
         return sorted(items, key=lambda item: encode_key(item[0]))
 
     def _new_layer(self, namespace: Any) -> Layer:
@@ -66,11 +66,11 @@ class StoredMaps(StoredBase):
         return StoredMap(self, key)
 
     def name(self, key: Any, user_key: Any) -> Any:
-        """What an entry is called in the cache."""
+        """The name of an entry in the cache."""
         return (key, user_key) if self.namespace is None else (self.namespace, key, user_key)
 
     def forget(self, keys: set[Any]) -> None:
-        """Forget what is cached of the maps of some keys."""
+        """Remove the maps of some keys from the cache."""
         if self.namespace is None:
             self.cache.forget(lambda name: name[0] in keys)
         else:
@@ -78,7 +78,7 @@ class StoredMaps(StoredBase):
 
 
 class StoredMap:
-    """The committed entries of one map, read one by one."""
+    """The committed entries of one map, read individually."""
 
     __slots__ = ("_base", "_key")
 
@@ -87,7 +87,7 @@ class StoredMap:
         self._key = key
 
     def get(self, user_key: Any, default: Any = None) -> Any:
-        """The value of an entry. One that could be changed is a new object, the same one for the rest of the epoch."""
+        """The value of an entry. A mutable value is a new object, which stays the same for the rest of the epoch."""
         base = self._base
         cache, name = base.cache, base.name(self._key, user_key)
         value = cache.hot.get(name, cache)

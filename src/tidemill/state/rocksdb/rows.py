@@ -1,8 +1,8 @@
-"""Rows of a state in a store: what stands where.
+"""The layout of the rows of a state in a store.
 
-A row is the state's two bytes, the key group in two bytes, the key, the namespace, and what comes after: nothing for a
+A row consists of the state's two bytes, the key group in two bytes, the key, the namespace, and a suffix: nothing for a
 value, the user key for an entry of a map, a growing number of 8 bytes for a piece of a list. So the rows of a key
-group, of a key, and of one map or list stand together.
+group, of a key, and of one map or list are contiguous.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tidemill.state.keys.key_groups import GroupCache
 from tidemill.state.rocksdb.key_encoding import NONE_KEY, decode_key, encode_key, is_exact
 from tidemill.state.rocksdb.value_encoding import with_original, without_original
 
-#: Where the key stands in a row.
+#: The offset of the key in a row.
 KEY_AT = 4
 
 
 class RowPlace(NamedTuple):
-    """What a row is about; ``rest`` is where the part after the namespace begins."""
+    """The key and namespace of a row; ``rest`` is the offset of the part after the namespace."""
 
     key: Any
     namespace: Any
@@ -29,7 +29,7 @@ class RowPlace(NamedTuple):
 
 
 class RowMaker:
-    """Makes the rows of one state."""
+    """Creates the rows of one state."""
 
     def __init__(self, prefix: bytes, group_of: GroupCache) -> None:
         self.prefix = prefix
@@ -41,7 +41,7 @@ class RowMaker:
         return self._group_of[key]
 
     def row(self, key: Any, namespace: bytes = NONE_KEY) -> bytes:
-        """The row of a key in an encoded namespace, or what its rows begin with."""
+        """The row of a key in an encoded namespace, or the prefix of its rows."""
         group = self._group_of[key]
         head = self._heads.get(group)
         if head is None:
@@ -60,7 +60,7 @@ class RowMaker:
 
 
 def place_of(row: bytes) -> RowPlace:
-    """What a row is about, as far as its bytes say; see :func:`original_of`."""
+    """The key and namespace of a row, as far as its bytes determine them; see :func:`original_of`."""
     key, at = decode_key(row, KEY_AT)
     if row[at] == NONE_KEY[0]:
         return RowPlace(key, None, at + 1)
@@ -69,14 +69,14 @@ def place_of(row: bytes) -> RowPlace:
 
 
 def remember_original(data: bytes, key: Any, namespace: Any = None, user_key: Any = None) -> bytes:
-    """An entry with the original of its keys, if their bytes do not say all of them."""
+    """An entry with the originals of its keys, if their bytes do not fully determine them."""
     if is_exact(key) and (namespace is None or is_exact(namespace)) and (user_key is None or is_exact(user_key)):
         return data
     return with_original(data, TaggedWriter().dumps((key, namespace, user_key)))
 
 
 def original_of(data: bytes) -> tuple[Any, Any, Any] | None:
-    """The key, namespace and user key of an entry, if it remembers them."""
+    """The key, namespace and user key of an entry, if it contains their originals."""
     original, _ = without_original(data)
     if not original:
         return None

@@ -1,4 +1,4 @@
-"""What a job's configuration says about its local stores, and the RocksDB options made of it."""
+"""The settings of local stores from a job's configuration, and the resulting RocksDB options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidemill.errors import ConfigurationError
 
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 
-#: Predefined settings differ from the defaults in these; what is set explicitly wins over both.
+#: The differences of predefined settings from the defaults; explicit settings take precedence over both.
 _PREDEFINED: Final[dict[str, dict[str, Any]]] = {
     "DEFAULT": {},
     "SPINNING_DISK_OPTIMIZED": {"threads": 4, "open_files": -1, "dynamic_levels": True},
@@ -44,7 +44,7 @@ _PREDEFINED: Final[dict[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class RocksDBSettings:
-    """The settings of all stores of a job. Sizes are in bytes; a memory of 0 gives every store a memory of its own."""
+    """The settings of all stores of a job. Sizes are in bytes; with ``memory`` 0, every store has its own memory."""
 
     directories: tuple[str, ...] = ()
     choice: str = "RANDOM"
@@ -72,7 +72,7 @@ class RocksDBSettings:
 
     @classmethod
     def of(cls, configuration: Configuration) -> RocksDBSettings:
-        """The settings that a configuration asks for. Raises :class:`ConfigurationError` for a factory that is none."""
+        """The settings for a configuration. Raises :class:`ConfigurationError` for an invalid factory."""
         get = configuration.get
         predefined = _PREDEFINED[get(RocksDBOptions.PREDEFINED_OPTIONS)]
         values = {
@@ -98,7 +98,7 @@ class RocksDBSettings:
         table.set_block_size(self.block_size)
         table.set_metadata_block_size(self.metadata_block_size)
         if self.bloom_bits:
-            table.set_bloom_filter(self.bloom_bits, False)  # type: ignore[arg-type]  # a float, whatever the stubs say
+            table.set_bloom_filter(self.bloom_bits, False)  # type: ignore[arg-type]  # a float, contrary to the stubs
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         cache, buffers = _memory(self.memory, self.write_buffer_ratio) if self.memory else (None, None)
@@ -109,7 +109,7 @@ class RocksDBSettings:
             table.set_cache_index_and_filter_blocks(True)
             table.set_pin_l0_filter_and_index_blocks_in_cache(True)
         if self.partitioned_index:
-            # In parts: the filter of a large file would not fit into one of the parts that the cache is made of.
+            # Partitioned, because the filter of a large file would not fit into one shard of the cache.
             table.set_index_type(BlockBasedIndexType.two_level_index_search())
             table.set_partition_filters(True)
             table.set_pin_top_level_index_and_filter(True)
@@ -126,7 +126,7 @@ class RocksDBSettings:
             options.set_disable_auto_compactions(True)
         else:
             options.set_compaction_style(_STYLES[self.compaction]())
-        # What is durable is elsewhere: nothing here is worth waiting for the disk, nor a log file of its own.
+        # Durable state is stored elsewhere: waiting for the disk, or keeping log files, is not worth it here.
         options.set_use_fsync(False)
         options.set_keep_log_file_num(1)
         options.set_stats_dump_period_sec(0)
@@ -168,7 +168,7 @@ _lock = threading.Lock()
 
 
 def _memory(size: int, ratio: float) -> tuple[Cache, WriteBufferManager]:
-    """The memory that all stores of this process share: a block cache, of which a part may hold what is written."""
+    """The memory shared by all stores of this process: a block cache, part of which may be used for write buffers."""
     with _lock:
         found = _budgets.get((size, ratio))
         if found is None:
@@ -179,7 +179,7 @@ def _memory(size: int, ratio: float) -> tuple[Cache, WriteBufferManager]:
 
 
 def load_options_factory(name: str) -> Callable[[Options], Options]:
-    """``create_options`` of an instance of the class that ``state.backend.rocksdb.options-factory`` names."""
+    """``create_options`` of an instance of the class named by ``state.backend.rocksdb.options-factory``."""
     module, _, attribute = name.rpartition(".")
     try:
         factory = getattr(importlib.import_module(module), attribute)()

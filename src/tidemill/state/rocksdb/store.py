@@ -1,18 +1,18 @@
-"""One local RocksDB: rows of bytes, written in batches together with the version they make.
+"""One local RocksDB: rows of bytes, written in batches together with the version that they form.
 
-Nothing here is durable, and nothing needs to be: there is no write-ahead log. After a crash the store is as it was
-after one of its batches, in the order in which they were written; the version in it says which.
+Nothing here is durable, and nothing needs to be: there is no write-ahead log. After a crash the store contains the
+result of one of its batches, in the order in which they were written; the stored version identifies it.
 
-Invariant: *a store that has just been opened either is at a version, and then holds exactly the committed state of that
-version, or is at no version, and then holds no rows.* It follows from two rules:
+Invariant: *a store that has just been opened either has a version, and then contains exactly the committed state of
+that version, or has no version, and then contains no rows.* It follows from two rules:
 
-- Every batch that changes rows also writes the version that they make, or removes it if they make none, so that the two
-  are never apart, whichever batch was the last to reach the disk. Numbers of states are written on their own: they say
-  nothing about rows.
-- Whoever opens a store that is at no version, or is damaged, empties it first. What is loaded afterwards are changes.
-  They replace rows and delete rows, but they know nothing of rows that they do not name.
+- Every batch that changes rows also writes the version that they form, or removes it if they form none, so that rows
+  and version always match, whichever batch was the last to reach the disk. Numbers of states are written separately,
+  because they do not depend on rows.
+- A store without a version, or a damaged one, is emptied when it is opened. Only changes are loaded afterwards: they
+  replace and delete rows, but do not affect rows that they do not name.
 
-Which versions may be built upon, and what must be loaded then, is decided in :mod:`tidemill.checkpoint.versions`.
+:mod:`tidemill.checkpoint.versions` decides which versions may be built upon, and what must be loaded then.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ _VERSION: Final = _META + b"version"
 _STATE: Final = _META + b"state/"
 #: Rows read at a time by a scan.
 _CHUNK: Final = 1000
-#: A disk without room for a file, for whatever reason, as the system and as RocksDB tell it.
+#: The messages of the system and of RocksDB for a disk without space for a file, whatever the reason.
 _FULL: Final = {code: os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
-#: How long to wait before asking RocksDB again whether it takes writes.
+#: The time to wait before checking again whether RocksDB accepts writes.
 _STALL_SECONDS: Final = 0.005
-#: Free bytes below which a disk may be full any moment.
+#: The number of free bytes below which a disk may become full at any moment.
 _LITTLE_ROOM: Final = 256 << 20
-#: Properties of RocksDB that tell whether it writes files in the background, or is about to.
+#: Properties of RocksDB that indicate whether it writes files in the background, or is about to.
 _WRITING_FILES: Final = (
     "rocksdb.mem-table-flush-pending",
     "rocksdb.num-running-flushes",
     "rocksdb.compaction-pending",
     "rocksdb.num-running-compactions",
 )
-#: What a killed worker leaves on disk is at most this much older than what it had.
+#: The maximum time by which the files of a killed worker are older than its state.
 _FLUSH_SECONDS: Final = 30.0
 
 
 class Store:
-    """A RocksDB in a directory of its own, owned by this process while it is open."""
+    """A RocksDB in its own directory, owned by this process while it is open."""
 
     def __init__(self, place: BackendPlace, settings: RocksDBSettings) -> None:
         # configuration
@@ -73,11 +73,12 @@ class Store:
         self._flushed = time.monotonic()
         self._batch: WriteBatch | None = None
         self._db: Rdict | None = None
-        # what the version says
+        # stored with the version
         self.version: StateVersion | None = None
-        #: Grows with every batch.
+        #: Increases with every batch.
         self.sequence = 0
-        #: By state, what a worker that builds upon the version must know and cannot see in the rows. Plain JSON.
+        #: By state, information that a worker that builds upon the version needs and that is not in the rows. Plain
+        #: JSON.
         self.notes: dict[str, Any] = {}
         self._states: dict[str, int] = {}
         if found:
@@ -93,14 +94,14 @@ class Store:
     # --- reading
 
     def get(self, row: bytes) -> bytes | None:
-        """What is stored under a row."""
+        """The value of a row."""
         try:
             return self._open_db().get(row)
         except Exception as error:
             raise self._failed(error) from error
 
     def get_many(self, rows: list[bytes]) -> list[bytes | None]:
-        """What is stored under several rows."""
+        """The values of several rows."""
         try:
             found: list[bytes | None] = self._open_db().get(rows)  # type: ignore[arg-type,assignment]
         except Exception as error:
@@ -108,7 +109,7 @@ class Store:
         return found
 
     def scan(self, start: bytes, end: bytes, chunk: int = _CHUNK) -> Iterator[tuple[bytes, bytes]]:
-        """The rows from ``start`` to before ``end``, in order, as they are when the scan comes to them."""
+        """The rows from ``start`` up to but excluding ``end``, in order; each with its content when it is reached."""
         while True:
             rows, written = self.first(start, end, chunk), self.sequence
             for row in rows:
@@ -122,7 +123,7 @@ class Store:
                 start = rows[-1][0] + b"\0"
 
     def first(self, start: bytes, end: bytes, count: int) -> list[tuple[bytes, bytes]]:
-        """The first rows from ``start`` to before ``end``. No iterator is left open behind it."""
+        """The first rows from ``start`` up to but excluding ``end``. Leaves no iterator open."""
         try:
             bounds = ReadOptions()
             bounds.set_iterate_upper_bound(end)
@@ -132,20 +133,20 @@ class Store:
             while at.valid() and len(rows) < count:
                 rows.append((at.key(), at.value()))
                 at.next()
-            at.status()  # an iterator also ends where it meets damage
+            at.status()  # an iterator also ends when it encounters damage
         except Exception as error:
             raise self._failed(error) from error
         return rows
 
     def estimated_rows(self) -> int:
-        """About how many rows there are."""
+        """The approximate number of rows."""
         try:
             return self._open_db().property_int_value("rocksdb.estimate-num-keys") or 0
         except Exception as error:
             raise self._failed(error) from error
 
     def estimated_bytes(self) -> int:
-        """About how many bytes the rows take: those on disk that are still in use, and those not yet there."""
+        """The approximate size of the rows in bytes: live data on disk, and data that is not on disk yet."""
         try:
             names = ("rocksdb.estimate-live-data-size", "rocksdb.cur-size-all-mem-tables")
             return sum(self._open_db().property_int_value(name) or 0 for name in names)
@@ -156,9 +157,9 @@ class Store:
 
     @contextmanager
     def writing(self, version: StateVersion | None) -> Iterator[WriteBatch]:
-        """A batch that is written at the end, all or nothing, and makes the store stand at ``version``.
+        """A batch that is written atomically at the end of the block, and sets the store to ``version``.
 
-        None: at no version, until a later batch says so.
+        With None the store has no version, until a later batch sets one.
         """
         self.sequence += 1
         batch = self._batch = WriteBatch(raw_mode=True)
@@ -191,10 +192,10 @@ class Store:
             raise self._failed(error) from error
 
     def _wait_for_room(self, db: Rdict) -> None:
-        """Wait while RocksDB takes no writes since it is behind with its files; raise if that is for want of space.
+        """Wait while RocksDB accepts no writes because it is behind with its files; raise if the reason is a full disk.
 
-        A write would wait too, but on a full disk for as long as it is full: RocksDB hopes for room. Where there is
-        little, a file that is being written may be the one that does not fit, and is waited for.
+        A write would wait too, but on a full disk for as long as the disk is full, because RocksDB hopes for space. If
+        there is little space, also waits for files being written in the background, since one of them may not fit.
         """
         asked: tuple[str, ...] = ("rocksdb.is-write-stopped",)
         room = os.statvfs(self.path)
@@ -207,7 +208,7 @@ class Store:
 
     @contextmanager
     def joining(self) -> Iterator[WriteBatch]:
-        """The batch that is being written, or one of its own."""
+        """The batch that is being written, or a new one."""
         if self._batch is not None:
             yield self._batch
         else:
@@ -215,7 +216,7 @@ class Store:
                 yield batch
 
     def prefix(self, state: str) -> bytes:
-        """What the rows of a state begin with: two bytes."""
+        """The prefix of the rows of a state: two bytes."""
         number = self._states.get(state)
         if number is None:
             number = self._states[state] = max(self._states.values(), default=0) + 1
@@ -231,14 +232,14 @@ class Store:
     # --- opening and closing
 
     def reset(self) -> None:
-        """Forget everything that is stored."""
+        """Remove everything that is stored."""
         self._close_db()
         try:
             shutil.rmtree(self._directory.path / _DATABASE)
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise self._failed(error) from error  # what could not be removed must not be used
+            raise self._failed(error) from error  # files that could not be removed must not be used
         self.version = None
         self.notes = {}
         self._open()
@@ -246,7 +247,7 @@ class Store:
             self._put_state(state, number)
 
     def close(self, *, remove: bool) -> None:
-        """Close the store. Unless it is to be removed, or is of no use, the next worker at this place finds it."""
+        """Close the store. It is kept for the next worker at this place, unless it is to be removed or is unusable."""
         remove = remove or self.damaged or self.version is None
         if not remove and self._db is not None:
             try:
@@ -261,16 +262,16 @@ class Store:
         try:
             db = self._db = Rdict(str(self._directory.path / _DATABASE), self._settings.options())
             options = WriteOptions()
-            options.disable_wal = True  # type: ignore[method-assign,assignment]  # a property, whatever the stubs say
+            options.disable_wal = True  # type: ignore[method-assign,assignment]  # a property, contrary to the stubs
             db.set_write_options(options)
         except Exception as error:
             raise self._failed(error) from error
 
     def _reopen(self) -> None:
-        """Open what another worker left. Begin anew if that is damaged, or is at no version.
+        """Open a store that another worker left. Start with an empty one if it is damaged, or has no version.
 
-        The worker was killed while it loaded state, or before its first fold: nobody knows what the rows stand for,
-        and what is loaded next would not remove them.
+        Without a version, the worker was killed while it loaded state, or before its first fold: the meaning of the
+        rows is unknown, and loading state would not remove them.
         """
         try:
             self._open()
@@ -306,28 +307,28 @@ class Store:
         return self._db
 
     def _failed(self, error: Exception) -> LocalStateError:
-        """The error for what RocksDB raised. The store is of no use any more: the next one is built anew."""
+        """The error for an exception from RocksDB. The store becomes unusable: the next one is rebuilt."""
         if isinstance(error, LocalStateError):
             return error
         self.damaged = True
         if (isinstance(error, OSError) and error.errno in _FULL) or any(map(str(error).__contains__, _FULL.values())):
             return LocalStateError(
-                f"the disk of {self.path} is full, where {self._where} keeps its state. Make room, or name directories "
-                f"with more space in {RocksDBOptions.LOCAL_DIRECTORIES.key}"
+                f"the disk of {self.path} is full, where {self._where} keeps its state. Free some space, or set "
+                f"{RocksDBOptions.LOCAL_DIRECTORIES.key} to directories with more space"
             )
         log.warning(
-            "%s: local state in %s is damaged and will be built again from the checkpoint: %s",
+            "%s: local state in %s is damaged and will be rebuilt from the checkpoint: %s",
             self._where,
             self.path,
             error,
         )
         return LocalStateError(
-            f"the local state of {self._where} in {self.path} is damaged ({error}). Nothing is lost: it is built again "
+            f"the local state of {self._where} in {self.path} is damaged ({error}). Nothing is lost: it is rebuilt "
             "from the checkpoint"
         )
 
 
 def end_of(prefix: bytes) -> bytes:
-    """The first row after all that begin with ``prefix``."""
+    """The first row after all rows that begin with ``prefix``."""
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes((kept[-1] + 1,))

@@ -1,7 +1,7 @@
-"""Tables whose committed base is in a local store; the epoch's overlay is the one of all tables.
+"""Tables whose committed base is in a local store; the overlay of the epoch is the same as in all tables.
 
-Values and entries of maps are rows of their own. A list is as many rows as there were epochs that appended to it: a
-fold writes only what was appended. Iteration goes by key group and encoded key, that over a map by encoded user key.
+Values and map entries are separate rows. A list has one row for each epoch that appended to it: a fold writes only the
+appended elements. Iteration is ordered by key group and encoded key; within a map, by encoded user key.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tidemill.state.rocksdb.rows import KEY_AT, RowMaker, RowPlace, original_of,
 from tidemill.state.rocksdb.store import Store, end_of
 from tidemill.state.rocksdb.value_encoding import EntryCodec
 
-#: Entries that are written again, after a migration, in one epoch: some ten megabytes of Python objects.
+#: The number of entries rewritten in one epoch after a migration: some ten megabytes of Python objects.
 REWRITTEN_AT_ONCE: Final = 100_000
 
 
 class StoredTable(Table):
-    """What tables in a store share."""
+    """The common part of tables in a store."""
 
-    # What is read from a store is a new object each time, and what is written becomes bytes.
+    # Every read from a store returns a new object, and every write converts to bytes, so no copies are needed.
     detached = staticmethod(lambda value: value)
 
     def __init__(self, name: str, shape: StateShape, store: Store, group_of: GroupCache, cache_size: int) -> None:
@@ -39,21 +39,21 @@ class StoredTable(Table):
         self.codec = self._codec(shape)
         self._has_user_keys = self.section_kind.has_user_keys
         # transient
-        #: Of the usual case without namespace, and of all other namespaces.
+        #: Caches for the usual case without namespace, and for all other namespaces.
         self.plain, self.named = ValueCache(cache_size), ValueCache(cache_size)
 
     def _codec(self, shape: StateShape) -> EntryCodec:
         raise NotImplementedError
 
     def prefetch(self, keys: list[Any]) -> None:
-        """Read ahead what a batch of records with these keys will read."""
+        """Read ahead the state that a batch of records with these keys will read."""
 
     def cached(self) -> int:
-        """Number of values in memory."""
+        """The number of values in memory."""
         return len(self.plain) + len(self.named)
 
     def row(self, key: Any, namespace: bytes) -> bytes:
-        """The row of a key, or what its rows begin with."""
+        """The row of a key, or the prefix of its rows."""
         return self._maker.row(key, namespace)
 
     def settle(self) -> None:
@@ -63,7 +63,7 @@ class StoredTable(Table):
                     self._write(layer, batch)
                     layer.overlay.clear()
                 layer.reads.clear()
-        # Layers are cheap to make again, and there may be as many as there are windows.
+        # Layers are cheap to create again, and there may be as many as there are windows.
         self._layers = {None: self._layers[None]} if None in self._layers else {}
         self._touched = dict(self._layers)
 
@@ -98,11 +98,11 @@ class StoredTable(Table):
             batch.delete_range(self._maker.prefix + start, end_of(self._maker.prefix + end))
 
     def scan(self, first_group: int = 0) -> Iterator[tuple[Any, Any, Any, Any]]:
-        """As in :class:`Table`, from a key group on; in the order of key groups."""
+        """Like :meth:`Table.scan`, starting from a key group; ordered by key group."""
         raise NotImplementedError
 
     def places(self, first_group: int = 0) -> Iterator[tuple[RowPlace, bytes, bytes]]:
-        """All rows, from a key group on, with what they are about."""
+        """All rows, starting from a key group, with their keys and namespaces."""
         prefix = self._maker.prefix
         for row, data in self._store.scan(prefix + first_group.to_bytes(2, "big"), end_of(prefix)):
             place = place_of(row)
@@ -132,11 +132,11 @@ class StoredTable(Table):
             rows.user_keys.append(user_key)
 
     def _detach(self, overlay: dict[Any, Any]) -> None:
-        """What is written becomes bytes: nobody can change it."""
+        """Not needed: written values are converted to bytes, which cannot be changed."""
 
 
 class StoredBase:
-    """The committed entries of one namespace, read like a dict. ``reads`` are what this epoch has read."""
+    """The committed entries of one namespace, read like a dict. ``reads`` are the values that this epoch has read."""
 
     def __init__(self, table: Any, namespace: Any, layer: Layer, store: Store) -> None:
         self.table = table

@@ -1,6 +1,6 @@
-"""Timers in a store, in the order in which they fire: by time, then by the key's stable hash, then by namespace.
+"""Timers in a store, in firing order: by time, then by the key's stable hash, then by namespace.
 
-Committed timers are read ahead a few at a time and stay where they are; those that the epoch touched are in memory.
+Committed timers are read ahead a few at a time and stay in the store; those that the epoch touched are in memory.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _Entry = tuple[bytes, Timer]
 
 
 class StoredTimers:
-    """Pending timers of one time domain; the contract is that of :class:`~tidemill.state.keyed.timers.TimerQueue`.
+    """Pending timers of one time domain, with the interface of :class:`~tidemill.state.keyed.timers.TimerQueue`.
 
-    ``_changes`` maps each timer the epoch touched to whether it was pending in the committed state. Those of them that
-    are pending now are in ``_live`` and in the heap, which may also hold some that no longer are.
+    ``_changes`` maps each timer that the epoch touched to whether it was pending in the committed state. Those that are
+    pending now are in ``_live`` and in the heap, which may also contain some that no longer are.
     """
 
     def __init__(self, name: str, store: Store, read_ahead: int) -> None:
@@ -40,9 +40,10 @@ class StoredTimers:
         self._live: set[Timer] = set()
         self._heap: list[tuple[bytes, int, Timer]] = []
         self._counter = 0
-        #: Committed timers that were asked for, and are there.
+        #: Committed timers that were looked up and found.
         self._seen: set[Timer] = set()
-        #: There are no committed timers before this row: those that fired left marks there that cost time to pass.
+        #: There are no committed timers before this row: timers that fired left tombstones there, which are slow to
+        #: skip.
         self._floor = self._prefix
         self._ahead: deque[_Entry] = deque()
         self._next: bytes | None = self._prefix
@@ -54,7 +55,7 @@ class StoredTimers:
         return timer in self._live if timer in self._changes else self._committed(timer)
 
     def register(self, time: int, key: Any, namespace: Any = None) -> None:
-        """Add a timer; a second registration of the same one changes nothing."""
+        """Add a timer; registering the same timer again has no effect."""
         timer = (time, key, namespace)
         if timer not in self:
             self._changes.setdefault(timer, False)
@@ -69,7 +70,7 @@ class StoredTimers:
             self._gone(timer)
 
     def pop_due(self, time: int) -> Timer | None:
-        """Take out the earliest timer at or before ``time``; None if there is none."""
+        """Remove and return the earliest timer at or before ``time``; None if there is none."""
         timer = self._earliest()
         if timer is None or timer[0] > time:
             return None
@@ -93,7 +94,7 @@ class StoredTimers:
             yield timer
 
     def export_delta(self) -> Rows | None:
-        """What the epoch changed: timers that are new, and timers that are gone."""
+        """The changes of the epoch: added and removed timers."""
         return changed_timers(self._changes, self._live)
 
     def export_all(self) -> Rows | None:
@@ -101,7 +102,7 @@ class StoredTimers:
         return timer_rows((timer, PUT) for timer in self.pending())
 
     def fold(self) -> None:
-        """The epoch is committed: its changes are the new committed state."""
+        """Make the epoch's changes part of the committed state."""
         with self._store.joining() as batch:
             for timer, before in self._changes.items():
                 after = timer in self._live
@@ -111,11 +112,11 @@ class StoredTimers:
         self._forget()
 
     def discard(self) -> None:
-        """Go back to the committed timers."""
+        """Restore the committed timers."""
         self._forget()
 
     def entries(self) -> int:
-        """Number of committed timers."""
+        """The number of committed timers."""
         return sum(1 for _ in self._store.scan(self._floor, self._end))
 
     def load(self, rows: Rows) -> None:
@@ -133,7 +134,7 @@ class StoredTimers:
             batch.delete(self._row(timer))
 
     def _forget(self) -> None:
-        """Nothing is touched or read ahead any more."""
+        """Clear the timers that were touched or read ahead."""
         self._changes.clear()
         self._live.clear()
         self._heap.clear()
@@ -177,7 +178,7 @@ class StoredTimers:
             ahead.extend((row, self._timer(row, data)) for row, data in rows)
 
     def _position(self) -> bytes:
-        """No committed timer that the epoch has not touched stands before this row."""
+        """The row before which there is no committed timer that the epoch has not touched."""
         if self._ahead:
             return self._ahead[0][0]
         return self._end if self._next is None else self._next

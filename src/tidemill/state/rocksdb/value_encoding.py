@@ -1,9 +1,9 @@
-"""Values as bytes, by their declared type: one entry of a local store at a time.
+"""Values as bytes, according to their declared type: one entry of a local store at a time.
 
-An entry begins with a byte of flags: 1, the original of an inexact key stands in front of the value (see
+An entry begins with a byte of flags: 1, the original of an inexact key precedes the value (see
 :mod:`tidemill.state.rocksdb.key_encoding`); 2, the value is None; 4, the value is in the tagged form
-(:mod:`tidemill.state.codecs.tagged_writer`), because its type is not declared or it does not fit it. Then comes the
-value.
+(:mod:`tidemill.state.codecs.tagged_writer`), because its type is not declared or it does not fit the type. The value
+follows the flags.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ _LONG: Final = struct.Struct("<Bq")
 _DOUBLE: Final = struct.Struct("<Bd")
 _KINDS: Final = tuple(RowKind)
 
-#: What a value that does not fit its type makes an encoder raise; it is stored in the tagged form instead.
+#: The exceptions of an encoder for a value that does not fit its type; it is then stored in the tagged form.
 _MISFIT: Final = (struct.error, TypeError, ValueError, AttributeError, LookupError, OverflowError)
 
 
 class EntryCodec(NamedTuple):
-    """``dumps(value)`` gives the bytes of an entry, ``loads(data)`` the value; always a new object if it is mutable."""
+    """``dumps(value)`` returns the bytes of an entry, ``loads(data)`` the value; a new object if it is mutable."""
 
     dumps: Callable[[Any], bytes]
     loads: Callable[[bytes], Any]
 
 
 def entry_codec(type_info: TypeInformation | None) -> EntryCodec:
-    """The codec for values of a declared type, None for an unknown one."""
+    """The codec for values of a declared type; None for an unknown type."""
     if isinstance(type_info, OptionalTypeInfo):
         return entry_codec(type_info.elem_type)
     if isinstance(type_info, BasicTypeInfo):
@@ -80,14 +80,14 @@ def with_original(data: bytes, original: bytes) -> bytes:
 
 
 def without_original(data: bytes) -> tuple[bytes, bytes]:
-    """The original of an entry's key (empty: the key is exact), and the entry without it."""
+    """The original of an entry's key (empty if the key is exact), and the entry without it."""
     if not data[0] & ORIGINAL:
         return b"", data
     length, at = _count(data, 1)
     return data[at : at + length], bytes((data[0] & ~ORIGINAL,)) + data[at + length :]
 
 
-# --- single values, as short and as fast as they can be
+# --- single values, optimized for size and speed
 
 
 def _dumps_long(value: Any) -> bytes:
@@ -147,11 +147,11 @@ def _loads_other(data: bytes, plain: Callable[[bytes], Any] | None = None) -> An
     return plain(data)
 
 
-# --- values with parts
+# --- composite values
 
 
 class _Field(NamedTuple):
-    """Writes a value that is part of another, or raises one of ``_MISFIT``; reads it back, with where it ends."""
+    """Writes a value that is part of another, or raises one of ``_MISFIT``; reads it back, with its end offset."""
 
     write: Callable[[bytearray, Any], None]
     read: Callable[[bytes, int], tuple[Any, int]]
@@ -260,7 +260,7 @@ _TAGGED_FIELD: Final = _Field(_write_tagged, _read_tagged)
 
 
 def _nullable(field: _Field) -> _Field:
-    """A field that may be None: a byte that says whether it is there."""
+    """A field that may be None: a byte indicates whether a value follows."""
     write_present, read_present = field
 
     def write(out: bytearray, value: Any) -> None:
@@ -277,7 +277,7 @@ def _nullable(field: _Field) -> _Field:
 
 
 def _parts(fields: list[_Field]) -> tuple[Callable[[bytearray, Any], None], Callable[[bytes, int], tuple[Any, int]]]:
-    """Write and read values that have exactly these fields."""
+    """Functions that write and read values with exactly these fields."""
     writers, readers = [field.write for field in fields], [field.read for field in fields]
 
     def write(out: bytearray, values: Any) -> None:

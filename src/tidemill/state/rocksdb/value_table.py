@@ -22,7 +22,7 @@ class StoredValueTable(StoredTable, ValueTable):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        #: Whether records were found to read values that nobody had read ahead.
+        #: Whether records have read values that had not been read ahead.
         self._wanted = False
         #: The rows of the keys that this epoch has read.
         self._rows: dict[Any, bytes] = {}
@@ -40,7 +40,7 @@ class StoredValueTable(StoredTable, ValueTable):
         return layer
 
     def wanted(self) -> None:
-        """A value was read that had not been read ahead."""
+        """Report that a value was read that had not been read ahead."""
         self._wanted = True
 
     def prefetch(self, keys: list[Any]) -> None:
@@ -92,7 +92,7 @@ class StoredValues(StoredBase):
     """The committed values of one namespace."""
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The value of a key. One that could be changed is a new object, the same one for the rest of the epoch."""
+        """The value of a key. A mutable value is a new object, which stays the same for the rest of the epoch."""
         cache = self.cache
         name = key if self.namespace is None else (self.namespace, key)
         value = cache.hot.get(name, cache)

@@ -288,7 +288,7 @@ def test_two_states_of_one_name_are_refused() -> None:
     ):
         JobHarness(twice, inputs=["records"])
     job = JobHarness(named(Named(one="same", two="same")), inputs=["records"])
-    with job, pytest.raises(StateError, match="'one' and 'two' are both to be queried as 'same'"):
+    with job, pytest.raises(StateError, match="'one' and 'two' both have the queryable name 'same'"):
         job.epoch(records=[("a", 1)])
     with JobHarness(named(Named(one="one"), Named(two="two")), inputs=["records"]) as job:
         job.epoch(records=[("a", 1)])

@@ -44,7 +44,7 @@ def test_a_directory_that_others_could_look_into_is_made_private(tmp_path: Path)
 def test_a_link_put_there_by_somebody_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / f"tidemill-rocksdb-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LocalStateError, match="belongs to somebody else"):
+    with pytest.raises(LocalStateError, match="belongs to another user"):
         directory_for(place(), (str(tmp_path),), "RANDOM")
 
 

@@ -160,7 +160,7 @@ def test_damage_that_is_found_when_a_store_is_opened(tmp_path: Path, caplog: pyt
         again = open_store(tmp_path)
     assert again.version is None
     assert again.get(b"\1\1a") is None
-    assert "is damaged and will be built again from the checkpoint" in caplog.text
+    assert "is damaged and will be rebuilt from the checkpoint" in caplog.text
     with again.writing(SECOND) as batch:
         batch.put(b"\1\1a", b"2")
     assert again.get(b"\1\1a") == b"2"
@@ -177,7 +177,7 @@ def test_damage_that_is_found_while_the_job_runs(tmp_path: Path, caplog: pytest.
     damage(files)
     with (
         caplog.at_level(logging.WARNING, "tidemill"),
-        pytest.raises(LocalStateError, match=r"local state of operator 'op' .* is damaged .* built again"),
+        pytest.raises(LocalStateError, match=r"local state of operator 'op' .* is damaged .* rebuilt"),
     ):
         list(files.scan(b"\1", b"\2"))
     assert "is damaged" in caplog.text
