@@ -92,7 +92,7 @@ def test_a_path_names_another_job_or_one_of_its_checkpoints(committed: Path) -> 
         elsewhere.check_upgrade(str(committed / "nothing"))
     without_directory = StreamExecutionEnvironment(Configuration())
     without_directory.from_sequence(1, 5).print()
-    with pytest.raises(ConfigurationError, match="what would the program start from"):
+    with pytest.raises(ConfigurationError, match="the program has no state to start from"):
         without_directory.check_upgrade()
     assert not (committed / "nothing").exists()
 

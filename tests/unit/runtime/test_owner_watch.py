@@ -78,7 +78,7 @@ def test_a_storage_that_does_not_answer_takes_no_job_away(caplog: pytest.LogCapt
     world = World()
     world.down = True
     world.look_for(60)
-    assert caplog.text.count("cannot be looked up in its storage for now: 503") == 1
+    assert caplog.text.count("cannot be checked in its storage at the moment: 503") == 1
     world.down = False
     ManifestLog(world.inner, "job").open_lineage()
     with pytest.raises(FencedError):

@@ -66,7 +66,7 @@ def test_what_is_connected_by_a_forward_edge_moves_together() -> None:
     assert widths(launched, parallelism)["count"] == widths(launched, parallelism)["shown"] == 6
     error = error_of(parallelism.request({"shown": 2, "count": 3}))
     assert isinstance(error, GraphError)
-    assert "they move together" in str(error)
+    assert "they are rescaled together" in str(error)
 
 
 def test_a_request_is_done_when_the_first_epoch_with_it_is_committed() -> None:
@@ -115,7 +115,7 @@ def test_a_parallelism_is_an_int_from_one(wanted: Any) -> None:
     _, parallelism = started()
     error = error_of(parallelism.request(wanted))
     assert isinstance(error, ConfigurationError)
-    assert "must be an int from 1" in str(error)
+    assert "must be a positive int" in str(error)
     assert "operator 'Map' (uid fixed)" in str(error_of(parallelism.request({"fixed": wanted})))
     assert not parallelism.pending
 

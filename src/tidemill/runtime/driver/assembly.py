@@ -1,7 +1,7 @@
-"""One way to put a job together: everything a job needs besides an engine and its input.
+"""Assembles everything a job needs besides an engine and its input.
 
 Spark's executor, the local executor, the job harness and the simulation differ in what runs an epoch, and in where its
-input comes from. The rest is wired here:
+input comes from. This module wires up the rest:
 
 1. :func:`open_job`: the job's storage, and the state that it starts from;
 2. :class:`JobAssembly`: what all attempts of the job share;
@@ -9,7 +9,7 @@ input comes from. The rest is wired here:
 4. :meth:`JobAssembly.open_loop`: the loop that runs its epochs;
 5. :meth:`JobAssembly.start`: metric reporters, queryable state, and the thread of the job.
 
-What was opened is released in reverse order: when the job has ended, or when a later step of its start fails.
+Resources are released in reverse order: when the job has ended, or when a later step of its start fails.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ __all__ = ["HarnessSettings", "JobAssembly", "open_job"]
 
 @dataclass(frozen=True)
 class HarnessSettings:
-    """What a harness decides in place of the configuration: time, the size of epochs, and when runs are merged.
+    """Settings of a harness that replace the configuration: time, the size of epochs, and when runs are merged.
 
-    Each epoch is then a checkpoint, and sinks commit in the thread of the caller, for as long as they take.
-    ``registry`` keeps the metrics of an earlier start.
+    Each epoch is then a checkpoint, and sinks commit in the thread of the caller, without a timeout. ``registry`` keeps
+    the metrics of an earlier start.
     """
 
     clock: Callable[[], int]
@@ -71,7 +71,7 @@ class JobAssembly:
         directory: Path | None = None,
         harness: HarnessSettings | None = None,
     ) -> None:
-        """``launch`` has what it starts from; ``directory`` is that of the storage, if it is a local one."""
+        """``launch`` includes the starting point; ``directory`` is the directory of the storage, if it is local."""
         configuration = launch.configuration
         # configuration
         self.launch = launch
@@ -104,9 +104,10 @@ class JobAssembly:
     def coordinator(
         self, bundle: JobBundle, engine: Engine, *, merge: MergeRunner | None = None, background: bool = False
     ) -> Coordinator:
-        """A coordinator that commits the epochs an engine runs; it closes the engine.
+        """A coordinator that commits the epochs that an engine runs. It closes the engine.
 
-        ``merge`` merges runs on the engine, ``background`` in a thread beside the epochs.
+        ``merge`` merges runs on the engine. With ``background``, merges run in a separate thread, concurrently with
+        epochs.
         """
         launch, get, harness = self.launch, self.launch.configuration.get, self._harness
         return Coordinator(
@@ -144,7 +145,7 @@ class JobAssembly:
         merge: MergeRunner | None = None,
         background: bool = False,
     ) -> Iterator[Coordinator]:
-        """One attempt of a started job: a coordinator as above, which is closed when the block ends, as the engine is.
+        """One attempt of a started job: a :meth:`coordinator` that is closed with its engine when the block ends.
 
         The next attempt continues the lineage of this one.
         """
@@ -167,10 +168,10 @@ class JobAssembly:
         launch: Launch | None = None,
         open_input: Callable[..., SplitInput] = SplitInput,
     ) -> EpochLoop:
-        """The loop over the job's input, from the head of an open coordinator on.
+        """The loop over the job's input, starting from the head of an open coordinator.
 
-        ``launch`` is the job's own unless an attempt reads its sources in another form. ``open_input`` makes the input
-        from what :class:`SplitInput` takes.
+        ``launch`` is the job's own unless an attempt reads its sources in another form. ``open_input`` creates the
+        input; it accepts the arguments of :class:`SplitInput`.
         """
         launch = launch or self.launch
         sources = open_input(
@@ -202,16 +203,16 @@ class JobAssembly:
             loop.close()
 
     def start(self, name: str, attempt: Callable[[StopSignal], None], held: ExitStack) -> RunningJob:
-        """Start the job: a thread calls ``attempt``, again after failures, as the restart strategy says.
+        """Start the job: a thread calls ``attempt``, and repeats it after failures according to the restart strategy.
 
-        ``held`` has all that was opened for the job. It is empty afterwards: the job releases it when it has ended. If
-        this raises, the caller releases what is left in it.
+        ``held`` contains all resources of the job. It is empty afterwards: the job releases them when it has ended. If
+        this method raises, the caller releases what remains in it.
         """
         launch, configuration = self.launch, self.launch.configuration
         restarts = restarts_for(RestartStrategies.from_configuration(configuration))
         exceptions = ExceptionHistory(configuration.get(RestartStrategyOptions.EXCEPTION_HISTORY_SIZE))
         held.callback(start_reporters(configuration, self.metrics.registry).close)
-        # The last step, since the server of a durable job stays until this process ends.
+        # The last step, because the server of a durable job runs until this process ends.
         held.callback(start_queryable_state(configuration, launch.job_id, self.directory))
         released = ExitStack()
         self._running = RunningJob(
@@ -236,7 +237,7 @@ class JobAssembly:
             raise
 
     def discard_if_cancelled(self) -> None:
-        """Delete the checkpoints of a job that was cancelled, if its configuration says so."""
+        """Delete the checkpoints of a job that was cancelled, if its configuration requests it."""
         if self._stop is not None and self._stop.is_set():
             let_go(self.launch.configuration, self.storage, self.launch.job_id, self._lineage)
 
@@ -251,9 +252,9 @@ def open_job(
     held: ExitStack,
     check: Callable[[Path | None], object] = lambda directory: None,
 ) -> JobAssembly:
-    """Open the storage of a compiled job, and find what it starts from. ``held`` gets what is to be released.
+    """Open the storage of a compiled job, and find the state it starts from. Resources to release go into ``held``.
 
-    ``check`` is called with the directory of the storage before anything is read or deleted there, and raises if the
+    ``check`` is called with the directory of the storage before anything is read or deleted there. It raises if the
     job cannot run.
     """
     faults.install_from_environment()

@@ -1,9 +1,9 @@
-"""Which epochs are checkpoints, what is tolerated when one fails, and what is remembered of them.
+"""Checkpoints of a job: which epochs are checkpoints, how many failures are tolerated, and the checkpoint history.
 
-Every epoch commits; a *checkpoint* is an epoch boundary that is kept, listed and told to listeners. So most of Flink's
-settings choose among epochs instead of starting something: ``interval`` and ``min-pause`` say how far apart checkpoints
-are (without an interval each epoch is one), ``num-retained`` how many stay. A failed one costs nothing but time: its
-epoch runs again from where it began.
+Every epoch commits. A *checkpoint* is an epoch boundary that is retained, listed and announced to listeners. Most of
+Flink's settings therefore select epochs instead of triggering anything: ``interval`` and ``min-pause`` determine how
+far apart checkpoints are (without an interval each epoch is one), ``num-retained`` how many are kept. A failed
+checkpoint costs only time: its epoch runs again from its start.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tidemill.runtime.driver.deadline import Deadline, DeadlineExceededError
 
 log = logging.getLogger(__name__)
 
-#: Failures of a checkpoint that trying again cannot mend.
+#: Checkpoint failures that a retry cannot fix.
 _FINAL = (CheckpointOwnershipError, CorruptFileError)
 _LONGEST_PAUSE = 5.0
 
@@ -44,9 +44,9 @@ class CheckpointSettings:
 
     @classmethod
     def of(cls, configuration: Configuration) -> CheckpointSettings:
-        """What a configuration asks for.
+        """The settings of a configuration.
 
-        The timeout holds only where it is set: an epoch that takes long has much input more often than it hangs.
+        The timeout applies only if it is set: an epoch that takes long usually has a lot of input and does not hang.
         """
         get = configuration.get
         interval = get(CheckpointingOptions.INTERVAL)
@@ -66,7 +66,10 @@ class CheckpointSettings:
 
 
 class Checkpointing:
-    """The checkpoints of one job, over all its attempts. The job's thread acts, others may ask for :meth:`history`."""
+    """The checkpoints of one job, over all its attempts.
+
+    Other threads than the job's may call only :meth:`history`, :meth:`saved` and :meth:`not_saved`.
+    """
 
     def __init__(
         self,
@@ -105,7 +108,7 @@ class Checkpointing:
         return now - self._last_started >= settings.interval and now - self._last_ended >= settings.min_pause
 
     def check_size(self, manifest: Manifest) -> None:
-        """Refuse a checkpoint that is too large for the driver's memory, if that is where it is to be kept."""
+        """Refuse a checkpoint that exceeds the configured maximum size, if it is kept in the driver's memory."""
         limit = self._settings.max_state_size
         if limit is None:
             return
@@ -113,7 +116,7 @@ class Checkpointing:
             if piece.length > limit:
                 states = ", ".join(sorted({f"{section.state!r} of {section.operator}" for section in piece.sections}))
                 self._refuse(f"subtask {piece.subtask} of chain {piece.chain} ({states}) has {piece.length:,}", limit)
-        # Deltas not yet merged repeat each other; what counts is the oldest run, in which all before is merged.
+        # Deltas that are not merged yet overlap. The oldest run, which contains all earlier merges, is what counts.
         merged = manifest.runs[0].bytes if manifest.runs else 0
         subtasks = sum(manifest.parallelism.values())
         if merged > limit * max(1, subtasks):
@@ -122,15 +125,15 @@ class Checkpointing:
     @staticmethod
     def _refuse(what: str, limit: int) -> None:
         raise ConfigurationError(
-            f"{what} bytes, but JobManagerCheckpointStorage takes no more than {limit:,} for each subtask. "
+            f"{what} bytes, but JobManagerCheckpointStorage accepts at most {limit:,} per subtask. "
             "Use FileSystemCheckpointStorage (execution.checkpointing.storage: filesystem, with "
             "execution.checkpointing.dir), or raise execution.checkpointing.jobmanager.max-state-size"
         )
 
     def restored(self, manifest: Manifest | None, retained: Callable[[], list[Manifest]]) -> None:
-        """A driver took the job over at ``manifest``; ``retained`` looks up the checkpoints that are still there."""
+        """Record that a driver took over the job at ``manifest``; ``retained`` returns the retained checkpoints."""
         if manifest is None or self._restored is not None or self._entries:
-            return  # a restart within this driver goes on with what it remembers
+            return  # a restart within this driver keeps the existing history
         checkpoints = retained()
         with self._lock:
             self._restored = _statistics(manifest, manifest.clock, 0)
@@ -139,7 +142,7 @@ class Checkpointing:
             self._retained = frozenset(one.slot for one in checkpoints)
 
     def completed(self, manifest: Manifest, triggered: int, seconds: float) -> None:
-        """An epoch is committed; if it is a checkpoint it is remembered."""
+        """Record that an epoch is committed; if it is a checkpoint, add it to the history."""
         self._failures_in_a_row = 0
         if manifest.slot not in manifest.checkpoints:
             return
@@ -151,7 +154,7 @@ class Checkpointing:
             self._retained = frozenset(manifest.checkpoints)
 
     def saved(self, manifest: Manifest, path: str, triggered: int, seconds: float) -> None:
-        """A savepoint is complete. Any thread may tell."""
+        """Record that a savepoint is complete. May be called from any thread."""
         entry = replace(_statistics(manifest, triggered, int(seconds * 1000)), is_savepoint=True, path=path)
         with self._lock:
             self._completed += 1
@@ -159,25 +162,27 @@ class Checkpointing:
             self._entries.append((None, entry))
 
     def not_saved(self, error: BaseException, epoch: int, triggered: int, seconds: float) -> None:
-        """A savepoint failed, which costs the job nothing. Any thread may tell."""
+        """Record that a savepoint failed, which does not affect the job. May be called from any thread."""
         entry = replace(_failure(error, epoch, triggered, seconds), is_savepoint=True)
         with self._lock:
             self._failed += 1
             self._entries.append((None, entry))
 
     def failed(self, error: CheckpointError, epoch: int, triggered: int, seconds: float) -> None:
-        """A checkpoint failed. Returns after a pause if it may be tried again, else, or if the job is to end meanwhile,
-        raises ``error``."""
+        """Record that a checkpoint failed. Returns after a pause if it may be retried.
+
+        Raises ``error`` if the checkpoint must not be retried, or if the job is ended during the pause.
+        """
         with self._lock:
             self._failed += 1
             self._entries.append((None, _failure(error, epoch, triggered, seconds)))
         self._failures_in_a_row += 1
         if isinstance(error, _FINAL) or self._failures_in_a_row > self._settings.tolerable_failures:
-            self._failures_in_a_row = 0  # the job fails; if it is started again, it may bear as many again
+            self._failures_in_a_row = 0  # the job fails; after a restart the same number is tolerated again
             raise error
         pause = min(0.1 * 2 ** (self._failures_in_a_row - 1), _LONGEST_PAUSE)
         log.warning(
-            "checkpoint %d failed (%d in a row, %d are tolerated) and is tried again in %.1f s: %s",
+            "checkpoint %d failed (%d consecutive failures, %d are tolerated) and is retried in %.1f s: %s",
             epoch,
             self._failures_in_a_row,
             self._settings.tolerable_failures,
@@ -188,12 +193,12 @@ class Checkpointing:
             raise error
 
     def pause_with(self, pause: Callable[[float], bool]) -> None:
-        """Between two tries wait like this; it returns whether the job is to end."""
+        """Set the function that waits between two attempts; it returns whether the job is to end."""
         self._pause = pause
 
     @contextmanager
     def timed(self, epoch: int, interrupt: Callable[[], object]) -> Iterator[None]:
-        """While the block runs an epoch: call ``interrupt`` when it takes too long, and say so in the error."""
+        """Apply the timeout to the epoch that the block runs: call ``interrupt``, and raise an error that says so."""
         timeout = self._settings.timeout
         try:
             with Deadline(timeout, f"epoch-{epoch}").watching(interrupt):
@@ -205,7 +210,7 @@ class Checkpointing:
             ) from error
 
     def history(self) -> CheckpointHistory:
-        """What is known now."""
+        """The current checkpoint history."""
         with self._lock:
             entries = tuple(
                 entry if slot is None else replace(entry, retained=slot in self._retained)

@@ -1,7 +1,7 @@
-"""Commits of sinks: which of them run on the driver and which on workers, within a deadline.
+"""Runs the commits of sinks on the driver or on workers, within a deadline.
 
-On the driver all calls of committers come from one thread, so that a call that never returns can be given up. On
-workers the commits of one subtask are a task, and its committer stays open for the next epoch.
+On the driver, all calls of committers come from one thread, so that a call that never returns can be abandoned. On
+workers, the commits of one subtask are one task, and its committer stays open for the next epoch.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tidemill.runtime.task.sink_log import StoredSinkLog
 
 log = logging.getLogger(__name__)
 
-#: Commits of less than so many bytes run on the driver. A job of Spark costs some 50 ms before it does anything, in
-#: which a driver reads and sends several times as much.
+#: Commits of fewer bytes run on the driver. A Spark job takes about 50 ms to start; in that time the driver can read
+#: and send several times this amount.
 _ON_DRIVER: Final = 256 << 10
 
-#: Runs commit tasks (see :func:`run_commit`) on workers, one per (operator uid, subtask), and returns what they return.
+#: Runs commit tasks (see :func:`run_commit`) on workers, one per (operator uid, subtask), and returns their results.
 CommitRunner = Callable[[Sequence[tuple[str, int, bytes]]], list[bytes]]
 
 
@@ -45,8 +45,8 @@ class SinkCommits:
         interrupt: Callable[[], None],
         timeout: float | None = None,
     ) -> None:
-        """``timeout`` is in seconds; without one all calls are made in the thread of the caller. ``interrupt`` has what
-        runs on workers fail soon."""
+        """``timeout`` is in seconds; without it, all calls run in the thread of the caller. ``interrupt`` makes the
+        commits that are running on workers fail soon."""
         # configuration
         self._bundle = bundle
         self._operators = operators_of(bundle.plan)
@@ -58,26 +58,26 @@ class SinkCommits:
         self._deadline = Deadline(timeout, f"tidemill-commit-{bundle.job_id}")
 
     def open(self) -> None:
-        """Open all committers; :meth:`close` closes those that were begun with, whatever happened."""
+        """Open all committers. :meth:`close` closes every committer whose ``open`` was called, even if it failed."""
         for uid, committer in self._committers.items():
             context = CommitterContext(self._bundle.job_id, uid, StoredSinkLog(self._bundle.storage, uid))
             self._opened[uid] = committer
             self._call(uid, "open", partial(committer.open, context))
 
     def commit(self, manifest: Manifest, *, again: bool, may_be_gone: bool) -> None:
-        """Commit the committables of an epoch: those for workers beside each other, after the driver's own.
+        """Commit the committables of an epoch: first those on the driver, then those on workers, in parallel.
 
-        ``may_be_gone`` allows a sink that is not part of the program any more.
+        ``may_be_gone`` allows a sink that is no longer part of the program.
         """
         tasks: list[tuple[str, int, bytes]] = []
         for uid, by_subtask in manifest.committables.items():
             committer = self._committers.get(uid)
             if committer is None:
                 if may_be_gone and uid not in self._operators:
-                    continue  # the check before has told of it
+                    continue  # the check before the start has reported it
                 raise CheckpointError(
                     f"epoch {manifest.epoch} has results to commit for the sink with uid {uid!r}, "
-                    "which is not part of the program any more"
+                    "which is no longer part of the program"
                 )
             parts = [Committed(manifest.epoch, subtask, data, again) for subtask, data in sorted(by_subtask.items())]
             if committer.on_workers and sum([committer.weight(part) for part in parts]) >= _ON_DRIVER:
@@ -88,17 +88,17 @@ class SinkCommits:
             self._commit_on_workers(tasks, manifest.epoch)
 
     def discard(self, manifest: Manifest, lineage: str) -> None:
-        """Have sinks remove what attempts left that never counted, of ``lineage`` and older ones."""
+        """Make sinks remove the leftovers of uncommitted attempts of ``lineage`` and older lineages."""
         for uid, committer in self._committers.items():
             in_use = [data for entries in manifest.committables.get(uid, {}).values() for data in entries]
             self._call(uid, "discard", partial(committer.discard, in_use, lineage))
 
     def abandon(self) -> None:
-        """The job is to end: do not wait for a sink any longer. Called from another thread."""
+        """Stop waiting for sinks, because the job is ending. Called from another thread."""
         self._deadline.abandon()
 
     def close(self) -> list[Exception]:
-        """Close the committers, the last one first, also one whose ``open`` failed; returns what they raised."""
+        """Close the committers in reverse order, including one whose ``open`` failed; return the exceptions raised."""
         errors: list[Exception] = []
         for uid, committer in reversed(self._opened.items()):
             try:
@@ -115,7 +115,7 @@ class SinkCommits:
             self._deadline.run(act)
         except DeadlineExceededError as error:
             raise self._too_late(f"{_named(uid, operator)} did not return from {method}()", epoch) from error
-        except InjectedFaultError:  # stands for a crash
+        except InjectedFaultError:  # simulates a crash
             raise
         except TidemillError as error:
             error.add_note(f"raised by {method}() of the committer of {_named(uid, operator)}")
@@ -142,7 +142,7 @@ class SinkCommits:
             "to reachable? After a restart the epoch is committed again"
         )
         error.site = FailureSite(exception="DeadlineExceededError", epoch=epoch)
-        self._deadline.abandon()  # the attempt is over: what hangs once must not hold up the restart again and again
+        self._deadline.abandon()  # the attempt is over: a sink that hangs must not delay the restart with further calls
         return error
 
 
@@ -153,7 +153,7 @@ class OpenCommitters:
         self._open: dict[tuple[str, str, str, int], Committer] = {}
 
     def get(self, bundle: JobBundle, operator: OperatorPlan, subtask: int) -> Committer:
-        """The committer of a subtask, opened if it is not; those of an earlier start of the program are closed."""
+        """The committer of a subtask, opened if necessary. Closes those of an earlier start of the program."""
         key = (bundle.job_id, bundle.settings.program, operator.uid, subtask)
         found = self._open.get(key)
         if found is None:
@@ -167,7 +167,7 @@ class OpenCommitters:
         return found
 
     def forget(self, bundle: JobBundle, uid: str, subtask: int) -> None:
-        """Close the committer of a subtask, after it failed: the next commit begins with a new one."""
+        """Close the committer of a subtask after a failure, so that the next commit uses a new one."""
         self._close([(bundle.job_id, bundle.settings.program, uid, subtask)])
 
     def drop(self, job_id: str) -> None:
@@ -178,7 +178,7 @@ class OpenCommitters:
         for key in keys:
             committer = self._open.pop(key, None)
             if committer is not None:
-                with contextlib.suppress(Exception):  # nothing is lost with what it holds
+                with contextlib.suppress(Exception):  # an error in close() loses no data
                     committer.close()
 
 
@@ -198,7 +198,7 @@ def run_commit(bundle: JobBundle, committers: OpenCommitters, task: bytes) -> by
 def committer_failed(
     uid: str, operator: OperatorPlan | None, method: str, error: BaseException, epoch: int | None = None
 ) -> TidemillError:
-    """What the job fails with when a committer raises: the user's traceback first."""
+    """The error with which the job fails when a committer raises. It begins with the user's traceback."""
     site = FailureSite(operator=operator.name if operator else "", uid=uid, epoch=epoch)
     where = f"{method}() of the committer of {_named(uid, operator)}"
     return user_error(where, error, line=operator.user_line if operator else "", site=site)

@@ -1,15 +1,15 @@
-"""The driver's side of an epoch: what Flink's checkpoint coordinator does, once per epoch.
+"""The driver's side of an epoch: does what Flink's checkpoint coordinator does, once per epoch.
 
 An epoch is committed in these steps:
 
-1. fix the epoch's context on top of the head manifest;
-2. let the engine run all levels as one job, and take the reports of all subtasks;
-3. judge them: one consistent cut is published, anything else is run again;
+1. determine the epoch's context from the head manifest;
+2. let the engine run all levels as one job, and collect the reports of all subtasks;
+3. validate them: a consistent cut is published, anything else is run again;
 4. publish the manifest: the commit point;
 5. commit the sinks' committables, idempotently;
-6. now and then merge runs in the background and delete what nobody refers to.
+6. occasionally merge runs in the background and delete unreferenced files.
 
-After a crash between 4 and 5 the next lineage finds the committables in its head and commits them (again).
+After a crash between 4 and 5, the next lineage finds the committables in its head and commits them (again).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: How often one epoch is run again because attempts did not fit together, before something is taken to be wrong.
+#: How often one epoch is run because its attempts are inconsistent, before the job fails.
 _MOST_RUNS = 10
 
 
@@ -87,10 +87,10 @@ class Coordinator:
         owner: OwnerWatch | None = None,
         limit: EpochLimit | None = None,
     ) -> None:
-        """``clock`` gives the processing time in milliseconds; without one it is this machine's.
+        """``clock`` returns the processing time in milliseconds; by default it uses the clock of this machine.
 
-        ``commit_timeout`` is how many seconds a sink may take to commit; without one it may take for ever. ``limit``
-        learns what epochs take.
+        ``commit_timeout`` is how many seconds a sink may take to commit; without it, there is no limit. ``limit`` is
+        updated with the duration of each epoch.
         """
         # configuration
         self._bundle = bundle
@@ -114,7 +114,7 @@ class Coordinator:
         self._history = ""
         self._next_run = 0
         self._idleness_to_begin = False
-        #: Operators whose records turned out to be such that can change.
+        #: Operators whose records have turned out to be mutable.
         self._unsteady: tuple[str, ...] = ()
 
     @property
@@ -124,7 +124,7 @@ class Coordinator:
 
     @property
     def storage(self) -> Storage:
-        """Where the job keeps what is durable."""
+        """The durable storage of the job."""
         return self._bundle.storage
 
     @property
@@ -134,21 +134,21 @@ class Coordinator:
 
     @property
     def snapshots(self) -> Snapshots | None:
-        """What merges runs, if something does."""
+        """The component that merges runs, if any."""
         return self._snapshots
 
     def open(self) -> Manifest | None:
-        """Open a lineage; commits what a former driver published but may not have committed.
+        """Open a lineage, and commit what an earlier driver published but may not have committed.
 
-        A job that does not go on from its own last epoch takes over the files of what it starts from first: until the
-        lineage is open it has not started. Returns the manifest the job goes on from, or None for a new job. Raises
-        before anything runs if the program does not fit the state.
+        A job that does not resume from its own last epoch first copies the files of the state it starts from: it has
+        not started until the lineage is open. Returns the manifest that the job resumes from, or None for a new job.
+        Raises before anything runs if the program is incompatible with the state.
         """
         self._commits.open()
         found = read_head(self._bundle.storage, self._log, self._after)
         start_from = None if self._after else self._start_from
         if start_from is not None and start_from.is_behind(found):
-            start_from = None  # an attempt that failed had come that far
+            start_from = None  # a failed attempt has already started from there
         if start_from is not None:
             found = start_from.state.manifest
         if found is not None:
@@ -181,7 +181,7 @@ class Coordinator:
         return restored
 
     def run_epoch(self, inputs: EpochInput) -> Manifest:
-        """Run and commit one epoch. Raises what a user function raised; the head is then what it was."""
+        """Run and commit one epoch. Raises what a user function raised; the head is then unchanged."""
         with at(LogPlace(self._bundle.job_id, self.head.epoch + 1)):
             return self._run_and_commit(inputs)
 
@@ -202,7 +202,7 @@ class Coordinator:
             self._checkpointing.completed(manifest, triggered, published - started)
             self._commit(manifest)  # 5
         except Exception:
-            # Where another driver cleans up, our tasks fail for want of files: it must not look like our own failure.
+            # If another driver has taken over and cleans up, tasks fail because of missing files. Report the takeover.
             with contextlib.suppress(CheckpointError):
                 self._log.check_owner()
             if self._limit is not None:
@@ -217,7 +217,7 @@ class Coordinator:
         return manifest
 
     def tolerating(self, step: Callable[[], T]) -> T:
-        """Do what may be done again if storage fails meanwhile, as often as the job's settings tolerate."""
+        """Run a repeatable step, and retry it after storage failures as often as the job's settings tolerate."""
         while True:
             started, triggered = time.perf_counter(), self._clock()
             try:
@@ -228,7 +228,7 @@ class Coordinator:
                 self._checkpointing.failed(error, self.head.epoch + 1, triggered, time.perf_counter() - started)
 
     def _begin(self, inputs: EpochInput) -> tuple[Piece, ...]:
-        """Store what the epoch adds to the state of sources, before it runs: the next driver knows what was begun."""
+        """Store what the epoch adds to the state of sources before it runs, so that the next driver finds it."""
         pieces = []
         for uid, section in inputs.state.items():
             name = begun_name(self.lineage, self.head.epoch + 1, uid, uuid.uuid4().hex)
@@ -262,35 +262,35 @@ class Coordinator:
                 return context, verdict
             reason = verdict.reason
             log.warning("epoch %d is run again: %s", epoch, reason)
-        raise JobExecutionError(f"epoch {epoch} did not fit together in {_MOST_RUNS} runs; last: {reason}")
+        raise JobExecutionError(f"epoch {epoch} produced no consistent result in {_MOST_RUNS} runs; last: {reason}")
 
     def note_pending(self, pending: Mapping[str, int]) -> None:
-        """So many records wait to be read, by the uid of the source; for metrics."""
+        """Record how many records are waiting to be read, by the uid of the source; for metrics."""
         if self._metrics is not None:
             self._metrics.note_pending(pending)
 
     def check_owner(self) -> None:
-        """To be called while there is nothing to do: raises :class:`FencedError` if another driver has the job."""
+        """Raise :class:`FencedError` if another driver has taken over the job. To be called while the job is idle."""
         self._owner.look()
 
     def timer_due(self) -> bool:
-        """Whether a processing-time timer, or an input that is idle by now, waits for an epoch.
+        """Whether an epoch is needed for a processing-time timer, or for an input that has become idle.
 
-        The time without records is counted from the first epoch of a driver. What was restored may know nothing of it:
-        the program may have got its idleness only now, or another timeout.
+        The time without records is measured from the first epoch of a driver. The restored state may not contain it:
+        the program may have configured idleness only now, or with another timeout.
         """
         if self._idleness_to_begin:
             return True
         return self.head.next_timer is not None and self.head.next_timer <= self._clock()
 
     def abandon_commits(self) -> None:
-        """The job is to end: wait for no sink any longer. What it has not committed, the next driver does."""
+        """Stop waiting for sinks, because the job is ending. The next driver commits what is not committed."""
         self._commits.abandon()
 
     def close(self) -> None:
-        """Stop background work, release the engine's hold on the job, remove what its sinks left, release committers.
+        """Stop background work, close the engine, remove leftovers of sinks, close committers.
 
-        Never raises: what cannot be put away is logged, so that the job ends with its own error.
+        Never raises: errors during the cleanup are logged, so that the job ends with its own error.
         """
         steps: list[Callable[[], None]] = [self._engine.close, self._sweep]
         if self._snapshots is not None:
@@ -299,9 +299,9 @@ class Coordinator:
             try:
                 step()
             except Exception as error:
-                log.warning("job %s was not put away completely: %s", self._bundle.job_id, error)
+                log.warning("job %s was not cleaned up completely: %s", self._bundle.job_id, error)
         for raised in self._commits.close():
-            log.warning("job %s was not put away completely: %s", self._bundle.job_id, raised)
+            log.warning("job %s was not cleaned up completely: %s", self._bundle.job_id, raised)
 
     def _context(self, run: int, inputs: EpochInput) -> EpochContext:
         context = next_context(
@@ -339,7 +339,7 @@ class Coordinator:
         head = self.head
         described = None
         if head.kind == "takeover":
-            # What the program does not have is left behind.
+            # The state of operators that are not part of the program is dropped.
             described = describe_operators(self._plan, head)
             if described == head.operators:
                 described = None
@@ -372,18 +372,18 @@ class Coordinator:
         reach("sink.commit.after")
 
     def _sweep(self) -> None:
-        """Remove what killed attempts of this driver left in the sinks; after a takeover it is the successor's."""
+        """Remove what killed attempts of this driver left in the sinks. After a takeover, the successor does this."""
         if self.lineage and self._log.last_slot() == self.head.slot:
             self._commits.discard(self.head, self.lineage)
 
     def _find_history(self) -> str:
-        """What all lineages of the job's present history share: the first of them. Takeover records stay for ever."""
+        """The first lineage of the job's current history, which identifies it. Takeover records are never deleted."""
         if self.head.history:
             return self.head.history["lineage"]
         try:
             return self.lineage if self.head.slot == 1 else self._log.read(1).lineage
         except (CorruptFileError, NotFoundError):
-            return self.lineage  # nobody else needs the record, so the job must not fail for it
+            return self.lineage  # nothing else needs the record, so the job must not fail because of it
 
     def _tell(
         self,
@@ -419,7 +419,7 @@ class Coordinator:
             self._on_epoch(stats)
 
     def _seconds_for_records(self, stats: EpochStats, acks: Sequence[Ack]) -> float:
-        """What an epoch took; if workers were started or chains built in it, only what subtasks did after that."""
+        """The duration of an epoch. If it started workers or built chains, only the work of subtasks after that."""
         if not any(report.cold for report in reports_of(acks)):
             return stats.seconds / stats.runs
         return seconds_of_work(acks, {chain.head.uid: chain.level for chain in self._plan.chains})
@@ -430,7 +430,7 @@ def _is_unsteady(failure: Failure) -> bool:
 
 
 def raise_failure(failures: Iterable[Failure]) -> None:
-    """Raise the first real failure, if any: consequences of another subtask's failure come last."""
+    """Raise the first primary failure, if any; consequences of another subtask's failure have the lowest priority."""
     found = sorted(failures, key=lambda failure: (not failure.primary, failure.chain, failure.subtask))
     if found:
         error: TidemillError = found[0].to_error()

@@ -1,4 +1,4 @@
-"""Calls of foreign code that are given up after a while."""
+"""Calls of external code with a timeout."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 _END: Final = None
-#: Seconds that something may take to be put away when a job is to end.
+#: The maximum number of seconds that a call may take while a job is ending.
 _PATIENCE: Final = 10.0
 
 
@@ -18,7 +18,7 @@ class DeadlineExceededError(Exception):
 
 
 class CallAbandonedError(Exception):
-    """Somebody could not wait for a call any longer. It may still be running."""
+    """The caller stopped waiting for a call. It may still be running."""
 
 
 class _Call:
@@ -29,10 +29,10 @@ class _Call:
 
 
 class Deadline:
-    """Runs calls one after the other in one thread of its own, and waits ``seconds`` for each.
+    """Runs calls one after the other in its own thread, and waits at most ``seconds`` for each.
 
-    Python cannot end a thread: one that hangs is left behind, and the next call gets a new one. Without ``seconds``
-    calls run in the thread of the caller, for as long as they take.
+    Python cannot end a thread: a thread that hangs is abandoned, and the next call gets a new one. Without ``seconds``,
+    calls run in the thread of the caller, without a time limit.
 
     >>> Deadline(5.0, "example").run(lambda: print("done"))
     done
@@ -64,16 +64,16 @@ class Deadline:
             raise call.error
 
     def abandon(self) -> None:
-        """Whoever waits for a call waits no longer, and for later ones not for long; called from another thread."""
+        """Stop waiting for the current call, and limit the time of later calls. Called from another thread."""
         if self.seconds is not None:
             self.seconds = min(self.seconds, _PATIENCE)
         if (call := self._running) is not None and not call.done.is_set():
-            call.error = CallAbandonedError("the job is to end")
+            call.error = CallAbandonedError("the job is ending")
             call.done.set()
 
     @contextmanager
     def watching(self, interrupt: Callable[[], object]) -> Iterator[None]:
-        """While the block runs something that can be interrupted: do so after ``seconds``, and say so in the error."""
+        """Call ``interrupt`` if the block takes longer than ``seconds``, and raise :class:`DeadlineExceededError`."""
         if self.seconds is None:
             yield
             return
@@ -83,7 +83,7 @@ class Deadline:
 
         def give_up() -> None:
             with lock:
-                if not over:  # else it would be something later that is interrupted
+                if not over:  # otherwise this would interrupt something that runs later
                     expired.set()
                     interrupt()
 
@@ -102,7 +102,7 @@ class Deadline:
                 over = True
 
     def close(self) -> None:
-        """Let the thread end when it has nothing left to do. Another call starts a new one."""
+        """Let the thread end after its last call. Another call starts a new thread."""
         if self._calls is not None:
             self._calls.put(_END)
             self._calls = None

@@ -1,7 +1,7 @@
-"""A dry run of an upgrade: what a program would find of the state it would start from. Nothing is started or written.
+"""A dry run of an upgrade: checks a program against the state it would start from. Nothing is started or written.
 
-The states of the program are known only to its functions: the dry run opens those that can have state, in this process,
-with empty state, and closes them again. That is why a real start does not do it, but compares the types on the workers.
+Only the functions of a program know its states. The dry run therefore opens those that can have state, in this process,
+with empty state, and closes them again. A real start does not do this; it compares the types on the workers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["check_upgrade", "report_upgrade", "run_dry"]
 
 
 def check_upgrade(program: JobProgram, path: str | None = None) -> UpgradeReport:
-    """What a program would find: see :meth:`StreamExecutionEnvironment.check_upgrade`."""
+    """Report the outcome of an upgrade: see :meth:`StreamExecutionEnvironment.check_upgrade`."""
     launch = prepare(program, 1)
     if path is None:
         path, state = _what_a_start_takes(launch)
@@ -51,7 +51,10 @@ def check_upgrade(program: JobProgram, path: str | None = None) -> UpgradeReport
 
 
 def report_upgrade(launch: Launch, storage: Storage, manifest: Manifest, *, trusted: bool = True) -> UpgradeReport:
-    """What a launch would find of a manifest and the state files in a storage. What is not trusted is not read."""
+    """Report the outcome of starting from a manifest and the state files in a storage.
+
+    Without ``trusted``, the values of states are not read.
+    """
     log = ManifestLog(storage, manifest.job_id)
     asked_for = launch.configuration.contains(PipelineOptions.PARALLELISM)
     plan = with_stored_max_parallelism(launch.plan, manifest.max_parallelism, lower=not asked_for)
@@ -74,7 +77,7 @@ def report_upgrade(launch: Launch, storage: Storage, manifest: Manifest, *, trus
 
 
 def run_dry(program: JobProgram) -> JobClient:
-    """With ``execution.state-recovery.dry-run``: print the report; the job then ends, or fails if it is refused."""
+    """Run ``execution.state-recovery.dry-run``: print the report, then end the job, or fail it if it is refused."""
     report = check_upgrade(program)
     sys.stdout.write(f"{report}\n")
     launch = prepare(program, 1)
@@ -87,7 +90,7 @@ def run_dry(program: JobProgram) -> JobClient:
 
 
 def _what_a_start_takes(launch: Launch) -> tuple[str, PortableState]:
-    """What a start of the job would go on from, and where it is: what its configuration names, or its own directory."""
+    """The path and the state that the job would start from: the configured one, or its own directory."""
     own = _own_directory(launch)
     options = store_options(launch.configuration)
     storage = MemoryStorage() if own is None else storage_for(own, options=options)
@@ -101,14 +104,14 @@ def _what_a_start_takes(launch: Launch) -> tuple[str, PortableState]:
         return start.path, start.state
     if own is None:
         raise ConfigurationError(
-            "what would the program start from? Name a savepoint or checkpoint, or set execution.state-recovery.path, "
-            "or execution.checkpointing.dir and execution.job-id"
+            "the program has no state to start from. Name a savepoint or checkpoint, or set "
+            "execution.state-recovery.path, or execution.checkpointing.dir and execution.job-id"
         )
     return own, open_state(own, options)
 
 
 def _finished(path: str, state: PortableState, launch: Launch) -> list[Change]:
-    """A job cannot start from the end of another one, nor from its own as another program."""
+    """The refusal if the state is the end of another job, or of this job with a different program."""
     manifest = state.manifest
     detail = None
     if manifest.job_id != launch.job_id or path != _own_directory(launch):
@@ -124,7 +127,7 @@ def _finished(path: str, state: PortableState, launch: Launch) -> list[Change]:
 
 
 def _untrusted(path: str, state: PortableState, launch: Launch) -> list[Change]:
-    """What the job must not unpickle."""
+    """The refusals for pickled parts that the job must not unpickle."""
     if is_trusted(path, launch.configuration):
         return []
     described = state.manifest.operators
@@ -148,7 +151,7 @@ def _own_directory(launch: Launch) -> str | None:
 
 
 class _Files(Storage):
-    """The files of a portable state under the names they will have, to be read only."""
+    """A read-only storage with the files of a portable state under the names that they would have in the job."""
 
     def __init__(self, state: PortableState) -> None:
         self._storage = state.storage
@@ -185,7 +188,7 @@ class _Files(Storage):
 
     def _file(self, name: str) -> PortableFile:
         if name not in self._files:
-            raise NotFoundError(f"{name} is not part of what the job would start from")
+            raise NotFoundError(f"{name} is not part of the state that the job would start from")
         return self._files[name]
 
     def _refuse(self) -> NoReturn:

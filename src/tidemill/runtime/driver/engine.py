@@ -1,4 +1,4 @@
-"""What runs epochs, as the coordinator sees it."""
+"""The interface between the coordinator and the engine that runs epochs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from tidemill.state.files.state_file import Section
 class EpochInput:
     """The input of one epoch.
 
-    ``splits`` gives, per source chain, one pickled list of splits per subtask. ``frames`` are what the engine itself
-    reads (Spark's batch, files), with the number of their partitions per chain in ``partitions``. ``positions`` is
-    where each source stands afterwards, by the uid of its operator; ``spark`` are Spark's own positions, empty if no
-    source has one any more. ``state`` is what the epoch adds to the state of sources, by uid. ``ended`` are the chains
-    whose sources have ended, while others may go on. ``read`` names, per source chain and subtask, the partitions
-    that its splits are from, where the source names them. ``pending`` is, by uid, how many records are left for later
-    epochs, where the source knows; ``max_records`` is how many of each source the epoch might have had.
+    - ``splits`` contains, per source chain, one pickled list of splits per subtask.
+    - ``frames`` is the input that the engine itself reads (Spark's batch, files); ``partitions`` is the number of its
+      partitions per chain.
+    - ``positions`` is the position of each source after the epoch, by the uid of its operator. ``spark`` contains
+      Spark's own positions, empty if no source has one any more.
+    - ``state`` is what the epoch adds to the state of sources, by uid.
+    - ``last`` marks the final epoch of the job. ``ended`` are the chains whose sources have ended, while others may
+      continue.
+    - ``read`` contains, per source chain and subtask, the partitions of its splits, if the source names partitions.
+    - ``pending`` is the number of records that remain for later epochs, by uid, if the source reports it.
+      ``max_records`` is the maximum number of records of each source in this epoch.
     """
 
     splits: Mapping[int, list[bytes]] = field(default_factory=dict)
@@ -37,20 +41,20 @@ class EpochInput:
 
 
 class Engine(Protocol):
-    """Runs the levels of an epoch somewhere."""
+    """Runs the levels of an epoch."""
 
     def run_epoch(self, context: EpochContext, inputs: EpochInput) -> list[bytes]:
         """Run all levels; returns the reports (acks and failures) that reached the driver."""
         ...
 
     def run_commits(self, tasks: Sequence[tuple[str, int, bytes]]) -> list[bytes]:
-        """Run commits of sinks on workers: per task the sink's uid, its subtask, and what ``run_commit`` takes."""
+        """Run commits of sinks on workers. A task is a sink's uid, its subtask, and the argument of ``run_commit``."""
         ...
 
     def interrupt(self) -> None:
-        """Have the epoch or the commits that run fail soon, if that is possible; called from another thread."""
+        """Make the running epoch or commits fail soon, if that is possible. Called from another thread."""
         ...
 
     def close(self) -> None:
-        """Let go of warm chains and whatever else the engine holds for the job."""
+        """Release warm chains and all other resources of the engine for the job."""
         ...

@@ -1,4 +1,4 @@
-"""How many records an epoch may have, so that it takes about as long as it should."""
+"""Limits the number of records of an epoch, so that its duration stays close to the target."""
 
 from __future__ import annotations
 
@@ -11,40 +11,41 @@ from tidemill.config import ExecutionOptions
 
 log = logging.getLogger(__name__)
 
-#: Records of each source in the first epoch, when nothing is known of what they cost.
+#: The number of records of each source in the first epoch, when their cost is unknown.
 FIRST_RECORDS: Final = 100
-#: An epoch has at most so many times the records of the one before it.
+#: The maximum growth: an epoch has at most this many times the records of the previous one.
 MOST_GROWTH: Final = 16.0
-#: Epochs are to take this part of the most that they may: records differ in what they cost.
+#: The target duration of epochs, as a fraction of the maximum: the cost of records varies.
 _AIM: Final = 0.5
 
 
 @dataclass(frozen=True)
 class _Fixed:
-    """The assumption that epochs take ``seconds`` without any record, and ``cost`` seconds more for each record."""
+    """The model that an epoch takes ``seconds`` without any record, and ``cost`` seconds more for each record."""
 
     seconds: float
     cost: float
 
     def holds(self, records: float, seconds: float) -> bool:
-        """Whether an epoch took about what it should have taken."""
+        """Whether the duration of an epoch is close to the prediction."""
         expected = self.seconds + self.cost * records
         return 0.6 * expected <= seconds <= 2 * expected
 
 
 class EpochLimit:
-    """Says how many records of each source the next epoch may have, from what the last ones took.
+    """Determines how many records of each source the next epoch may have, from the durations of previous epochs.
 
-    1. The first epoch is small. Each one after it is larger in proportion to the time that is left, up to 16 times:
-       time that passes without regard to records makes it smaller than it might be, never larger.
-    2. An epoch that took too long is followed by a smaller one, in proportion.
-    3. An epoch with less input than it might have had does not lower the limit, unless it took too long.
-    4. Smaller epochs do not help where the time has little to do with records (a sink whose commit takes long): they
-       only make the job slower. So when epochs were made smaller down to a quarter, one that is smaller still shows how
-       much is fixed. If that is more than half of it, epochs are to take twice the fixed time from then on, for as long
-       as what they take agrees with it.
+    1. The first epoch is small. Each later epoch grows in proportion to the unused time, up to 16 times. Time that does
+       not depend on the number of records makes an epoch smaller than it could be, never larger.
+    2. An epoch that took too long is followed by a proportionally smaller one.
+    3. An epoch with less input than allowed does not lower the limit, unless it took too long.
+    4. Smaller epochs do not help if the duration hardly depends on the number of records (a sink with a slow commit):
+       they only make the job slower. When epochs have been reduced to a quarter, an even smaller one therefore measures
+       the fixed part of the duration. If that is more than half, the target becomes twice the fixed time, as long as
+       the durations of epochs agree with it.
 
-    An epoch has one record at least, and ``max_records`` at most. Without ``max_seconds`` it may always have these.
+    An epoch has at least one record, and at most ``max_records``. Without ``max_seconds``, the limit is always
+    ``max_records``.
 
     >>> limit = EpochLimit(max_records=1_000_000, max_seconds=10.0)
     >>> for seconds in (1.0, 5.0, 5.0):
@@ -62,24 +63,24 @@ class EpochLimit:
         # transient
         self._limit = float(max_records if max_seconds is None else min(FIRST_RECORDS, max_records))
         self._fixed: _Fixed | None = None
-        #: The records of the epoch since which they are being made smaller.
+        #: The number of records of the epoch since which epochs are being reduced.
         self._smaller_since: float | None = None
-        #: The records and seconds of the epoch before one that is to show what is fixed.
+        #: The records and seconds of the epoch before the one that measures the fixed time.
         self._before_probe: tuple[float, float] | None = None
 
     @classmethod
     def of(cls, configuration: Configuration, *, batch: bool) -> EpochLimit:
-        """The limit of a job; a job in BATCH mode is one epoch, however long that takes."""
+        """The limit of a job. A job in BATCH mode is one epoch, without a limit on its duration."""
         duration = configuration.get(ExecutionOptions.EPOCH_MAX_DURATION).total_seconds()
         return cls(configuration.get(ExecutionOptions.EPOCH_MAX_RECORDS), None if batch or not duration else duration)
 
     @property
     def records(self) -> int:
-        """How many records of each source the next epoch may have."""
+        """The maximum number of records of each source in the next epoch."""
         return max(1, round(self._limit))
 
     def committed(self, *, records: int, sources: int, seconds: float) -> None:
-        """An epoch with so many records, of so many sources that had any, took so long."""
+        """Update the limit after an epoch: its records, the number of sources that had any, and its duration."""
         if self._aim is None or not records:
             return
         each, seconds = records / max(1, sources), max(seconds, 1e-6)
@@ -101,14 +102,14 @@ class EpochLimit:
         self._set(max(self._limit, in_proportion) if each < 0.9 * self.records else in_proportion)
 
     def failed(self, *, seconds: float) -> None:
-        """An epoch failed after so long; where that is because it took too long, the next try takes less."""
+        """Lower the limit after an epoch that failed, if it took longer than allowed."""
         if self._aim is not None and seconds > self._aim / _AIM:
             self._set(self._limit * self._aim / seconds)
 
     def _set(self, limit: float) -> None:
         before, self._limit = self.records, min(float(self.max_records), max(1.0, limit))
         if self.records < before / 2:
-            log.info("the next epoch has at most %d records of each source, %d before", self.records, before)
+            log.info("the next epoch has at most %d records of each source, previously %d", self.records, before)
 
     def _make_smaller(self, each: float, seconds: float, limit: float) -> None:
         if self._smaller_since is None:
@@ -118,8 +119,8 @@ class EpochLimit:
         self._set(limit)
 
     def _learn(self, more: float, took: float, each: float, seconds: float) -> None:
-        """Two epochs of different size show what of their time is fixed."""
+        """Estimate the fixed time from two epochs of different size."""
         if each < more and seconds > took / 2:
             cost = max(0.0, took - seconds) / (more - each)
             self._fixed = _Fixed(seconds - cost * each, cost)
-            log.info("epochs take about %.1f s whatever they read", self._fixed.seconds)
+            log.info("epochs take about %.1f s regardless of the number of records", self._fixed.seconds)

@@ -1,7 +1,7 @@
 """The epoch loop: take input, run an epoch on the engine, commit it, repeat.
 
-Jobs whose sources the driver reads itself call :meth:`EpochLoop.run`, which decides when the next epoch is due. Where
-something else decides (a streaming query that hands over its batches, a harness, a simulation), it calls
+Jobs whose sources the driver reads itself call :meth:`EpochLoop.run`, which decides when the next epoch is due. If
+another component decides (a streaming query that delivers batches, a harness, a simulation), it calls
 :meth:`EpochLoop.step` for each epoch.
 """
 
@@ -19,10 +19,10 @@ from tidemill.runtime.driver.rescaling import JobParallelism
 from tidemill.runtime.driver.savepoints import Savepoints
 from tidemill.runtime.driver.split_input import SplitInput
 
-#: Completes the input of an epoch with what the driver does not read itself.
+#: Completes the input of an epoch with the input that the driver does not read itself.
 Complete = Callable[[EpochInput], EpochInput]
 
-#: How often a job without input looks for some, in seconds.
+#: How often a job without input checks for new input, in seconds.
 _POLL_SECONDS: Final = 0.02
 
 
@@ -31,7 +31,7 @@ def _as_it_is(inputs: EpochInput) -> EpochInput:
 
 
 class EpochLoop:
-    """The epochs of one attempt, one after the other. For one thread at a time."""
+    """The epochs of one attempt, one after the other. Not thread-safe."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class EpochLoop:
         *,
         pause: float = 0.0,
     ) -> None:
-        """The coordinator is open; ``sources`` continue from its head. ``pause`` is how many seconds there are at least
-        between two epochs; where another decides when epochs run, it has to ask for it."""
+        """The coordinator is open, and ``sources`` continue from its head. ``pause`` is the minimum number of seconds
+        between two epochs. A component that calls :meth:`step` itself must check :attr:`seconds_to_rest`."""
         self._coordinator = coordinator
         self._sources = sources
         self._parallelism = parallelism
@@ -63,11 +63,11 @@ class EpochLoop:
 
     @property
     def seconds_to_rest(self) -> float:
-        """How long to wait until the next epoch may run; nothing if it is 0 or less."""
+        """The seconds until the next epoch may run; it may run now if this is 0 or less."""
         return self._rested - time.monotonic()
 
     def due(self) -> bool:
-        """Whether input, a timer or a rescale waits for an epoch."""
+        """Whether input, a timer or a rescale request is waiting for an epoch."""
         return self._sources.available() or self._coordinator.timer_due() or self._parallelism.pending
 
     def run(self, stop: StopSignal) -> None:
@@ -90,7 +90,7 @@ class EpochLoop:
     def step(self, complete: Complete = _as_it_is) -> Manifest | None:
         """Take the next input, run an epoch with it and commit it. Raises what a user function raised.
 
-        Returns the manifest. It is None if nothing ran, because a BATCH job is one epoch and has not all of its input.
+        Returns the manifest, or None if no epoch ran: a BATCH job runs as one epoch once all of its input is available.
         """
         inputs = complete(self._sources.next_input())
         if self._sources.whole and not inputs.last:
@@ -100,13 +100,13 @@ class EpochLoop:
         return manifest
 
     def drain(self, complete: Complete = _as_it_is) -> Manifest:
-        """Run an epoch that reads nothing and moves event time to its end."""
+        """Run an epoch that reads nothing and advances event time to its end."""
         return self._coordinator.run_epoch(complete(self._sources.end_of_input()))
 
     def take_savepoints(self, cancel: Callable[[], object], drain: Callable[[], object] | None = None) -> bool:
-        """No epoch runs: begin the savepoints that were requested. Returns whether the job is over now.
+        """Begin the requested savepoints; return whether the job is over. Must be called between two epochs.
 
-        ``cancel`` asks the job to end as a cancelled one; ``drain`` is called in place of :meth:`drain`.
+        ``cancel`` requests that the job ends as a cancelled one; ``drain`` is called instead of :meth:`drain`.
         """
         return self._savepoints.take(self._coordinator.manifests, drain or self.drain, cancel)
 

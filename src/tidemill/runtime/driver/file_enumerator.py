@@ -1,12 +1,12 @@
-"""Which files of a watched path an epoch reads: each path once, whatever its dates are.
+"""Selects the files of a watched path that an epoch reads: each path once, regardless of its modification time.
 
-The paths that were read are the source's state (:mod:`tidemill.runtime.driver.files_read`). A file that is found and
-not among them waits; an epoch takes those that wait, the ones that changed least recently first, up to a bound. What an
-epoch takes is stored before it runs. So a driver that takes the job over knows which files its predecessor had begun:
-it begins with the same ones, and notices if one of them is gone.
+The paths that were read are the source's state (:mod:`tidemill.runtime.driver.files_read`). A new file that is not
+among them waits. An epoch takes waiting files up to a bound, the least recently modified first. The selection is stored
+before the epoch runs. A driver that takes over the job therefore knows which files its predecessor had begun: it begins
+with the same files, and detects if one of them no longer exists.
 
-Listing takes as long as the directory is large, so a thread of its own does it, and it takes no more than a tenth of
-the time.
+The duration of a listing depends on the size of the directory. Listings therefore run in a separate thread, and take at
+most a tenth of the time.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ __all__ = ["FileBounds", "FileEnumerator"]
 
 log = logging.getLogger(__name__)
 
-#: What listing may take of the time: after one that took a second, the next comes ten seconds later.
+#: Limits the share of time spent on listing: after a listing that took a second, the next one starts ten seconds later.
 _DUTY: Final = 10
-#: Files that an error or a line of the log names.
+#: The maximum number of files that an error or log message names.
 _NAMED: Final = 5
 
 
 @dataclass(frozen=True)
 class FileBounds:
-    """The most that one epoch takes of a watched path; it takes at least one file."""
+    """The maximum that one epoch takes from a watched path; it takes at least one file."""
 
     files: int | None = None
     bytes: int | None = None
 
     def at_most(self, size: int) -> FileBounds:
-        """These bounds, and no more than so many bytes."""
+        """These bounds, with at most ``size`` bytes."""
         return FileBounds(self.files, size if self.bytes is None else min(size, self.bytes))
 
 
 class FileEnumerator:
-    """Hands out the files of one watched path.
+    """Assigns the files of one watched path to epochs.
 
-    ``read`` are the paths that were read, ``begun`` those that an epoch had begun which was not committed. ``missing``
-    says what becomes of a file that is gone before it was read: ``fail`` or ``skip``.
+    ``read`` are the paths that were read, ``begun`` the paths of an epoch that was begun but not committed. ``missing``
+    determines what happens if a file no longer exists when it is to be read: ``fail`` or ``skip``.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class FileEnumerator:
         by_name: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``where`` names the source in errors. With ``by_name`` files of one name are one file, wherever they are."""
+        """``where`` names the source in errors. With ``by_name``, files with the same name count as one file."""
         # configuration
         self._listing = listing
         self._where = where
@@ -79,22 +79,22 @@ class FileEnumerator:
         self._lister = ThreadPoolExecutor(1, thread_name_prefix="tidemill-files")
         self._listed: Future[tuple[list[FoundFile], float]] | None = None
         self._next = 0.0
-        #: Files that were skipped because they were gone.
+        #: The number of files that were skipped because they no longer existed.
         self.skipped = 0
         self._begun = self._resumed(begun)
 
     def available(self) -> bool:
-        """Whether files wait; also looks for new ones now and then, in the background."""
+        """Whether files are waiting. Also checks for new files from time to time, in the background."""
         self._look()
         return bool(self._begun or self._waiting)
 
     @property
     def pending_files(self) -> int:
-        """How many files wait."""
+        """The number of waiting files."""
         return len(self._begun) + len(self._waiting)
 
     def take(self, bounds: FileBounds) -> list[FoundFile]:
-        """The files of the next epoch. What an epoch had begun that was not committed comes again, as a whole."""
+        """The files of the next epoch. An epoch that was begun but not committed is repeated with all of its files."""
         self._look()
         if self._begun:
             taken, self._begun = self._begun, []
@@ -103,18 +103,18 @@ class FileEnumerator:
         there = self._listing.present(file.path for file in taken)
         gone = [file.path for file in taken if file.path not in there]
         if gone:
-            self._lose(gone, "were found, and are gone before they were read")
+            self._lose(gone, "were found, but were gone before they were read")
         return [there[file.path] for file in taken if file.path in there]
 
     def is_there(self, path: str) -> bool:
-        """Whether a file that was read in part is still there; where it is not, this fails or counts as skipped."""
+        """Whether a partly read file still exists. If not, this raises, or counts the file as skipped."""
         if self._listing.present([path]):
             return True
-        self._lose([path], "were read in part, and are gone")
+        self._lose([path], "were partly read, and are gone")
         return False
 
     def close(self) -> None:
-        """Release the listing; one that is running is not waited for."""
+        """Close the listing, without waiting for one that is running."""
         self._lister.shutdown(wait=False, cancel_futures=True)
         self._listing.close()
 
@@ -141,9 +141,9 @@ class FileEnumerator:
         self._add(found)
 
     def _list(self) -> tuple[list[FoundFile], float]:
-        """The new files, and the seconds that it took to find them: epochs that run meanwhile do not count.
+        """The new files, and the seconds that the listing took, without epochs that run in the meantime.
 
-        What is known changes only between two listings, so that this thread may look at it.
+        The set of known files changes only between two listings, so that this thread may read it.
         """
         started = self._clock()
         found = self._listing.new_files(self._is_known)
@@ -180,8 +180,8 @@ class FileEnumerator:
         named = ", ".join(gone[:_NAMED]) + (f" and {len(gone) - _NAMED} more" if gone[_NAMED:] else "")
         if self._missing == "fail":
             raise LostInputError(
-                f"{self._where}: files of the watched path {what}: {named}. Put them back, or go on without them with "
-                "files.missing: skip"
+                f"{self._where}: files of the watched path {what}: {named}. Put them back, or continue without them "
+                "with files.missing: skip"
             )
         log.warning("%s: files of the watched path %s, and are skipped (files.missing): %s", self._where, what, named)
         self.skipped += len(gone)

@@ -1,12 +1,12 @@
-"""The paths that a source of watched files has read: its state, in the manifests' chain like that of any operator.
+"""The paths that a source of watched files has read: its state, stored in manifests like that of any operator.
 
-An epoch adds the paths that it reads as one state file, which is stored before the epoch runs and named by its
-manifest: what is read and what is said to be read are committed together. Background merges keep the number of files
-small, savepoints copy them, and a source that a program drops is forgotten with them. An epoch writes the names of its
-own files, however many were read before.
+An epoch adds the paths that it reads as one state file, which is stored before the epoch runs and referenced by its
+manifest: the records and the paths that were read are committed together. Background merges keep the number of state
+files small, savepoints copy them, and they are removed with a source that is dropped from the program. An epoch writes
+only the names of its own files, regardless of how many were read before.
 
-A state file of an epoch that was not committed says which files that epoch had begun. A file that is read over several
-epochs is in the state from the first of them on; how far it was read is part of the source's position.
+A state file of an uncommitted epoch contains the files that the epoch had begun to read. A file that is read over
+several epochs is in the state from the first of them on; how much of it was read is part of the source's position.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ __all__ = [
 
 #: The name of the state: the path of each file, and the epoch that read it.
 FILES_STATE: Final = "__files"
-#: What the position of a source says of it.
+#: The kind in the position of such a source.
 _KIND: Final = "files"
 
 
 @dataclass(frozen=True)
 class FilePart:
-    """How far a file was read that is read over several epochs: so many of its rows, of about so many."""
+    """The progress in a file that is read over several epochs: the rows read, of approximately ``of`` rows."""
 
     path: str
     rows: int
@@ -57,18 +57,18 @@ class FilePart:
 
 
 def files_position(read: int, part: FilePart | None = None) -> dict[str, Any]:
-    """The position of a source that has read so many files, the last of them in part."""
+    """The position of a source that has read this many files, the last one only partly if ``part`` is given."""
     return {"kind": _KIND, "read": read, **({} if part is None else {"part": asdict(part)})}
 
 
 def part_in(position: Any) -> FilePart | None:
-    """The file that a source has read in part, by its position."""
+    """The partly read file in the position of a source, if any."""
     stored = position.get("part") if is_of_files(position) else None
     return None if stored is None else FilePart(stored["path"], stored["rows"], stored["of"])
 
 
 def is_of_files(position: Any) -> bool:
-    """Whether a stored position is that of such a source."""
+    """Whether a stored position is that of a source of watched files."""
     return isinstance(position, dict) and position.get("kind") == _KIND
 
 
@@ -93,12 +93,12 @@ def files_read(storage: Storage, log: ManifestLog, manifest: Manifest, uid: str)
 
 
 def begun_name(lineage: str, epoch: int, uid: str, attempt: str) -> str:
-    """The name of what an epoch adds to the state of a source."""
+    """The name of the state file with what an epoch adds to the state of a source."""
     return delta_name(lineage, epoch, _owner(uid), 0, attempt)
 
 
 def files_begun(storage: Storage, manifest: Manifest, uid: str) -> Iterator[str]:
-    """The paths that earlier drivers had begun to read in the epoch after a manifest, which none has committed."""
+    """The paths that earlier drivers had begun to read in the epoch after a manifest, without committing it."""
     owner, own = uid_hash(_owner(uid)), lineage_slot(manifest.lineage)
     for name in storage.list(STATE):
         delta = parse_delta(name)
@@ -112,7 +112,7 @@ def files_begun(storage: Storage, manifest: Manifest, uid: str) -> Iterator[str]
             for section in decode_sections(storage.read(name), name, {uid}, states={FILES_STATE}):
                 _apply(section, read)
         except NotFoundError:
-            continue  # a driver that still runs has cleared it up
+            continue  # another driver that is still running has deleted it
         yield from sorted(read)
 
 
@@ -129,5 +129,5 @@ def _apply(section: Section, read: set[str]) -> None:
 
 
 def _owner(uid: str) -> str:
-    """Tells the files of a source from the states of its chain, which has the uid of the source."""
+    """Distinguishes the files of a source from the states of its chain, which has the uid of the source."""
     return f"{uid} files"

@@ -1,4 +1,4 @@
-"""A job from its submission to its end: a thread that runs it, starts it again after failures, and can be stopped."""
+"""A job from its submission to its end: a thread that runs it, restarts it after failures, and can be stopped."""
 
 from __future__ import annotations
 
@@ -39,37 +39,38 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Failures that are remembered, as in Flink.
+#: The number of failures in the exception history, as in Flink.
 _HISTORY_SIZE: Final = 16
-#: Epochs that are remembered, and those of them whose counts are: of a job of 50 operators these take 15 KB an epoch.
+#: The number of epochs whose statistics are kept, and the number of those whose counts are kept as well: for a job with
+#: 50 operators the counts take 15 KB per epoch.
 _EPOCHS_KEPT: Final = 1000
 _COUNTS_KEPT: Final = 100
 
-#: How often a job that waits for its next attempt asks whether it is due to look for another driver.
+#: How often a job that waits for its next attempt calls the owner watch, in seconds.
 _REST_SECONDS: Final = 0.5
 
-#: Errors that end a job: it is another driver's, or a restart by this one cannot mend them.
+#: Errors that end a job: another driver has taken it over, or a restart by this driver cannot fix them.
 _FINAL: Final = (FencedError, EngineLostError, *LASTING)
 
 
 class StopSignal:
-    """Tells the thread that runs a job to end; whoever waits on it is woken at once."""
+    """Tells the thread that runs a job to end. Threads that wait on it wake up immediately."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
         self._hooks: list[Callable[[], object]] = []
 
     def set(self) -> None:
-        """Ask the job to end."""
+        """Request that the job ends."""
         self._event.set()
         for hook in list(self._hooks):
             _interrupt(hook)
 
     @contextmanager
     def interrupting(self, hook: Callable[[], object]) -> Iterator[None]:
-        """While the block runs: call ``hook`` when the job is asked to end, to interrupt what it waits for.
+        """While the block runs, call ``hook`` when the job is requested to end, to interrupt what it waits for.
 
-        If the job was asked before, it is called at once; it may be called twice.
+        If the request was made earlier, ``hook`` is called immediately. It may be called twice.
         """
         self._hooks.append(hook)
         try:
@@ -83,7 +84,7 @@ class StopSignal:
         return self._event.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait, at most so long; whether the job is to end."""
+        """Wait for at most ``seconds``; return whether the job is to end."""
         return self._event.wait(seconds)
 
     def check(self) -> None:
@@ -94,7 +95,7 @@ class StopSignal:
 
 @dataclass(frozen=True)
 class JobOutline:
-    """The compiled program of a job, its settings, where it keeps what is durable, and how wide its chains are now."""
+    """The compiled program of a job, its configuration, its durable storage, and the parallelism of its chains."""
 
     plan: JobPlan
     configuration: Configuration
@@ -105,8 +106,8 @@ class JobOutline:
 class RunningJob(JobClient):
     """A job that runs in a thread of this process.
 
-    ``attempt`` runs the job from its last committed epoch until it ends, and raises what it failed with; ``cleanup`` is
-    called once, when nothing of the job runs any more.
+    ``attempt`` runs the job from its last committed epoch until it ends, and raises the error it failed with.
+    ``cleanup`` is called once, when no part of the job is running any more.
     """
 
     def __init__(
@@ -156,12 +157,12 @@ class RunningJob(JobClient):
         self._thread = threading.Thread(target=self._main, name=f"tidemill-job-{job_id}", daemon=True)
 
     def start(self) -> RunningJob:
-        """Begin; returns at once."""
+        """Start the thread of the job and return immediately."""
         self._thread.start()
         return self
 
     def note_epoch(self, stats: EpochStats) -> None:
-        """Remember what an epoch did; the last thousand are kept, with what was counted only the newest."""
+        """Record the statistics of an epoch. The last 1000 are kept, the last 100 of them with their counts."""
         self.epochs.append(stats)
         del self.epochs[:-_EPOCHS_KEPT]
         if len(self.epochs) > _COUNTS_KEPT:
@@ -209,7 +210,7 @@ class RunningJob(JobClient):
         return self._registry.snapshot()
 
     def get_metrics_named(self, names: frozenset[str]) -> MetricSnapshot:
-        """Those of some names only: for who looks often."""
+        """The metrics with the given names only, for frequent requests."""
         return self._registry.snapshot(names)
 
     def get_hot_keys(self, operator: str) -> HotKeys | None:
@@ -241,7 +242,7 @@ class RunningJob(JobClient):
             except BaseException as raised:
                 if self._stop.is_set():
                     return JobCancelledError("the job was cancelled")
-                # What a source or a listener raised to end its thread must not end the driver.
+                # An exception such as SystemExit in a source or a listener must not end the driver.
                 error = raised if isinstance(raised, Exception) else user_error("the driver of the job", raised)
                 entry = self._exceptions.failed(error, _now())
                 delay = self._delay_after(error)
@@ -253,12 +254,12 @@ class RunningJob(JobClient):
                 self._enter(JobStatus.RESTARTING)
                 self._exceptions.followed_by(f"started again after {delay} ms")
                 told = without_payload(self._told(error, entry))
-                log.warning("job %s failed and starts again in %d ms: %s", self.name, delay, told)
+                log.warning("job %s failed and restarts in %d ms: %s", self.name, delay, told)
                 log.debug("%s", error)
                 rest = delay / 1000
 
     def _rest(self, seconds: float) -> None:
-        """Wait before the next attempt, unless the job is to end. Raises if it is another driver's meanwhile."""
+        """Wait before the next attempt, unless the job is to end. Raises if another driver takes over the job."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not self._stop.wait(min(left, _REST_SECONDS)):
             self._owner.look()
@@ -267,28 +268,28 @@ class RunningJob(JobClient):
         return None if isinstance(error, _FINAL) else self._restarts.after_failure(time.monotonic_ns() // 1_000_000)
 
     def _told(self, error: Exception, entry: ExceptionEntry) -> Exception:
-        """The error, which also says so if it came again and again at the same record."""
+        """The error, with a note if the job has failed several times at the same record."""
         if entry.times == 1 or not isinstance(error, TidemillError):
             return error
         told = type(error)(
-            f"{error}\n\nThe job has failed {entry.times} times at the same record, from one restart to the next. "
-            "Mend the input or the function; what a function cannot take it may put aside: "
+            f"{error}\n\nThe job has failed {entry.times} times at the same record, after each restart. Fix the input "
+            "or the function, or divert the records that the function cannot process: "
             ".on_error(ErrorPolicy.side_output(tag))"
         )
         told.site = error.site
         return told
 
     def _restored_at(self) -> int | None:
-        """When the job last began to run from a checkpoint, None if it began from nothing."""
+        """When the job last started to run from a checkpoint; None if it started without state."""
         from_nothing = not self.num_restarts and self._checkpointing.history().restored is None
         return None if from_nothing else self._entered.get(JobStatus.RUNNING)
 
     def _since(self, status: JobStatus) -> int:
-        """Milliseconds since the job entered the state it is in, 0 if that is another one."""
+        """Milliseconds since the job entered ``status``; 0 if it is in another status."""
         return int((time.monotonic() - self._last_entered) * 1000) if self._status is status else 0
 
     def _enter(self, status: JobStatus) -> None:
-        with self._entering:  # who cancels may come when the job is just over: it stays so
+        with self._entering:  # a cancellation may arrive just after the job has ended: the terminal status stays
             if not self._status.is_terminal_state():
                 self._status = status
                 self._entered[status] = _now()
@@ -316,11 +317,11 @@ def _interrupt(hook: Callable[[], object]) -> None:
     try:
         hook()
     except Exception as error:
-        log.warning("a job that is to end could not be interrupted: %s", error)
+        log.warning("a job that is ending could not be interrupted: %s", error)
 
 
 def _end_of(error: BaseException) -> JobStatus:
-    """The status of a job that did not finish. Of one that another driver runs, this driver can only say that much."""
+    """The status of a job that did not finish. A job that another driver has taken over is only suspended here."""
     if isinstance(error, JobCancelledError):
         return JobStatus.CANCELED
     return JobStatus.SUSPENDED if isinstance(error, FencedError) else JobStatus.FAILED

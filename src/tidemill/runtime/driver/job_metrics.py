@@ -1,12 +1,13 @@
-"""The metrics of a job as its driver keeps them: a registry that is fed with each committed epoch.
+"""The metrics of a job in the driver: a registry that is updated with each committed epoch.
 
-Where the time goes. An epoch is one Spark job, so that a subtask does not run all the time: between its turns it waits
-for those before it, for the commit, or for input. Over the time from the end of the epoch before to the end of this one
+How time is attributed: an epoch is one Spark job, so a subtask does not run all the time. Between epochs it waits for
+upstream subtasks, for the commit, or for input. In the interval from the end of the previous epoch to the end of this
+one, a subtask is
 
-- it is *busy* while it reads a split, processes, loads or writes state;
-- it is *back-pressured* while the engine does not take its parcels and, for a source that has more input, from when it
-  has read its share until the epoch is committed: it would go on if those behind it were done;
-- it is *idle* otherwise.
+- *busy* while it reads a split, processes records, or loads or writes state;
+- *back-pressured* while the engine does not accept its parcels and, for a source that has more input, from the time it
+  has read its share until the epoch is committed: it would continue if the downstream subtasks were done;
+- *idle* otherwise.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tidemill.runtime.observe.metrics import OperatorReport
 from tidemill.runtime.task.subtask_report import SubtaskReport
 
 _MS: Final = 1_000_000
-#: Of the records that an epoch may take, the part from which on a source is taken to have more.
+#: A source that has read at least this fraction of an epoch's maximum number of records is assumed to have more input.
 _FULL: Final = 0.9
 
 _JOB: Final = MetricPlace()
@@ -48,7 +49,7 @@ _TASK_COUNTS: Final = (
 
 
 class JobMetrics:
-    """Feeds a registry over all attempts of a job. The job's thread acts; the registry may be asked by any."""
+    """Updates a registry over all attempts of a job. Only the job's thread updates it; any thread may read it."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class JobMetrics:
         checkpointing: Checkpointing | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``max_records`` is how many records of a source an epoch takes at most; ``hot_keys``: keys are sampled."""
+        """``max_records`` is the maximum number of records per source and epoch; ``hot_keys``: keys are sampled."""
         # configuration
         self.registry = registry
         self._max_records = max_records
@@ -69,7 +70,7 @@ class JobMetrics:
         # transient
         self.hot_keys = JobHotKeys([uid for uid, chain in self._chains.items() if chain.head.keyed and hot_keys])
         self._epoch_ended: float | None = None
-        #: What is counted for each subtask of tasks and operators, by name: looked up once, added to in each epoch.
+        #: The counters of each subtask of tasks and operators, by name: looked up once, updated in each epoch.
         self._tasks: dict[SubtaskId, dict[str, Series]] = {}
         self._operators: dict[tuple[str, int], dict[str, Series]] = {}
         self._widths: dict[str, int] = {}
@@ -96,7 +97,7 @@ class JobMetrics:
         checkpointing: Checkpointing | None = None,
         registry: MetricRegistry | None = None,
     ) -> JobMetrics:
-        """The metrics of a job as its configuration wants them; with ``registry`` those of another start go on."""
+        """The metrics of a job according to its configuration; ``registry`` continues those of an earlier start."""
         get = configuration.get
         return cls(
             registry or MetricRegistry(job_id, plan.name, most_subtasks=get(MetricOptions.MAX_SUBTASKS)),
@@ -107,21 +108,21 @@ class JobMetrics:
         )
 
     def job_gauge(self, name: str, ask: Callable[[], float | None]) -> None:
-        """A metric of the job that is asked for whenever somebody looks."""
+        """Register a metric of the job whose value is computed on request."""
         self.registry.gauge(_JOB, name, ask)
 
     def source_gauge(self, uid: str, name: str, ask: Callable[[], float | None]) -> None:
-        """A metric of a source that is asked for whenever somebody looks."""
+        """Register a metric of a source whose value is computed on request."""
         self.registry.gauge(MetricPlace(MetricScope.OPERATOR, uid), name, ask)
 
     def note_pending(self, pending: Mapping[str, int]) -> None:
-        """So many records wait to be read, by the uid of the source."""
+        """Record how many records are waiting to be read, by the uid of the source."""
         self._pending.update(pending)
         for uid, records in pending.items():
             self.registry.gauge(MetricPlace(MetricScope.OPERATOR, uid), "pendingRecords", records)
 
     def take_epoch(self, stats: EpochStats, acks: Sequence[Ack], inputs: EpochInput) -> dict[str, float]:
-        """An epoch is committed: what its subtasks counted counts. Returns where its time went, by phase."""
+        """Add the counts of a committed epoch; return the time spent in each phase."""
         phases = phases_of(stats, acks, self._chains)
         now = self._clock()
         interval = stats.seconds if self._epoch_ended is None else now - self._epoch_ended
@@ -182,7 +183,7 @@ class JobMetrics:
         known["numBytesOut"].add(report.bytes_out)
         known["numColdStarts"].add(report.cold)
         registry.gauge(place, "lastDeltaSize", sum(piece.length for piece in ack.pieces))
-        # A turn may have begun before the interval did, when an epoch was run again.
+        # A subtask may have started before the interval, if an epoch was run again.
         all_of_it = interval * 1000
         busy = min(report.busy / _MS, all_of_it)
         held = report.sent / _MS + (max(0.0, epoch * 1000 - report.total / _MS) if held_up else 0.0)
@@ -209,7 +210,7 @@ class JobMetrics:
             self.hot_keys.take(report.uid, subtask, report.hot_keys)
         for identifier, values in report.summaries.items():
             name, variables = report.variables.get(identifier, (identifier, ()))
-            # Of all subtasks together: their values are of one kind, and a series for each bucket is a lot already.
+            # One summary for all subtasks: their values are comparable, and one series per bucket is already a lot.
             registry.summary(place._replace(subtask=None), name, values, variables)
         for state, (entries, size) in report.states.items():
             variables = (("state", state),) if state else ()
@@ -244,11 +245,11 @@ class JobMetrics:
 
 
 def phases_of(stats: EpochStats, acks: Sequence[Ack], chains: Mapping[str, ChainPlan]) -> dict[str, float]:
-    """Where the time of an epoch went, in milliseconds: on each level the slowest subtask counts.
+    """The time spent in each phase of an epoch, in milliseconds: on each level the slowest subtask counts.
 
-    ``source``: reading input. ``load``: getting chains ready, which is long only where state is loaded. ``compute``:
-    processing. ``exchange``: sending parcels and waiting for them. ``delta``: writing what changed. ``commit``: the
-    manifest and the sinks. ``other``: the engine's own time, and what subtasks that wait for each other cost beside.
+    ``source``: reading input. ``load``: preparing chains, which takes long only if state is loaded. ``compute``:
+    processing. ``exchange``: sending parcels and waiting for them. ``delta``: writing changes. ``commit``: the manifest
+    and the sinks. ``other``: the engine's own time, and the overhead of subtasks that wait for each other.
     """
     slowest: dict[tuple[int, str], int] = defaultdict(int)
     for ack in acks:

@@ -1,4 +1,4 @@
-"""What every executor does to start a program: compile it, find its driver-side parts, choose its storage."""
+"""The steps of every executor to start a program: compile it, find its driver-side parts, open its storage."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Launch:
-    """A compiled program with everything only the driver has."""
+    """A compiled program with everything that only the driver needs."""
 
     job_id: str
     plan: JobPlan
@@ -67,15 +67,15 @@ class Launch:
         return found
 
     def split_sources(self) -> dict[int, SplitSource]:
-        """Those of them that are read in plain Python."""
+        """The sources that are read in plain Python, by chain."""
         return {chain: source for chain, source in self.sources().items() if isinstance(source, SplitSource)}
 
     def restoring(self, storage: Storage) -> Launch:
-        """The launch with the state the job begins with: its own, or a savepoint's that its configuration names.
+        """The launch with the state the job starts from: its own, or that of a savepoint that its configuration names.
 
-        It has the max parallelism that keyed operators have in that state.
-        One that the program or its configuration sets stays, and is refused if it is another: see ``Coordinator.open``.
-        Raises :class:`~tidemill.errors.GraphError` for an operator that is to be wider than its state allows, and
+        Keyed operators get the max parallelism that they have in that state. A max parallelism that is set explicitly
+        is kept, and refused later if it differs: see ``Coordinator.open``. Raises
+        :class:`~tidemill.errors.GraphError` for an operator whose parallelism exceeds what its state allows, and
         :class:`~tidemill.errors.UntrustedStateError` for a savepoint that the job must not unpickle.
         """
         durable = (CheckpointingOptions.DIRECTORY, CheckpointingOptions.SAVEPOINT_DIRECTORY)
@@ -100,22 +100,22 @@ class Launch:
         return replace(self, plan=plan, start_from=start_from)
 
     def parallelism(self, default: int) -> JobParallelism:
-        """The parallelism of the job's chains, to be shared by all its attempts."""
+        """The parallelism of the job's chains, shared by all its attempts."""
         unchangeable = [chain for chain, source in self.split_sources().items() if source.parallelism is not None]
         return JobParallelism(self.plan, default, unchangeable)
 
     def bring_input(self, storage: Storage) -> None:
-        """Copy the materialised input that a savepoint holds; a job that has begun from it has its own."""
+        """Copy the materialised input of a savepoint, unless the job has already started from it."""
         start_from = self.starting_from(ManifestLog(storage, self.job_id).read_head())
         if start_from is not None:
             start_from.state.copy_into(storage, wanted=is_input)
 
     def starting_from(self, head: Manifest | None) -> StartingPoint | None:
-        """What a job with this head is still to start from."""
+        """The starting point of a job with this head; None if it has already started from it."""
         return None if self.start_from is None or self.start_from.is_behind(head) else self.start_from
 
     def savepoints(self, storage: Storage, history: Checkpointing | None = None) -> Savepoints:
-        """The savepoints of the job, to be shared by all its attempts; ``history`` remembers them."""
+        """The savepoints of the job, shared by all its attempts; ``history`` records them."""
         return Savepoints(
             self.job_id,
             storage,
@@ -136,28 +136,28 @@ class Launch:
         return committers
 
     def commit_timeout(self) -> float:
-        """How many seconds a sink may take to commit an epoch."""
+        """The maximum number of seconds that a sink may take to commit an epoch."""
         return self.configuration.get(ExecutionOptions.SINK_COMMITTER_TIMEOUT).total_seconds()
 
     def clock(self) -> ProcessingClock:
-        """The processing time of the job, to be shared by all its attempts."""
+        """The processing time of the job, shared by all its attempts."""
         return ProcessingClock(self.configuration.get(ExecutionOptions.CLOCK_JUMP_DELAY).total_seconds())
 
     def epoch_limit(self) -> EpochLimit:
-        """How many records epochs may have, to be shared by all attempts: what records cost stays known."""
+        """The limit on the records of epochs, shared by all attempts, so that the cost of records stays known."""
         return EpochLimit.of(self.configuration, batch=self.plan.runtime_mode == "BATCH")
 
     def owner_watch(self) -> OwnerWatch:
-        """What notices that another driver has taken the job over, to be shared by all attempts."""
+        """The watch that detects a takeover by another driver, shared by all attempts."""
         return OwnerWatch(self.configuration.get(ExecutionOptions.OWNER_CHECK_INTERVAL).total_seconds())
 
     def unpickling_sinks(self) -> set[str]:
-        """The uids of the sinks whose committers unpickle what they commit."""
+        """The uids of the sinks whose committers unpickle their committables."""
         specs = ((uid, operator.taken.on_driver) for uid, operator in self.operators.items())
         return {uid for uid, spec in specs if isinstance(spec, SinkSpec) and spec.sink.pickled_committables}
 
     def collecting_sinks(self) -> set[str]:
-        """The uids of the sinks whose results go to the program that runs the job, and nowhere else."""
+        """The uids of the sinks whose results go only to the program that runs the job."""
         specs = ((uid, operator.taken.on_driver) for uid, operator in self.operators.items())
         return {uid for uid, spec in specs if isinstance(spec, SinkSpec) and isinstance(spec.sink, CollectSink)}
 
@@ -176,7 +176,7 @@ class Launch:
                 hot_keys=get(MetricOptions.HOT_KEYS),
                 object_reuse=get(PipelineOptions.OBJECT_REUSE),
                 job_id=self.job_id,
-                # In BATCH mode a key's state is gone when the key is done: it fits in memory.
+                # In BATCH mode the state of a key is discarded when the key is done: it fits in memory.
                 backend=BackendChoice() if self.plan.runtime_mode == "BATCH" else choose_backend(self.configuration),
             ),
             schemas=schemas or {},
@@ -190,7 +190,7 @@ class Launch:
 
 
 def prepare(program: JobProgram, parallelism: int) -> Launch:
-    """Compile a program; ``parallelism`` is used where neither the program nor its configuration says."""
+    """Compile a program; ``parallelism`` is the default if neither the program nor its configuration sets it."""
     configuration = program.configuration
     LogSettings.of(configuration).set_up_driver()
     job_id = configuration.get(ExecutionOptions.JOB_ID) or str(JobID.generate())
@@ -199,21 +199,21 @@ def prepare(program: JobProgram, parallelism: int) -> Launch:
 
 
 def open_storage(configuration: Configuration, job_id: str) -> tuple[Storage, Path | None, Callable[[], None]]:
-    """Where the job keeps what is durable: (storage, its directory if it is local, a function that ends its use).
+    """Open the durable storage of a job: (storage, its directory if it is local, a function that closes it).
 
-    Without a configured directory that is a temporary one, which is gone when the job is.
+    Without a configured directory it is a temporary one, which is removed when the job ends.
     """
     directory = configuration.get(CheckpointingOptions.DIRECTORY)
     if directory is None:
         root, remove = scratch_directory()
-        # Nobody can come back to a temporary directory: there is no point in waiting for the disk.
+        # No later driver can resume from a temporary directory: there is no need to sync it to disk.
         return storage_for(str(root), durable=False), root, remove
     storage = storage_for(f"{directory.rstrip('/')}/{job_id}", options=store_options(configuration))
     return storage, storage.root if isinstance(storage, LocalStorage) else None, storage.close
 
 
 def start_over(configuration: Configuration, storage: Storage, job_id: str) -> None:
-    """With ``execution.resume-mode: none``: let go of what an earlier driver of the job committed, or what is left."""
+    """With ``execution.resume-mode: none``, delete what earlier drivers of the job committed, or its leftovers."""
     if configuration.get(ExecutionOptions.RESUME_MODE) != "none":
         return
     if evidence(storage) or ManifestLog(storage, job_id).last_slot() is not None:
@@ -222,9 +222,9 @@ def start_over(configuration: Configuration, storage: Storage, job_id: str) -> N
 
 
 def let_go(configuration: Configuration, storage: Storage, job_id: str, lineage: str | None) -> None:
-    """The job was cancelled: delete its checkpoints if it was asked for. What cannot be deleted is told, and stays.
+    """Delete the checkpoints of a cancelled job, if its configuration requests it. Failures are logged.
 
-    ``lineage`` is this driver's: what is not its own, or not any more, it does not touch.
+    ``lineage`` is this driver's lineage: checkpoints of a job that another driver has taken over are not deleted.
     """
     if not lineage or configuration.get(CheckpointingOptions.EXTERNALIZED_RETENTION) != "DELETE_ON_CANCELLATION":
         return

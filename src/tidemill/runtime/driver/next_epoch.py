@@ -1,4 +1,4 @@
-"""What the next epoch starts from."""
+"""Builds the context of the next epoch from the head manifest."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ def next_context(
     run: int,
     now: int,
 ) -> EpochContext:
-    """The context of the epoch after the head manifest, for so many subtasks per chain; ``run`` counts its tries.
+    """The context of the epoch after the head manifest, for the given parallelism of each chain.
 
-    Event time goes on where the manifest left it, whoever reads what now; processing time does not go back.
+    ``run`` is the number of previous runs of the epoch. Event time continues from the manifest, even if partitions are
+    now read by other subtasks. Processing time does not go back.
     """
     attempts: dict[int, tuple[str, ...]] = {}
     clocks: dict[int, dict[str, tuple[int, ...]]] = {}
@@ -74,7 +75,7 @@ def next_context(
 
 
 def _may_keep_times(chain: ChainPlan, operator: OperatorPlan) -> bool:
-    """Whether an operator may make watermarks by the partitions of its chain's source."""
+    """Whether an operator may generate watermarks per partition of its chain's source."""
     if operator is chain.head:
         return True
     return chain.clock_of is ClockOf.PARTITION and operator.spec_kind == TimestampsSpec.__name__

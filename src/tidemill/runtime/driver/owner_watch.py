@@ -1,4 +1,4 @@
-"""Whether a driver that has nothing to do still has its job."""
+"""Checks whether an idle driver still owns its job."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ log = logging.getLogger(__name__)
 
 
 class OwnerWatch:
-    """Finds out in time that another driver has taken a job over, also while no epoch is committed.
+    """Detects that another driver has taken over a job, even while no epoch is committed.
 
-    A driver that commits finds out by that. One that waits for input, or to be started again after a failure, looks
-    every ``interval`` seconds for the record with which a takeover begins. That is one request to the storage; no list
-    of names is involved, which may be out of date. One watch serves all attempts of a job.
+    A driver that commits detects this with the commit. A driver that waits for input, or for a restart after a failure,
+    checks every ``interval`` seconds for the record with which a takeover begins. That is one request to the storage.
+    It does not list names, because a listing may be out of date. One watch serves all attempts of a job.
     """
 
     def __init__(self, interval: float = 10.0, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -31,11 +31,11 @@ class OwnerWatch:
         self._failing = False
 
     def claimed(self, manifests: ManifestLog) -> None:
-        """An attempt of the job has claimed it, and commits to this log."""
+        """Watch this log: an attempt of the job has claimed the job, and commits to it."""
         self._manifests, self._slot = manifests, None
 
     def look(self) -> None:
-        """Look, if that is due. Raises :class:`~tidemill.errors.FencedError` if the job is another driver's."""
+        """Check if a check is due. Raises :class:`~tidemill.errors.FencedError` if another driver owns the job."""
         if self._manifests is None:
             return
         slot, now = self._manifests.head.slot, self._clock()
@@ -48,9 +48,9 @@ class OwnerWatch:
         try:
             self._manifests.check_next_slot()
         except CheckpointError as error:
-            # A storage that does not answer takes nobody's job away: it matters when there is something to commit.
+            # A storage that does not respond does not mean a takeover. The next commit reports the problem.
             if not self._failing:
-                log.warning("the job cannot be looked up in its storage for now: %s", error)
+                log.warning("the owner of the job cannot be checked in its storage at the moment: %s", error)
             self._failing = True
         else:
             self._failing = False

@@ -1,7 +1,7 @@
-"""Starting the server of queryable state beside a job: a process of its own, which reads what the job commits.
+"""Starts the queryable state server of a job: a separate process that reads what the job commits.
 
-It does not ask the driver for anything, and the driver does not wait for it. It ends with the driver, however that
-ends, unless it is to stay.
+The server makes no requests to the driver, and the driver does not wait for it. It ends when the driver process ends,
+even after a crash, unless it is configured to keep running.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class QueryableService:
     """The server of one job; ``address`` is (host, port), once it listens."""
 
     def __init__(self, job_id: str, settings: str, *, stay: bool) -> None:
-        """``settings`` are what the server reads first, in one line; they may hold secrets."""
+        """``settings`` is the line that the server reads from its standard input; it may contain secrets."""
         self._job_id = job_id
         self._stay = stay
         self._process = subprocess.Popen(  # noqa: S603 - our own module
@@ -54,11 +54,11 @@ class QueryableService:
         self._listener.start()
 
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the server process is running."""
         return self._process.poll() is None
 
     def close(self) -> None:
-        """End the server, if it is not to stay."""
+        """Stop the server, unless it is configured to keep running."""
         if self._stay:
             return
         self._listener.join()
@@ -71,7 +71,7 @@ class QueryableService:
             self._process.wait()
 
     def _listen(self, settings: str) -> None:
-        """Tell the server what to serve, and hear from it where."""
+        """Send the settings to the server, and read its address."""
         if self._process.stdin is None or self._process.stdout is None:
             raise RuntimeError("the server was started without pipes")
         line = ""
@@ -82,18 +82,19 @@ class QueryableService:
         if line:
             told = json.loads(line)
             self.address._future.set_result((told["host"], told["port"]))
-            log.info("queryable state of job %s can be asked for at %s:%s", self._job_id, told["host"], told["port"])
+            log.info("queryable state of job %s is available at %s:%s", self._job_id, told["host"], told["port"])
         else:
-            error = ConfigurationError(f"the server of queryable state of job {self._job_id} could not be started")
+            error = ConfigurationError(f"the queryable state server of job {self._job_id} could not be started")
             self.address._future.set_exception(error)
-            log.warning("%s; the job goes on without it", error)
+            log.warning("%s; the job continues without it", error)
 
 
 def start_queryable_state(configuration: Configuration, job_id: str, directory: Path | None) -> Callable[[], None]:
     """Start the server of a job, if ``queryable-state.enable`` is set; ``directory`` is the job's, if it is local.
 
-    Returns what is to be called when the job has ended: only where all it committed goes with it does the server end
-    then too. Else it ends with this process, and serves a job of the same id that is started again.
+    Returns a function to be called when the job has ended. It stops the server only if the job's state is deleted with
+    the job. Otherwise the server runs until this process ends, and also serves a job that is restarted with the same
+    id.
     """
     if not configuration.get(QueryableStateOptions.ENABLE):
         return _nothing
@@ -116,7 +117,7 @@ def start_queryable_state(configuration: Configuration, job_id: str, directory: 
 
 
 def stop_queryable_state(job_id: str) -> None:
-    """End the server of a job of this process, if it has one."""
+    """Stop the server of a job of this process, if it has one."""
     with _lock:
         service = _running.pop(job_id, None)
     if service is not None:
@@ -124,15 +125,15 @@ def stop_queryable_state(job_id: str) -> None:
 
 
 def address_of(job_id: str, timeout: float = 30.0) -> tuple[str, int]:
-    """Where the state of a job of this process can be queried: host and port. Waits until the server listens.
+    """The host and port of the queryable state server of a job of this process. Waits until the server listens.
 
     Raises :class:`ConfigurationError` if the job has no server, or it could not be started.
     """
     service = _running.get(job_id)
     if service is None:
-        raise ConfigurationError(f"job {job_id} has no server for queryable state: set queryable-state.enable: true")
+        raise ConfigurationError(f"job {job_id} has no queryable state server: set queryable-state.enable: true")
     return service.address.result(timeout)
 
 
 def _nothing() -> None:
-    """For a job without a server."""
+    """Do nothing: there is no server to stop."""

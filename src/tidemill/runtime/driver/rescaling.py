@@ -1,11 +1,12 @@
-"""How many subtasks each chain of a job has, and how that changes while the job runs.
+"""The parallelism of each chain of a job, and how it changes while the job runs.
 
-A request is checked when it is made, taken up between two epochs, and done when the first epoch with the new
-parallelism is committed. It outlives failures: an epoch that fails is run again with what was taken up. A driver that
-is started again begins with what its program and configuration say, whatever the former one was asked for.
+A request is validated when it is made, applied between two epochs, and complete when the first epoch with the new
+parallelism is committed. It survives failures: an epoch that fails is run again with the parallelism that was applied.
+A new driver starts with the parallelism of its program and configuration, regardless of requests to the previous one.
 
-What moves together: all operators of a chain, and chains that are connected by a forward edge, since its two ends must
-be equally wide. The plan itself stays as it is: operators that were chained when the job was started stay chained.
+All operators of a chain are rescaled together. So are chains that are connected by a forward edge, because both ends
+must have the same parallelism. The plan itself does not change: operators that were chained when the job was started
+stay chained.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class JobParallelism:
     """
 
     def __init__(self, plan: JobPlan, default: int, unchangeable: Collection[int] = ()) -> None:
-        """``default`` is for chains of which the plan does not say; ``unchangeable`` are those whose source has only
-        one way to be read."""
+        """``default`` is for chains whose parallelism the plan does not set. ``unchangeable`` are the chains whose
+        source has a fixed parallelism."""
         # configuration
         self._plan = plan
         self._default = default
@@ -44,17 +45,17 @@ class JobParallelism:
         self._over: BaseException | None = None
 
     def of(self, chain: int) -> int:
-        """The parallelism of a chain in the epoch that runs or runs next."""
+        """The parallelism of a chain in the current or next epoch."""
         return self._current.get(chain) or self._plan.chains[chain].parallelism or self._default
 
     @property
     def pending(self) -> bool:
-        """Whether a request waits for an epoch."""
+        """Whether a request is waiting for an epoch."""
         with self._lock:
             return bool(self._waiting or self._taken_up)
 
     def request(self, parallelism: int | Mapping[str, int]) -> CompletableFuture[None]:
-        """Ask for another parallelism: see :meth:`tidemill.common.job_client.JobClient.rescale`."""
+        """Request another parallelism: see :meth:`tidemill.common.job_client.JobClient.rescale`."""
         future: CompletableFuture[None] = CompletableFuture()
         try:
             changes = self._changes(parallelism)
@@ -68,14 +69,14 @@ class JobParallelism:
         return future
 
     def take_up(self) -> None:
-        """No epoch runs: from now on the chains are as wide as was asked for."""
+        """Apply the requested parallelism. Must be called between two epochs."""
         with self._lock:
             self._current = dict(self._wanted)
             self._taken_up += self._waiting
             self._waiting = []
 
     def committed(self) -> None:
-        """An epoch with what was taken up is committed."""
+        """Complete the applied requests: an epoch with the new parallelism is committed."""
         with self._lock:
             done, self._taken_up = self._taken_up, []
         for future in done:
@@ -83,7 +84,7 @@ class JobParallelism:
                 future._future.set_result(None)
 
     def end(self, error: BaseException | None) -> None:
-        """The job is over: what waits, or comes later, fails with the job's error."""
+        """Fail waiting and later requests with the job's error, because the job is over."""
         with self._lock:
             self._over = error or JobExecutionError("the job has finished: there is nothing left to rescale")
             left = self._taken_up + self._waiting
@@ -93,11 +94,11 @@ class JobParallelism:
                 future._future.set_exception(self._over)
 
     def _changes(self, parallelism: int | Mapping[str, int]) -> dict[int, int]:
-        """The new parallelism by chain. Raises for what cannot be."""
+        """The new parallelism by chain. Raises if the request is not possible."""
         if self._plan.runtime_mode == "BATCH":
             raise GraphError(
-                f"job {self._plan.name!r} runs in BATCH mode, as one epoch: there is no place between two epochs to "
-                "rescale it. Set parallelism.default before it is started, or execution.runtime-mode: STREAMING"
+                f"job {self._plan.name!r} runs in BATCH mode, as one epoch, and can be rescaled only between epochs. "
+                "Set parallelism.default before it is started, or execution.runtime-mode: STREAMING"
             )
         changes: dict[int, int] = {}
         if isinstance(parallelism, Mapping):
@@ -108,8 +109,9 @@ class JobParallelism:
                 for member in self._groups[chain.id]:
                     if changes.setdefault(member, wanted) != wanted:
                         raise GraphError(
-                            f"operator {operator.name!r} (uid {uid}) cannot have parallelism {wanted}, and one that it "
-                            f"is chained with or connected to by a forward edge {changes[member]}: they move together"
+                            f"operator {operator.name!r} (uid {uid}) cannot have parallelism {wanted} while one that "
+                            "it is chained with or connected to by a forward edge has parallelism "
+                            f"{changes[member]}: they are rescaled together"
                         )
         else:
             _check_positive(parallelism, f"job {self._plan.name!r}")
@@ -131,31 +133,32 @@ class JobParallelism:
     def _check_changeable(self, operator: OperatorPlan, chain: ChainPlan) -> None:
         for member in self._groups[chain.id]:
             head = self._plan.chains[member].head
-            what = f"operator {operator.name!r} (uid {operator.uid}) cannot be rescaled: it is read together with"
+            what = f"operator {operator.name!r} (uid {operator.uid}) cannot be rescaled: its parallelism is tied to"
             if member in self._unchangeable:
                 width = self.of(member)
                 raise GraphError(f"{what} source {head.name!r} (uid {head.uid}), which has parallelism {width}")
             if self._plan.chains[member].parallelism is None:
                 raise GraphError(
-                    f"{what} source {head.name!r} (uid {head.uid}), which has a subtask for each partition of its "
+                    f"{what} source {head.name!r} (uid {head.uid}), which has one subtask per partition of its "
                     "Spark source"
                 )
 
 
 def check_bounds(chain: ChainPlan, parallelism: int) -> None:
-    """Raise :class:`GraphError` if an operator of the chain cannot have so many subtasks."""
+    """Raise :class:`GraphError` if the parallelism exceeds the max parallelism of an operator of the chain."""
     for operator in chain.operators:
         if parallelism > operator.max_parallelism:
             raise GraphError(
                 f"operator {operator.name!r} (uid {operator.uid}) cannot have parallelism {parallelism}: its max "
-                f"parallelism is {operator.max_parallelism}, and fixed once there is state"
+                f"parallelism is {operator.max_parallelism}, which is fixed once there is state"
             )
 
 
 def with_stored_max_parallelism(plan: JobPlan, stored: Mapping[str, int], *, lower: bool) -> JobPlan:
-    """The plan with the max parallelism of each keyed operator that its state was stored with, unless one was set.
+    """The plan in which keyed operators have the max parallelism of their stored state, unless it is set explicitly.
 
-    A chain that is wider gets narrower if nobody asked for its parallelism (``lower``); else this is an error.
+    If the parallelism of a chain exceeds it, the parallelism is lowered if it was not set explicitly (``lower``);
+    otherwise this raises.
     """
     chains = []
     for chain in plan.chains:
@@ -177,11 +180,11 @@ def with_stored_max_parallelism(plan: JobPlan, stored: Mapping[str, int], *, low
 
 def _check_positive(parallelism: int, what: str) -> None:
     if type(parallelism) is not int or parallelism < 1:
-        raise ConfigurationError(f"{what} cannot have parallelism {parallelism!r}: it must be an int from 1")
+        raise ConfigurationError(f"{what} cannot have parallelism {parallelism!r}: it must be a positive int")
 
 
 def _moving_together(plan: JobPlan) -> dict[int, frozenset[int]]:
-    """For each chain those that must be as wide as it, itself included."""
+    """For each chain, the chains that must have the same parallelism, including itself."""
     groups = {chain.id: frozenset({chain.id}) for chain in plan.chains}
     for edge in plan.edges:
         if edge.kind is PartitionKind.FORWARD:

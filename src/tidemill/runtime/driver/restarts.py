@@ -1,6 +1,6 @@
-"""Restart strategies at work: whether and when a failed job is started again. Pure: the clock is given.
+"""Implements restart strategies: whether and when a failed job is restarted. The caller passes the current time.
 
-Times and delays are whole milliseconds, and the arithmetic is Flink's, rounding included.
+Times and delays are whole milliseconds, and the arithmetic is the same as in Flink, including rounding.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from tidemill.common.restart_strategy import RestartStrategies, RestartStrategyC
 
 
 class Restarts(Protocol):
-    """Decides after a failure."""
+    """Decides after a failure whether and when to restart."""
 
     def after_failure(self, now: int) -> int | None:
-        """Milliseconds to wait before the next start, or None to give up. ``now`` is a time that never goes back."""
+        """Milliseconds to wait before the restart, or None to fail the job. ``now`` is a monotonic time."""
         ...
 
 
 class NoRestarts:
-    """Gives up at once."""
+    """Never restarts."""
 
     def after_failure(self, now: int) -> int | None:
         return None
@@ -41,7 +41,7 @@ class FixedDelay:
 
 
 class FailureRate:
-    """Restarts as long as no more than so many failures fall into an interval, both of whose ends belong to it."""
+    """Restarts while there are at most ``most`` failures in an interval. The interval includes both of its ends."""
 
     def __init__(self, most: int, interval: int, delay: int) -> None:
         self._most = most
@@ -57,9 +57,9 @@ class FailureRate:
 
 
 class ExponentialDelay:
-    """A delay that grows with each failure, and starts over after a quiet time behind the last restart.
+    """A delay that grows with each failure, and is reset if no failure occurs for some time after the last restart.
 
-    The job fails after more than ``attempts_before_reset_backoff`` failures without such a time.
+    The job fails after more than ``attempts_before_reset_backoff`` failures without a reset.
     """
 
     def __init__(self, strategy: RestartStrategies.ExponentialDelayRestartStrategyConfiguration) -> None:
@@ -75,7 +75,7 @@ class ExponentialDelay:
         self._restarted: int | None = None
 
     def after_failure(self, now: int) -> int | None:
-        # A failure before the restart that was decided on belongs to the one before.
+        # A failure before the scheduled restart counts as part of the previous failure.
         if self._restarted is None or now > self._restarted:
             if self._restarted is not None and now - self._restarted >= self._quiet:
                 self._failures = 0
@@ -93,7 +93,7 @@ class ExponentialDelay:
 
 
 def restarts_for(strategy: RestartStrategyConfiguration) -> Restarts:
-    """The strategy at work for one execution of a job."""
+    """The implementation of a strategy, for one execution of a job."""
     if isinstance(strategy, RestartStrategies.FixedDelayRestartStrategyConfiguration):
         return FixedDelay(strategy.restart_attempts, _millis(strategy.delay_between_attempts_interval))
     if isinstance(strategy, RestartStrategies.FailureRateRestartStrategyConfiguration):

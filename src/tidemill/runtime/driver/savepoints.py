@@ -1,9 +1,9 @@
-"""The savepoints of a running job: asked for at any time, begun between two epochs.
+"""The savepoints of a running job: requested at any time, started between two epochs.
 
-What is saved is the head manifest, all of whose results are committed by then. A job that goes on pins it, so that none
-of its files is deleted, and copies it in a background thread. A job that ends with the savepoint runs nothing after it,
-and waits for the copy. Whatever goes wrong with a copy fails the request and nothing else: the job goes on, and the
-directory holds nothing that could be taken for a savepoint.
+A savepoint contains the head manifest, all of whose results are committed by then. A job that continues pins the
+manifest, so that none of its files is deleted, and copies it in a background thread. A job that ends with the savepoint
+runs nothing after it, and waits for the copy. An error during a copy fails only the request: the job continues, and the
+directory contains nothing that could be mistaken for a savepoint.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class Ending(Enum):
-    """What becomes of the job after a savepoint."""
+    """What the job does after a savepoint."""
 
     GO_ON = auto()
     STOP = auto()
@@ -48,8 +48,8 @@ class _Request:
 class Savepoints:
     """The savepoints of one job, for all its attempts in this driver. Safe to use from several threads.
 
-    The job's thread calls :meth:`take` between two epochs if there are any :attr:`pending`; when the job is over,
-    :meth:`settle` before its storage goes, and :meth:`end` as the last thing of all.
+    The job's thread calls :meth:`take` between two epochs if any are :attr:`pending`. When the job is over, it calls
+    :meth:`settle` before the storage is closed, and :meth:`end` as the very last step.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class Savepoints:
         batch: bool = False,
         history: Checkpointing | None = None,
     ) -> None:
-        """``directory`` is for requests that name none, ``options`` are an object store's; a ``batch`` job refuses.
+        """``directory`` is the default for requests without one, ``options`` are those of an object store.
 
-        ``history`` remembers what became of each.
+        Requests to a ``batch`` job fail. ``history`` records the outcome of each savepoint.
         """
         # configuration
         self._job_id = job_id
@@ -84,7 +84,7 @@ class Savepoints:
 
     @property
     def pending(self) -> bool:
-        """Whether a savepoint is to be begun."""
+        """Whether a savepoint is waiting to be started."""
         return bool(self._waiting)
 
     def pinned(self) -> list[Slot]:
@@ -93,21 +93,21 @@ class Savepoints:
             return list(self._pins.values())
 
     def request(self, directory: str | None, ending: Ending) -> CompletableFuture[str]:
-        """Ask for a savepoint in ``directory``, or the configured one; the value is its path.
+        """Request a savepoint in ``directory``, or in the configured one; the future returns its path.
 
-        A request waits for the next moment between two epochs, also over failures of the job.
+        A request waits for the next moment between two epochs. It survives failures of the job.
         """
         chosen = directory or self._directory
         if self._batch:
             return CompletableFuture.failed(
                 GraphError(
-                    "a job in BATCH mode is one epoch, and has no savepoints. Set execution.runtime-mode: STREAMING"
+                    "a job in BATCH mode is one epoch and has no savepoints. Set execution.runtime-mode: STREAMING"
                 )
             )
         if not chosen:
             return CompletableFuture.failed(
                 ConfigurationError(
-                    "where should the savepoint go? Name a directory, or set a default one with "
+                    "no directory for the savepoint is set. Name a directory, or set a default with "
                     f"{CheckpointingOptions.SAVEPOINT_DIRECTORY.key}"
                 )
             )
@@ -119,10 +119,10 @@ class Savepoints:
         return request.future
 
     def take(self, manifests: ManifestLog, drain: Callable[[], object], cancel: Callable[[], object]) -> bool:
-        """No epoch runs: begin what was asked for. Returns whether the job is over now.
+        """Start the requested savepoints; return whether the job is over. Must be called between two epochs.
 
-        ``drain`` runs an epoch without input that moves time to its end; what it raises fails the job. ``cancel`` asks
-        the job to end as a cancelled one.
+        ``drain`` runs an epoch without input that advances event time to its end; an error in it fails the job.
+        ``cancel`` requests that the job ends as a cancelled one.
         """
         while (request := self._next()) is not None:
             if request.ending is Ending.GO_ON:
@@ -134,18 +134,18 @@ class Savepoints:
         return False
 
     def give_up(self) -> None:
-        """The job is cancelled: copies that are being made end soon, and their requests fail."""
+        """Abort running copies and fail their requests, because the job is cancelled."""
         self._given_up.set()
 
     def settle(self) -> None:
-        """The job is over, and its storage about to go: wait for copies that are being made."""
+        """Wait for running copies, before the storage of a job that is over is closed."""
         if self._copier is not None:
             self._copier.shutdown(wait=True)
 
     def end(self, error: BaseException | None) -> None:
-        """The job has ended: the savepoint it ended with is told, what waits or comes later fails."""
+        """Complete the request for the final savepoint, and fail waiting and later requests: the job has ended."""
         with self._lock:
-            self._over = error or JobExecutionError("the job has finished: no savepoint can be taken of it any more")
+            self._over = error or JobExecutionError("the job has finished: savepoints can no longer be taken")
             left, self._waiting = self._waiting, []
         if self._final is not None:
             future, path = self._final
@@ -155,7 +155,7 @@ class Savepoints:
                 request.future._future.set_exception(self._over)
 
     def _next(self) -> _Request | None:
-        """The next request, unless its owner has cancelled it."""
+        """The next request that its caller has not cancelled."""
         while True:
             with self._lock:
                 if not self._waiting:
@@ -185,9 +185,10 @@ class Savepoints:
         self._copier.submit(copy)
 
     def _end_with(self, request: _Request, manifests: ManifestLog, drain: Callable[[], object]) -> bool:
-        """Take the savepoint a job ends with; False if it failed and the job can go on.
+        """Take the final savepoint of a job; return False if it failed and the job can continue.
 
-        A drained job cannot: its windows have fired. That the directory can be written is therefore tried before.
+        A drained job cannot continue, because its windows have fired. Write access to the directory is therefore
+        checked before draining.
         """
         drained = request.ending is Ending.DRAIN
         try:
@@ -209,7 +210,7 @@ class Savepoints:
         return True
 
     def _failed(self, request: _Request, error: Exception) -> bool:
-        log.warning("job %s was to end with a savepoint, which failed: %s", self._job_id, error)
+        log.warning("the final savepoint of job %s failed: %s", self._job_id, error)
         request.future._future.set_exception(error)
         return False
 

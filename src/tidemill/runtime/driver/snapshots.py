@@ -1,8 +1,8 @@
-"""Background snapshots: merging the deltas of many epochs into fewer files, beside the epochs and never in their way.
+"""Background snapshots: merge the deltas of many epochs into fewer files, concurrently with epochs and without delay.
 
-Which runs are merged is decided in ``checkpoint.compaction``; the merging itself is cut into slices of key groups that
-read only immutable files, so that an engine can run them as small tasks anywhere. The result counts from the moment a
-manifest names it; until then it is garbage that the next sweep may take if its maker dies.
+``checkpoint.compaction`` decides which runs are merged. The merge is divided into slices of key groups that read only
+immutable files, so that an engine can run them as small tasks on any worker. The result is valid once a manifest refers
+to it. Until then it is garbage that the next sweep may delete if the driver that created it dies.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from tidemill.state.merging import merge_sections
 
 log = logging.getLogger(__name__)
 
-#: Bytes merged by one task: small enough to be done in well under a second.
+#: Bytes merged by one task: small enough to finish in well under a second.
 _SLICE_BYTES = 16 << 20
-#: Merges up to this size are done in the driver's background thread.
+#: Merges up to this size run in the driver's background thread.
 _HERE_BYTES = 1 << 20
-#: A sweep for files nobody refers to runs after this many epochs at the latest.
+#: A sweep for unreferenced files runs after this many epochs at the latest.
 _SWEEP_EPOCHS = 32
 
 
 @dataclass(frozen=True)
 class Slice:
-    """One task of a merge: some operators' key groups, from all runs that are merged."""
+    """One task of a merge: ranges of key groups of some operators, from all runs that are merged."""
 
     number: int
     snapshot: str
@@ -54,7 +54,7 @@ class Slice:
 
 
 def merge_slice(storage: Storage, part: Slice) -> Piece | None:
-    """Merge one slice and store it; None if nothing is left of it."""
+    """Merge one slice and store it; return None if the result is empty."""
     sections: list[Section] = []
     for reader in part.readers:
         data = reader.for_groups(part.ranges)
@@ -75,15 +75,15 @@ def merge_slice(storage: Storage, part: Slice) -> Piece | None:
     )
 
 
-#: Runs the slices of a merge somewhere; returns their pieces in order.
+#: Runs the slices of a merge; returns their pieces in order.
 MergeRunner = Callable[[Sequence[Slice]], list[Piece | None]]
 
 
 class Snapshots:
-    """Decides after each epoch whether to merge, has it done, and hands the result to the next manifest.
+    """Decides after each epoch whether to merge, runs the merge, and passes the result to the next manifest.
 
-    ``run`` does the slices; with ``background`` False everything happens inside :meth:`after_epoch` (for simulation).
-    ``pinned`` returns the slots of manifests that are being copied, whose files must stay.
+    ``run`` runs the slices. With ``background`` False everything happens inside :meth:`after_epoch` (for simulation).
+    ``pinned`` returns the slots of manifests that are being copied, whose files must be kept.
     """
 
     def __init__(
@@ -116,13 +116,13 @@ class Snapshots:
         self._lock = threading.Lock()
 
     def start(self, manifests: ManifestLog) -> None:
-        """A lineage was opened: what a former driver left unfinished is swept soon."""
+        """Start for a new lineage. Leftovers of an earlier driver are swept soon."""
         self._swept_at = manifests.head.epoch - _SWEEP_EPOCHS
         self._started = manifests.head.clock
         self._cleaner = Cleaner(self._storage, manifests, lambda: list(self._in_progress), self._pinned)
 
     def runs_for(self, head: Manifest) -> tuple[RunRef, ...] | None:
-        """The run list of the next manifest, if a merge has finished; None if the head's list stays."""
+        """The run list of the next manifest if a merge has finished; None if the head's list is unchanged."""
         with self._lock:
             if self._done is None:
                 return None
@@ -130,7 +130,7 @@ class Snapshots:
             return apply_compaction(head.runs, merged, result)
 
     def after_epoch(self, manifests: ManifestLog) -> None:
-        """An epoch was committed: forget a result it adopted, then start whatever is due."""
+        """Start due work after an epoch was committed. A result that the epoch has adopted is complete."""
         head = manifests.head
         with self._lock:
             if self._done is not None and self._done[1] in head.runs:
@@ -163,12 +163,12 @@ class Snapshots:
                 self._merge(manifests, head, plan)
             self._failures = 0
         except FencedError:
-            return  # the next publish finds out too, and stops the job
+            return  # the next publish detects the takeover too, and stops the job
         except Exception as error:
             expected = isinstance(error, TidemillError)
             if self._executor is None and not expected:
                 raise
-            # The state is whole without the merge: it is tried again, less and less often.
+            # The state is complete without the merge: it is retried, with increasing delays.
             self._failures += 1
             self._retry_at = head.epoch + min(2**self._failures, _SWEEP_EPOCHS)
             trace = None if expected else error
@@ -197,13 +197,13 @@ class Snapshots:
             self._done = (tuple(plan), result)
 
     def _give_up(self, snapshot: str) -> None:
-        """Let the next sweep take what was written of a snapshot that failed."""
+        """Let the next sweep delete the files of a snapshot that failed."""
         self._in_progress.discard(snapshot)
 
     def _make(self, snapshot: str, manifests: ManifestLog, head: Manifest, plan: list[RunRef]) -> RunRef:
         runs = committed_pieces(self._storage, manifests, replace(head, runs=tuple(plan)))
         slices = self._slices(snapshot, runs, head, keep_deletes=plan[0] != head.runs[0])
-        # A merge of a few kilobytes is done sooner than it is sent anywhere.
+        # A merge of a few kilobytes takes less time than sending it to workers.
         small = sum(run.bytes for run in plan) <= _HERE_BYTES
         merged = self._run_here(slices) if small else self._run(slices)
         pieces = tuple(piece for piece in merged if piece is not None)
@@ -246,7 +246,7 @@ class Snapshots:
 def _readers(
     storage: Storage, runs: list[tuple[RunRef, list[Piece]]], ranges: dict[str, tuple[int, int]]
 ) -> Iterable[PieceReader]:
-    """The pieces that hold something of any of the ranges, in load order."""
+    """Readers of the pieces that contain data of any of the ranges, in load order."""
     seen: set[int] = set()
     wanted: set[int] = set()
     for operator, (first, last) in ranges.items():

@@ -1,4 +1,4 @@
-"""The input of jobs whose sources are read in plain Python: the driver asks each enumerator for the next splits."""
+"""The input of jobs whose sources are read in plain Python: the driver requests splits from each enumerator."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tidemill.runtime.driver.rescaling import JobParallelism
 
 
 class SplitInput:
-    """The enumerators of all split sources of a job, from a committed position on.
+    """The enumerators of all split sources of a job, starting from a committed position.
 
-    A BATCH job is one epoch: with ``whole`` the splits handed out so far are held back until the sources have ended.
+    A BATCH job is one epoch: with ``whole``, splits are collected until all sources have ended.
     """
 
     def __init__(
@@ -30,9 +30,9 @@ class SplitInput:
         *,
         whole: bool = False,
     ) -> None:
-        """``sources`` maps chains to the program's own source objects; ``positions`` are the head manifest's.
+        """``sources`` maps chains to the program's own source objects; ``positions`` are those of the head manifest.
 
-        ``max_records`` is for each source and epoch.
+        ``max_records`` is the limit per source and epoch.
         """
         self._plan = plan
         self._parallelism = parallelism
@@ -54,11 +54,10 @@ class SplitInput:
         return any(not e.finished and e.available() for e in self._enumerators.values())
 
     def next_input(self) -> EpochInput:
-        """The input of the next epoch, dealt to as many subtasks as were asked for by now.
+        """The input of the next epoch, distributed to the currently requested number of subtasks.
 
-        It is the last one if all sources end with it.
-
-        Of a ``whole`` input only the last one is to be run: it has everything.
+        It is the last one if all sources end with it. If the input is ``whole``, only the last one is to be run: it
+        contains all splits.
         """
         self._parallelism.take_up()
         positions = {}
@@ -90,7 +89,7 @@ class SplitInput:
         return inputs
 
     def end_of_input(self) -> EpochInput:
-        """The input of an epoch that reads nothing more and moves time to its end, as if all sources had ended here."""
+        """The input of an epoch that reads nothing and advances event time to its end, as if all sources had ended."""
         self._parallelism.take_up()
         return EpochInput(
             positions={self._plan.chains[chain].head.uid: e.position() for chain, e in self._enumerators.items()},
@@ -113,6 +112,6 @@ def _several(splits: Split | Sequence[Split]) -> list[Split]:
 
 
 def _dump(splits: list[Any]) -> bytes:
-    # Records may be of a class defined in the main script, which no worker can import.
+    # Records may be instances of a class defined in the main script, which workers cannot import.
     data: bytes = cloudpickle.dumps(splits, 5)
     return data
