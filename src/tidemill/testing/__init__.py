@@ -1,10 +1,10 @@
-"""Tests of user functions and of whole programs, in this process, in milliseconds, without Spark.
+"""Test harnesses for user functions and whole programs, which run in this process, in milliseconds, without Spark.
 
-:class:`KeyedHarness` and :class:`OperatorHarness` run one function or a few chained ones: push records and time, look
-at output, state and timers, snapshot, restore, rescale. :class:`JobHarness` runs a whole program epoch by epoch, with
-chosen input, faults, cold workers and restarts. All of them run the engine's own code.
+:class:`KeyedHarness` and :class:`OperatorHarness` run one function or a few chained ones: push records and time,
+inspect output, state and timers, snapshot, restore, rescale. :class:`JobHarness` runs a whole program epoch by epoch,
+with chosen input, faults, cold workers and restarts. All of them run the engine's own code.
 
-``tidemill.testing.sink_contract`` and ``source_contract`` put sinks and sources of your own to the test.
+``tidemill.testing.sink_contract`` and ``source_contract`` test custom sinks and sources.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Committed state of a job as plain Python values, read from its storage as a restore would."""
+"""The committed state of a job as plain Python values, read from its storage as in a restore."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LAST_GROUP: Final = 0xFFFF
 
 
 class CommittedState:
-    """The state of all operators as one manifest has it."""
+    """The state of all operators in one manifest."""
 
     def __init__(self, storage: Storage, manifests: ManifestLog) -> None:
         self._tables: dict[tuple[str, str], Any] = {}
@@ -43,21 +43,21 @@ class CommittedState:
                 table.load(rows)
 
     def of(self, operator: str, state: str, namespace: Any = None) -> dict[Any, Any]:
-        """Key to value: a list for list state, a dict for map state, the accumulator for aggregating state."""
+        """Return state by key: a list for list state, a dict for map state, the accumulator for aggregating state."""
         table = self._tables.get((operator, state))
         return {} if table is None else dict(table.layer(namespace).base)
 
     def operator_state(self, operator: str, state: str) -> dict[int, Any]:
-        """Operator state by the number of the subtask that has it: lists, or for broadcast state dicts."""
+        """Return operator state by subtask index: lists, or dicts for broadcast state."""
         lists, maps = self.of(operator, stored_name(SPLIT, state)), self.of(operator, stored_name(BROADCAST, state))
         return lists or maps
 
     def names(self, operator: str) -> list[str]:
-        """The states of an operator that hold or held something."""
+        """Return the names of an operator's states that contain, or have contained, something."""
         timers = (EVENT_TIMERS, PROCESSING_TIMERS)
         return sorted(state for owner, state in self._tables if owner == operator and state not in timers)
 
     def timers(self, operator: str, *, event_time: bool) -> list[tuple[int, Any]]:
-        """Pending timers as (time, key), in the order in which they will fire."""
+        """Return pending timers as (time, key), in the order in which they will fire."""
         queue = self._tables.get((operator, EVENT_TIMERS if event_time else PROCESSING_TIMERS))
         return [] if queue is None else [(time, key) for time, key, _ in queue.pending()]

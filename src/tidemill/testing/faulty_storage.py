@@ -1,4 +1,4 @@
-"""A storage whose calls can fail, before or after they took effect, as a remote store's do."""
+"""A storage whose calls can fail, before or after they took effect, as with a remote store."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Fate:
-    """What happens around one call.
+    """What happens before and after one call.
 
-    ``before`` runs first; if it raises, the call has no effect. ``after`` runs once the call took effect; if it raises,
-    the caller cannot know that it did. ``leave_out`` shortens a call on many names: a list lacks every so-many-th name,
-    beginning with the last; a delete does not get to them, and then runs ``after``.
+    ``before`` runs first; if it raises, the call has no effect. ``after`` runs after the call took effect; if it
+    raises, the caller cannot know that it did. ``leave_out`` makes a call on many names incomplete: every n-th name,
+    counted from the last, is missing from the result of a list, or is not deleted by a delete, which then runs
+    ``after``.
     """
 
     before: Callable[[], None] | None = None
@@ -25,12 +26,12 @@ class Fate:
     leave_out: int = 0
 
 
-#: Says what happens around a call (create, write, read, list, exists or delete) on a name (of a delete: on the first).
+#: Decides what happens to a call (create, write, read, list, exists or delete) on a name (the first name of a delete).
 Oracle = Callable[[str, str], Fate | None]
 
 
 class FaultyStorage(Storage):
-    """Passes all calls on to ``inner``, and does to each what ``oracle`` says.
+    """Forwards all calls to ``inner``, and injects the faults that ``oracle`` returns.
 
     >>> from tidemill.checkpoint.storage.storages import MemoryStorage
     >>> from tidemill.errors import CheckpointError

@@ -33,7 +33,7 @@ from tidemill.testing.committed_state import CommittedState
 from tidemill.testing.recording_sink import Recording, RecordingSink
 from tidemill.testing.scripted_source import Script, ScriptedSource
 
-#: Builds a program: takes the environment and, by name, the streams of the inputs; returns what to look at.
+#: Builds a program: its arguments are the environment and, by name, the input streams; returns the streams to record.
 Build = Callable[..., DataStream | Mapping[str, DataStream] | None]
 
 MAIN = "output"
@@ -41,15 +41,16 @@ _JOB_ID = "job-harness"
 
 
 def moving(workers: int) -> Placement:
-    """A placement that gives every subtask to another worker in each epoch, so that each epoch starts cold."""
+    """Return a placement that moves every subtask to another worker in each epoch, so that each epoch starts cold."""
     return lambda epoch, level, partition: (epoch + partition) % workers
 
 
 class JobHarness:
-    """A job and everything that outlives a crash of it: its storage, its input, what its sinks committed.
+    """A job and everything that survives its crash: its storage, its input, and the results its sinks have committed.
 
-    ``build`` takes a :class:`StreamExecutionEnvironment`, and by name one stream for each of ``inputs``. It returns the
-    stream to look at, several by name, or None. Give stateful operators a uid to look at their state.
+    ``build`` is called with a :class:`StreamExecutionEnvironment` and, by name, one stream for each of ``inputs``. It
+    returns the stream to record, several streams by name, or None. Set a uid on stateful operators to inspect their
+    state.
 
     >>> from tidemill.common import Types
     >>> from tidemill.faults import Fault
@@ -81,11 +82,11 @@ class JobHarness:
         clock: Callable[[], int] | None = None,
         merge_after: int = 8,
     ) -> None:
-        """``max_records`` bounds an epoch of a bounded source; ``merge_after`` epochs deltas are merged.
+        """``max_records`` limits an epoch of a bounded source. Deltas are merged after ``merge_after`` epochs.
 
-        How long an epoch takes does not bound it, unless ``execution.epoch.max-duration`` is configured.
-        ``clock`` gives the processing time in place of :meth:`set_processing_time`.
-        The :attr:`inputs` of another harness may be given in place of names: this job reads the same ones.
+        The duration of an epoch is not limited, unless ``execution.epoch.max-duration`` is configured. ``clock``
+        returns the processing time, and replaces :meth:`set_processing_time`. ``inputs`` are names, or the
+        :attr:`inputs` of another harness: this job then reads the same records.
         """
         # configuration
         self._build = build
@@ -96,7 +97,7 @@ class JobHarness:
         self._max_records = max_records
         self._configuration = dict(configuration or {})
         self._merge_after = merge_after
-        # what outlives the job
+        # survives the job
         self.storage = storage or MemoryStorage()
         self.inputs = dict(inputs) if isinstance(inputs, Mapping) else {name: Script() for name in inputs}
         self._recordings: dict[str, Recording] = {}
@@ -110,40 +111,40 @@ class JobHarness:
     # --- running
 
     def epoch(self, **records: Iterable[Any]) -> None:
-        """Run one epoch; these records of the inputs come next. Raises what a user function raised.
+        """Add these records to the inputs, and run one epoch. Raises the exceptions of user functions.
 
-        In BATCH mode the records wait for :meth:`end`.
-        After a failure the job is down until :meth:`restart`, and its input waits: ``epoch()`` runs it again.
+        In BATCH mode, the records are processed in :meth:`end`. After a failure the job is down until :meth:`restart`.
+        Its input is kept: ``epoch()`` then processes it again.
         """
         for name, values in records.items():
             self.inputs[name].add(list(values))
         self._run_epoch()
 
     def run(self) -> None:
-        """Run epochs until there is no input left; a program of bounded sources runs to its end."""
+        """Run epochs until no input is left. A program with bounded sources runs to its end."""
         while self.has_input:
             self._run_epoch()
 
     def end(self) -> None:
-        """End all inputs, and run until the job has ended: event time goes to its end."""
+        """End all inputs, and run until the job has ended, with a final watermark."""
         for script in self.inputs.values():
             script.ended = True
         while not self._finished:
             self._run_epoch()
 
     def set_processing_time(self, timestamp: int) -> None:
-        """The processing time of the epochs from now on."""
+        """Set the processing time of the following epochs."""
         self._processing_time = timestamp
 
     def crash(self, fault: Fault, **records: Iterable[Any]) -> None:
-        """Run one epoch with a fault in it, drop everything that is not durable, and start again."""
+        """Run one epoch with a fault, discard everything that is not durable, and restart."""
         try:
             with injected(fault):
                 self.epoch(**records)
         except InjectedFaultError:
             pass
         else:
-            raise AssertionError(f"the epoch did not reach {fault.point} so that the fault could fire")
+            raise AssertionError(f"the epoch did not reach {fault.point}, so the fault was not injected")
         self.restart(crashed=True)
 
     def restart(
@@ -157,10 +158,10 @@ class JobHarness:
         merge_after: int | None = None,
         crashed: bool = False,
     ) -> None:
-        """Start the job again from its storage: with another parallelism, on other workers, as another program, with
-        other values of some configuration keys, with merges after another number of epochs.
+        """Restart the job from its storage.
 
-        With ``crashed`` nothing of the running job is closed.
+        The parallelism, the workers, the program, some configuration keys, and the number of epochs between merges can
+        be changed. With ``crashed``, nothing of the running job is closed.
         """
         if not crashed:
             self.close()
@@ -175,7 +176,7 @@ class JobHarness:
     def check_upgrade(
         self, build: Build | None = None, configuration: Mapping[str, str] | None = None
     ) -> UpgradeReport:
-        """What another program, or another configuration, would find of the state that :meth:`restart` starts from."""
+        """Report how another program or configuration would use the state that :meth:`restart` starts from."""
         manifests = ManifestLog(self.storage, _JOB_ID)
         head = manifests.read_head()
         if head is None:
@@ -189,16 +190,16 @@ class JobHarness:
             self._build, self._configuration = running
 
     def rescale(self, parallelism: int | Mapping[str, int]) -> CompletableFuture[None]:
-        """Ask for another parallelism from the next epoch on, as :meth:`JobClient.rescale` does.
+        """Request another parallelism, starting with the next epoch, as :meth:`JobClient.rescale` does.
 
-        A restart begins with the parallelism the harness was given.
+        A restart uses the parallelism of the harness again.
         """
         return self._job.parallelism.request(parallelism)
 
     def savepoint(self, directory: str | os.PathLike[str]) -> str:
-        """Take a savepoint of the last committed epoch, as :meth:`JobClient.trigger_savepoint` does; its path.
+        """Take a savepoint of the last committed epoch, as :meth:`JobClient.trigger_savepoint` does; returns its path.
 
-        A new harness with the same ``inputs`` starts from it, if its configuration has
+        A new harness with the same ``inputs`` starts from it if its configuration sets
         ``execution.state-recovery.path``.
         """
         self._running()
@@ -207,14 +208,14 @@ class JobHarness:
         return future.result()
 
     def kill_worker(self, worker: int, *, flushed: bool = True) -> None:
-        """A worker loses all it holds in memory. Its successor finds what it had on its local disk.
+        """Kill a worker, which loses its memory. Its successor finds the files on its local disk.
 
-        With ``flushed`` False it finds only what had got there: RocksDB keeps in memory what is new.
+        With ``flushed=False``, it finds only the data that RocksDB had already flushed from memory to disk.
         """
         self._engine.kill_worker(worker, flushed=flushed)
 
     def close(self) -> None:
-        """Stop the job; what it committed stays."""
+        """Stop the job. Everything that it committed is kept."""
         if self._coordinator is not None:
             self._job.savepoints.settle()
             self._loop.close()
@@ -224,11 +225,11 @@ class JobHarness:
     # --- looking
 
     def output(self, name: str = MAIN) -> list[Any]:
-        """The committed records of a stream that ``build`` returned: by epoch, then by subtask of the sink."""
+        """Return the committed records of a stream that ``build`` returned, by epoch, then by subtask of the sink."""
         return self._recordings[name].values()
 
     def recording(self, name: str = MAIN) -> Recording:
-        """The committed records of a stream, by subtask or by epoch."""
+        """Return the committed records of a stream, by subtask or by epoch."""
         return self._recordings[name]
 
     @property
@@ -237,7 +238,7 @@ class JobHarness:
         return self._running().head
 
     def metrics(self) -> MetricSnapshot:
-        """The metrics of the job, with all that was counted in committed epochs since the harness was made."""
+        """Return the metrics of the job. Counters include all committed epochs since the harness was created."""
         if self._metrics is None:
             raise RuntimeError("the job was never started")
         return self._metrics.snapshot()
@@ -249,25 +250,25 @@ class JobHarness:
 
     @property
     def due(self) -> bool:
-        """Whether a driver would run an epoch now: there is input, or processing time has come to a timer, or to where
-        an input without records is idle."""
+        """Whether a driver would run an epoch now: there is input, a processing-time timer is due, or an input without
+        records becomes idle."""
         return self.has_input or (not self._finished and self._running().timer_due())
 
     @property
     def cold_starts(self) -> int:
-        """How often a chain was built since the (re)start, over all workers."""
+        """The number of chains built since the (re)start, on all workers."""
         return sum(worker.opened for worker in self._engine.workers)
 
     def state(self, operator: str, name: str, namespace: Any = None) -> dict[Any, Any]:
-        """The committed state of an operator, given by uid or name, as key to value."""
+        """Return the committed state of an operator (by uid or name), as a dict from key to value."""
         return self._committed().of(self._operator(operator).uid, name, namespace)
 
     def operator_state(self, operator: str, name: str) -> dict[int, Any]:
-        """The committed operator state of an operator by subtask: lists, or for broadcast state dicts."""
+        """Return the committed operator state of an operator by subtask: lists, or dicts for broadcast state."""
         return self._committed().operator_state(self._operator(operator).uid, name)
 
     def timers(self, operator: str, domain: TimeDomain = TimeDomain.EVENT_TIME) -> list[tuple[int, Any]]:
-        """The committed timers of an operator as (time, key)."""
+        """Return the committed timers of an operator as (time, key)."""
         return self._committed().timers(self._operator(operator).uid, event_time=domain is TimeDomain.EVENT_TIME)
 
     def __enter__(self) -> Self:
@@ -320,7 +321,7 @@ class JobHarness:
         try:
             manifest = self._loop.step()
         except BaseException:
-            self._coordinator = None  # as a crashed driver: nothing of it is used again, nor closed
+            self._coordinator = None  # like a crashed driver: it is neither used again nor closed
             raise
         self._finished = manifest is not None and manifest.finished
 
@@ -338,7 +339,7 @@ class JobHarness:
             if name in (operator.uid, operator.name):
                 return operator
         known = ", ".join(sorted(operator.name for operator in operators))
-        raise StateError(f"no operator has the uid or name {name!r}; there are {known}")
+        raise StateError(f"no operator has the uid or name {name!r}; the operators are {known}")
 
 
 def run_local(build: Build, **options: Any) -> list[Any]:

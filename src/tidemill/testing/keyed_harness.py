@@ -1,4 +1,4 @@
-"""Runs a function on a keyed stream, with its state and timers open to the test."""
+"""Runs a function on a keyed stream, and gives the test access to its state and timers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tidemill.testing.snapshot import Snapshot
 
 
 class KeyedHarness(OperatorHarness):
-    """A function on a keyed stream, or on two that are connected and keyed.
+    """Runs a function on a keyed stream, or on two connected keyed streams.
 
     ``what`` is a function object (KeyedProcessFunction, KeyedCoProcessFunction, a RichFunction for map, ...), or a
-    callable that takes the keyed stream (or two) and returns the stream to look at. ``key_selector`` is anything
-    ``key_by`` takes; ``key_selector2`` is for the second stream, if it has another.
+    callable that takes the keyed stream (or two) and returns the stream to record. ``key_selector`` is anything that
+    ``key_by`` accepts; ``key_selector2`` is for the second stream, if it has a different one.
 
     >>> from tidemill.common import Types
     >>> from tidemill.datastream import KeyedProcessFunction, ValueStateDescriptor
@@ -81,10 +81,11 @@ class KeyedHarness(OperatorHarness):
     # --- state
 
     def state(self, name: str, key: Any, namespace: Any = None) -> Any:
-        """What a state holds for a key, as the current epoch sees it.
+        """Return the contents of a state for a key, including the changes of the current epoch.
 
-        A value state gives its value, a list state a list, a map state a dict, a reducing state the reduced value, an
-        aggregating state its result; None, [] or {} where there is nothing. Looking does not count as an access.
+        The result is a value for value state, a list for list state, a dict for map state, the reduced value for
+        reducing state, and the result for aggregating state; None, [] or {} if the state is empty. The call does not
+        count as an access that extends a time to live.
         """
         state: Any = self._state(name)
         with _AtKey(self, state, key, namespace):
@@ -92,25 +93,25 @@ class KeyedHarness(OperatorHarness):
         return detached(found)
 
     def put_state(self, name: str, key: Any, value: Any, namespace: Any = None) -> None:
-        """Set what a state holds for a key, in the current epoch: before the first record, or in between.
+        """Set the contents of a state for a key in the current epoch, before the first record or between records.
 
-        A list state takes a list, a map state a dict, an aggregating state an accumulator.
+        ``value`` is a list for list state, a dict for map state, an accumulator for aggregating state.
         """
         state: Any = self._state(name)
         with _AtKey(self, state, key, namespace):
             state.replace(value)
 
     def keys(self, name: str, namespace: Any = None) -> list[Any]:
-        """The keys for which a state holds something."""
+        """Return the keys for which a state is not empty."""
         self._state(name)
         return list(self._settled().keys(name, namespace))
 
     def state_names(self) -> list[str]:
-        """The names of the states that the function registered."""
+        """Return the names of the states that the function has registered."""
         return self._backend().state_names()
 
     def timers(self, domain: TimeDomain = TimeDomain.EVENT_TIME) -> list[tuple[int, Any]]:
-        """The pending timers of a time domain as (time, key), in the order in which they will fire."""
+        """Return the pending timers of a time domain as (time, key), in the order in which they will fire."""
         backend = self._settled()
         queue = backend.event_timers if domain is TimeDomain.EVENT_TIME else backend.processing_timers
         return [(time, key) for time, key, _ in queue.pending()]
@@ -126,7 +127,7 @@ class KeyedHarness(OperatorHarness):
         return super()._apply(keyed)
 
     def _settled(self) -> KeyedStateBackend:
-        """The backend, after all operators have written to it what they hold of state and timers themselves."""
+        """Return the backend, after all operators have written their buffered state and timers to it."""
         for operator in self._chain.operators:
             operator.settle()
         return self._backend()
@@ -135,12 +136,12 @@ class KeyedHarness(OperatorHarness):
         backend = self._settled()
         if name not in backend.state_names():
             known = ", ".join(map(repr, backend.state_names())) or "none"
-            raise StateError(f"the function registered no state {name!r}, only {known}")
+            raise StateError(f"the function has not registered a state {name!r}, only {known}")
         return backend.state(name)
 
 
 class _AtKey:
-    """Sets the current key and namespace for a look at a state, and unsets them."""
+    """Sets the current key and namespace to access a state, and resets them afterwards."""
 
     def __init__(self, harness: KeyedHarness, state: Any, key: Any, namespace: Any) -> None:
         self._context = harness._backend().context

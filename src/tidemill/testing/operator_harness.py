@@ -1,4 +1,4 @@
-"""Runs one user function, or a few that are chained, as a subtask of the engine would, one record at a time."""
+"""Runs one user function, or a few chained functions, as in a subtask of the engine, one record at a time."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from tidemill.testing.snapshot import Snapshot
 
 Build = Callable[..., DataStream]
 
-#: BATCH mode: tests are small, their input stays in memory.
+#: The sort memory in BATCH mode. The input of tests is small and stays in memory.
 _SORT_MEMORY = 1 << 30
 
 
 class OperatorHarness:
-    """A function on a stream that is not keyed; :class:`~tidemill.testing.KeyedHarness` is for keyed ones.
+    """Runs a function on a stream that is not keyed; :class:`~tidemill.testing.KeyedHarness` is for keyed streams.
 
     ``what`` is a function object (MapFunction, ProcessFunction, CoMapFunction, ...), or a callable that takes one
-    stream, or two, and returns the stream to look at. All operators it adds must be chained.
+    stream, or two, and returns the stream to record. All operators that it adds must be chained.
 
     >>> with OperatorHarness(lambda words: words.flat_map(str.split).filter(lambda w: w != "or")) as harness:
     ...     harness.process("to be or not")
@@ -67,9 +67,9 @@ class OperatorHarness:
         broadcast: Iterable[MapStateDescriptor] = (),
         snapshot: Snapshot | None = None,
     ) -> None:
-        """``types`` are those of the inputs, where they matter; with ``snapshot`` it starts from that state.
+        """``types`` are the types of the inputs, if they matter. With ``snapshot``, the harness starts from that state.
 
-        ``broadcast`` are the states of a function with a broadcast side, whose elements are the second stream.
+        ``broadcast`` are the broadcast states of a function, whose elements are the second stream.
         """
         # configuration
         self._what = what
@@ -102,7 +102,7 @@ class OperatorHarness:
     # --- pushing records and time
 
     def process(self, value: Any, timestamp: int | None = None, *, stream: int = 1) -> None:
-        """Push one record into the first (or with ``stream=2`` the second) input."""
+        """Push one record into the first input, or into the second with ``stream=2``."""
         if not 1 <= stream <= len(self._extractors):
             raise ValueError(f"the function has {len(self._extractors)} inputs, there is no stream {stream}")
         extract = self._extractors[stream - 1]
@@ -119,7 +119,7 @@ class OperatorHarness:
             self.process(value, stream=stream)
 
     def watermark(self, timestamp: int, *, stream: int | None = None) -> None:
-        """Move event time on: of one input, or of all. Timers that become due fire."""
+        """Advance the watermark of one input, or of all. Timers that become due fire."""
         channels = [stream - 1] if stream is not None else range(len(self._extractors))
         for channel in channels:
             moved = self._input_clock.advance(Channel(channel, 0), timestamp)
@@ -127,17 +127,17 @@ class OperatorHarness:
                 self._chain.head.watermark(moved)
 
     def mark_idle(self, *, stream: int | None = None) -> None:
-        """One input, or all, have no records for now: event time does not wait for them."""
+        """Mark one input, or all, as idle: they do not hold back event time."""
         self._set_idle(True, stream)
 
     def mark_active(self, *, stream: int | None = None) -> None:
-        """One input, or all, count again."""
+        """Mark one input, or all, as active again."""
         self._set_idle(False, stream)
 
     def set_processing_time(self, timestamp: int) -> None:
-        """Move processing time on. Timers that become due fire, and watermark generators are asked."""
+        """Advance processing time. Timers that become due fire, and watermark generators emit periodically."""
         if timestamp < self._clock:
-            raise ValueError(f"processing time is {self._clock} and does not go back to {timestamp}")
+            raise ValueError(f"processing time is {self._clock} and cannot go back to {timestamp}")
         self._clock = timestamp
         for operator in self._chain.operators:
             operator.begin_epoch(timestamp)
@@ -145,7 +145,7 @@ class OperatorHarness:
                 operator.emit_periodically()
 
     def end_input(self) -> None:
-        """All input has ended: event time goes to its end, in BATCH mode for each key."""
+        """End all inputs, with a final watermark (in BATCH mode for each key)."""
         if self._sorted is not None:
             for batches in self._sorted.key_groups():
                 self._chain.process_keys(batches)
@@ -155,46 +155,46 @@ class OperatorHarness:
     # --- looking at what came out
 
     def output(self) -> list[Any]:
-        """The values emitted so far."""
+        """Return the values emitted so far."""
         return list(self._values)
 
     def output_with_timestamps(self) -> list[tuple[Any, int | None]]:
-        """The values emitted so far, each with its event timestamp."""
+        """Return the values emitted so far, each with its event timestamp."""
         return list(zip(self._values, self._timestamps, strict=True))
 
     def side_output(self, tag: OutputTag | str) -> list[Any]:
-        """The values emitted with this tag so far."""
+        """Return the values emitted with this tag so far."""
         return [value for value, _ in self.side_output_with_timestamps(tag)]
 
     def side_output_with_timestamps(self, tag: OutputTag | str) -> list[tuple[Any, int | None]]:
-        """The values emitted with this tag so far, each with its event timestamp."""
+        """Return the values emitted with this tag so far, each with its event timestamp."""
         return list(self._side.get(tag.tag_id if isinstance(tag, OutputTag) else tag, ()))
 
     def watermarks(self) -> list[int]:
-        """The watermarks emitted so far."""
+        """Return the watermarks emitted so far."""
         return list(self._watermarks)
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has told its consumers not to wait for it."""
+        """Whether the output is marked as idle."""
         return self._idle
 
     def clear_output(self) -> None:
-        """Forget what was emitted."""
+        """Discard the output so far."""
         self._values, self._timestamps, self._side, self._watermarks = [], [], {}, []
 
     @property
     def function(self) -> Any:
-        """The (first) user function at work: a copy of the one given, as on a worker."""
+        """The (first) running user function, which is a copy of the one passed to the harness, as on a worker."""
         functions = self._chain.head.functions()
         return functions[0] if functions else None
 
     # --- epochs, snapshots
 
     def checkpoint(self) -> bytes:
-        """End an epoch: what it changed is written as a state file (returned; empty if nothing changed) and committed.
+        """End an epoch and commit its changes; returns them as a state file, which is empty if nothing changed.
 
-        Afterwards the function reads committed state only, as at the start of any epoch.
+        Afterwards the function reads only committed state, as at the start of any epoch.
         """
         self._chain.end_epoch()
         self._chain.snapshot_state(self._epoch, self._clock)
@@ -208,7 +208,7 @@ class OperatorHarness:
         return data
 
     def snapshot(self) -> Snapshot:
-        """End an epoch, and hand out the whole committed state of this subtask with the clocks."""
+        """End an epoch, and return the complete committed state of this subtask with the clocks."""
         self.checkpoint()
         sections = list(self._keyed_sections())
         if len(self._files) > 1:
@@ -224,9 +224,9 @@ class OperatorHarness:
     def restore(
         self, snapshot: Snapshot | bytes, *, parallelism: int | None = None, subtask: int | None = None
     ) -> Self:
-        """A new harness for the same function that starts from a snapshot, as one subtask at any parallelism.
+        """Create a harness for the same function that starts from a snapshot, as one subtask at any parallelism.
 
-        To restore from several subtasks, put their snapshots together with :meth:`Snapshot.of_all`.
+        To restore from several subtasks, combine their snapshots with :meth:`Snapshot.of_all`.
         """
         found = Snapshot.from_bytes(snapshot) if isinstance(snapshot, bytes) else snapshot
         return type(self)(
@@ -238,11 +238,11 @@ class OperatorHarness:
         )
 
     def operator_state(self, name: str) -> Any:
-        """What an operator state holds, as the function sees it: a list, or for broadcast state a dict."""
+        """Return the contents of an operator state, as the function sees it: a list, or a dict for broadcast state."""
         for states in self._chain.operator_states:
             if name in {*states.get_registered_state_names(), *states.get_registered_broadcast_state_names()}:
                 return states.content(name)
-        raise StateError(f"{self._chain_plan.name!r} registered no operator state {name!r}")
+        raise StateError(f"{self._chain_plan.name!r} has not registered an operator state {name!r}")
 
     def close(self) -> None:
         """Close the function."""
@@ -283,7 +283,7 @@ class OperatorHarness:
         tested = [chain for chain in plan.chains if chain.head.inputs > 0]
         if len(tested) != 1:
             raise GraphError(
-                f"a harness runs operators of one task, but these make {len(tested)}: "
+                f"a harness runs the operators of one task, but these are in {len(tested)} tasks: "
                 f"{'; '.join(chain.name for chain in tested)}. Use JobHarness for them."
             )
         return tested[0]
@@ -300,7 +300,7 @@ class OperatorHarness:
         return extractors
 
     def _keyed_sections(self) -> Iterator[Section]:
-        """What the files have of this subtask's key groups."""
+        """Return the sections of this subtask's key groups in the files."""
         for backend in self._chain.backends:
             first, last = backend.groups.first, backend.groups.last
             for file in self._files:
@@ -367,7 +367,7 @@ class OperatorHarness:
         group = backend.group_of(key)
         if group not in backend.groups:
             raise TidemillError(
-                f"key {key!r} is of key group {group}, but subtask {self.subtask} of {self.parallelism} has the groups "
+                f"key {key!r} is in key group {group}, but subtask {self.subtask} of {self.parallelism} has the groups "
                 f"{backend.groups.first} to {backend.groups.last}"
             )
 

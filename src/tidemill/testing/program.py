@@ -1,4 +1,4 @@
-"""From what a test gives a harness to the operators of a program."""
+"""Builds the operators of a program from the function under test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidemill.datastream.functions.process import (
 from tidemill.datastream.functions.state_descriptors import MapStateDescriptor
 from tidemill.datastream.streams.data_stream import DataStream
 
-#: The method of a stream that takes each kind of function.
+#: The stream method for each kind of function.
 _METHODS: Final[dict[type, str]] = {
     MapFunction: "map",
     FlatMapFunction: "flat_map",
@@ -45,7 +45,7 @@ _METHODS_OF_TWO: Final[dict[type, str]] = {
 
 
 def inputs_of(what: Any) -> int:
-    """How many streams a function object, or a callable that builds on streams, takes."""
+    """Return the number of input streams of a function object, or of a callable that takes streams."""
     if isinstance(what, tuple(_METHODS_OF_TWO)):
         return 2
     if isinstance(what, tuple(_METHODS)):
@@ -56,9 +56,9 @@ def inputs_of(what: Any) -> int:
 
 
 def apply_function(what: Any, streams: list[DataStream], broadcast: Sequence[MapStateDescriptor] = ()) -> DataStream:
-    """The stream that a function object, or a callable that builds on streams, makes of these.
+    """Apply a function object, or a callable that takes streams, to these streams; returns the resulting stream.
 
-    ``broadcast`` are the states that a function with a broadcast side has the second stream broadcast with.
+    ``broadcast`` are the broadcast states of the function, with which the second stream is broadcast.
     """
     methods = _METHODS_OF_TWO if len(streams) == 2 else _METHODS
     method = next((name for kind, name in methods.items() if isinstance(what, kind)), None)
@@ -68,7 +68,7 @@ def apply_function(what: Any, streams: list[DataStream], broadcast: Sequence[Map
     target: Any = streams[0]
     if isinstance(what, (BroadcastProcessFunction, KeyedBroadcastProcessFunction)):
         if not broadcast:
-            raise TypeError("a function with a broadcast side needs the descriptors of its states: broadcast=[...]")
+            raise TypeError("a broadcast function needs the descriptors of its broadcast states: broadcast=[...]")
         target = target.connect(streams[1].broadcast(*broadcast))
     elif len(streams) == 2:
         target = target.connect(streams[1])

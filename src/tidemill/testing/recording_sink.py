@@ -1,4 +1,4 @@
-"""A sink that keeps what was committed where a test can look at it."""
+"""A sink that keeps the committed records for a test to inspect."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from tidemill.connectors.sinks import Committed, Committer, Sink, SinkWriter
 
 
 class Recording:
-    """Committed records, by epoch and subtask; a commit that comes again changes nothing."""
+    """Committed records by epoch and subtask. A repeated commit has no effect."""
 
     def __init__(self) -> None:
         self._committed: dict[tuple[int, int], list[Any]] = {}
 
     def add(self, epoch: int, subtask: int, values: list[Any]) -> None:
-        """Take what one subtask committed in one epoch."""
+        """Add the records that one subtask committed in one epoch."""
         self._committed.setdefault((epoch, subtask), values)
 
     def values(self) -> list[Any]:
-        """All committed records: by epoch, then by subtask, each subtask's in the order it wrote them."""
+        """Return all committed records, ordered by epoch and subtask, and for each subtask in the order of writing."""
         return [value for place in sorted(self._committed) for value in self._committed[place]]
 
     def by_subtask(self) -> dict[int, list[Any]]:
-        """The committed records of each subtask, over all epochs."""
+        """Return the committed records of each subtask, for all epochs."""
         found: dict[int, list[Any]] = {}
         for (_, subtask), values in sorted(self._committed.items(), key=lambda item: item[0]):
             found.setdefault(subtask, []).extend(values)
         return found
 
     def by_epoch(self) -> dict[int, list[Any]]:
-        """The committed records of each epoch that has any."""
+        """Return the committed records of each epoch that has any."""
         found: dict[int, list[Any]] = {}
         for (epoch, _), values in sorted(self._committed.items(), key=lambda item: item[0]):
             found.setdefault(epoch, []).extend(values)
@@ -41,7 +41,7 @@ class Recording:
 
 
 class RecordingSink(Sink):
-    """Writes into a :class:`Recording`, exactly once."""
+    """Writes to a :class:`Recording`, with exactly-once semantics."""
 
     guarantee = "exactly-once"
     pickled_committables = True
@@ -50,11 +50,11 @@ class RecordingSink(Sink):
         self._recording = recording
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        """A writer that keeps batches until the barrier."""
+        """Create a writer that keeps batches until the barrier."""
         return _RecordingWriter()
 
     def create_committer(self) -> Committer | None:
-        """A committer that hands them over."""
+        """Create a committer that adds the batches to the recording."""
         return None if self._recording is None else _RecordingCommitter(self._recording)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -66,7 +66,7 @@ class _RecordingWriter(SinkWriter):
         self._batches: list[bytes] = []
 
     def write(self, values: list[Any], timestamps: list[int] | None) -> None:
-        # Records may be of classes that a test defines in a function.
+        # Records may be instances of classes that a test defines in a function.
         self._batches.append(cloudpickle.dumps(values))
 
     def prepare_commit(self) -> Sequence[bytes]:

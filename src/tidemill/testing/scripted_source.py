@@ -1,4 +1,4 @@
-"""A source whose input is chosen by a test: one list of records per epoch."""
+"""A source whose input is defined by a test: one list of records per epoch."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from tidemill.errors import GraphError
 
 
 class Script:
-    """The input of a source, epoch by epoch; it outlives restarts of the job, as a log of messages would."""
+    """The input of a source, epoch by epoch. It survives restarts of the job, like a message log."""
 
     def __init__(self) -> None:
         self.epochs: list[list[Any]] = []
         self.ended = False
 
     def add(self, records: Sequence[Any]) -> None:
-        """The records of one more epoch."""
+        """Add the records of one more epoch."""
         self.epochs.append(list(records))
 
 
 class ScriptedSource(SplitSource):
-    """Reads a :class:`Script`; a position is the number of epochs read. Records are dealt to the subtasks in turn."""
+    """Reads a :class:`Script`. A position is the number of epochs read. Subtasks get the records in turn."""
 
     bounded = True
     replayable = True
@@ -32,13 +32,13 @@ class ScriptedSource(SplitSource):
         self.parallelism = parallelism
 
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
-        """An enumerator from a number of epochs on."""
+        """Create an enumerator that starts after a number of epochs."""
         if self._script is None:
-            raise GraphError("a script stays on the driver")
+            raise GraphError("a script is only available on the driver")
         return _ScriptEnumerator(self._script, 0 if position is None else int(position))
 
     def read(self, split: Split) -> Iterator[RecordBatch]:
-        """The records that the split carries."""
+        """Return the records in the split."""
         yield RecordBatch(split.payload)
 
     def __reduce__(self) -> tuple[Any, ...]:

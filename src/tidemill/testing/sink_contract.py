@@ -1,7 +1,7 @@
-"""What any sink must do, whatever crashes: cases to run a sink of your own through.
+"""The contract of sinks under failures, as test cases for custom sinks.
 
-A case runs a job with the sink on the engine's own tasks and commit path, kills it at one place, has drivers come back
-late or leaves attempts behind, and looks at what a reader of the sink's system can see::
+A case runs a job with the sink on the engine's own tasks and commit path. It kills the job at one point, simulates
+drivers that return late or attempts that are lost, and checks what a reader of the sink's system can see::
 
     from tidemill.testing.sink_contract import SINK_CASES, SinkCase, check_sink
 
@@ -9,11 +9,11 @@ late or leaves attempts behind, and looks at what a reader of the sink's system 
     def test_my_sink(case: SinkCase, tmp_path: Path) -> None:
         check_sink(case, lambda: MySink(tmp_path), lambda: read_all(tmp_path))
 
-Sinks without a committer take ``WRITER_CASES``. What must hold is what the sink's ``guarantee`` says:
+Use ``WRITER_CASES`` for sinks without a committer. The ``guarantee`` of the sink defines what is checked:
 
-- ``exactly-once``: after each epoch exactly the records of committed epochs are visible, and never any other;
-- ``effectively-once``: the same, but records may be seen before their epoch is committed;
-- ``at-least-once``: all records of committed epochs are visible, perhaps more than once.
+- ``exactly-once``: after each epoch, exactly the records of committed epochs are visible, and never any other;
+- ``effectively-once``: the same, but records may be visible before their epoch is committed;
+- ``at-least-once``: all records of committed epochs are visible, possibly more than once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _IN_COMMITS: Final = ("sink.commit.before", "sink.commit.after")
 
 @dataclass(frozen=True)
 class SinkCase:
-    """One story that a sink must come through. ``rescales`` marks those with another parallelism in between."""
+    """One scenario that a sink must handle. ``rescales`` marks scenarios that change the parallelism."""
 
     name: str
     run: Callable[[SinkRun], None]
@@ -55,19 +55,19 @@ def check_sink(
     record: Callable[[int], Any] = str,
     records: int = 4,
 ) -> None:
-    """Run a case; raises :class:`AssertionError` where the sink does not keep its guarantee.
+    """Run a case; raises :class:`AssertionError` if the sink does not keep its guarantee.
 
-    ``sink`` makes the sink as a program does when it starts. ``visible`` gives all records that a reader can see now,
-    in any order, as they were written; ``left`` what the sink has in its system beside them, of which nothing may be
-    there when the job has ended. ``record`` makes a record from a number; ``records`` is how many an epoch has, of
-    which two subtasks get every other one. Large records (100 KB and more) have a write-ahead log write files, and
-    commit on workers.
+    ``sink`` creates the sink as a program does when it starts. ``visible`` returns all records that a reader can see
+    now, in any order, as they were written. ``left`` returns everything else that the sink has in its system, which
+    must be nothing when the job has ended. ``record`` creates a record from a number. ``records`` is the number of
+    records of an epoch, which alternate between two subtasks. With large records (100 KB and more), a write-ahead log
+    writes files and commits on workers.
     """
     run = SinkRun(sink, visible, record, records)
     case.run(run)
     run.end()
     if remains := list(left()):
-        raise AssertionError(f"the job has ended, and its sink has left {remains}")
+        raise AssertionError(f"the job has ended, but its sink has left {remains}")
 
 
 def _epochs(run: SinkRun) -> None:
@@ -199,7 +199,7 @@ def _lost_attempts(run: SinkRun) -> None:
     run.leave_attempt_behind()
 
 
-#: For sinks that write as records come, and commit nothing.
+#: For sinks that write records immediately and have no committer.
 WRITER_CASES: Final = (
     SinkCase("epochs come one after the other", _epochs),
     SinkCase("epochs without records", _empty_epochs),

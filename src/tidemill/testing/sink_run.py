@@ -1,4 +1,4 @@
-"""A job that writes to one sink, and what can happen to it: what the cases of ``sink_contract`` are made of."""
+"""A job that writes to one sink, and the events that can happen to it; used by the cases of ``sink_contract``."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from tidemill.testing.scripted_source import Script
 
 _UID: Final = "sink"
 _JOB: Final = "job-harness"
-#: The points at which the running epoch is committed already.
+#: The fault points at which the running epoch is already committed.
 AFTER_MANIFEST: Final = ("manifest.after", "sink.commit.before", "sink.commit.after", "epoch.done")
-#: How often a sink may need the job to be started again to get an epoch through: a driver that comes back late may take
-#: something away from its successor, who must then get it back.
+#: The maximum number of restarts that a sink may need to complete an epoch: a driver that returns late may take a
+#: resource from its successor, which must then get it back.
 _MOST_RESTARTS: Final = 2
 
 
 class DriverKilledError(ProcessDeath):
-    """A driver dies in the middle of a commit; nothing of it may catch this."""
+    """Simulates that a driver dies in the middle of a commit. The code under test must not catch it."""
 
 
 class _Commands:
-    """What is to happen in the next commit, and who has committed; one object for all copies of the sink."""
+    """The commands for the next commit, and the committers so far. All copies of the sink share one object."""
 
     def __init__(self) -> None:
         self.die_after: int | None = None
@@ -86,7 +86,7 @@ class _WatchedStatefulSink(_WatchedSink, SupportsWriterState):
 
 
 class WatchedCommitter(Committer):
-    """Hands parts to the sink's committer one by one, and dies where it is told to; keeps what it was given last."""
+    """Passes parts to the sink's committer one by one, and dies on command. It keeps the parts of the last commit."""
 
     def __init__(self, inner: Committer, commands: _Commands) -> None:
         self.inner = inner
@@ -123,7 +123,7 @@ class WatchedCommitter(Committer):
 
 
 class SinkRun:
-    """The job, what it has committed, and what can be done to it. After each step :meth:`check` looks at the sink."""
+    """The job, the records it has committed, and the events to apply to it. Each step ends with a :meth:`check`."""
 
     def __init__(
         self,
@@ -148,12 +148,12 @@ class SinkRun:
     # --- what happens
 
     def epoch(self, records: int | None = None) -> None:
-        """An epoch is run and committed."""
+        """Run and commit an epoch."""
         self._running = self._fresh(records)
         self._run(lambda: self.job.epoch(records=self._running))
 
     def crash(self, point: str, skip: int = 0, *, records: int | None = None, parallelism: int | None = None) -> None:
-        """The job dies at a point of the protocol, and comes back; in the end the epoch is committed."""
+        """Kill the job at a point of the protocol and restart it. The epoch is committed in the end."""
         self._running = self._fresh(records)
         self.job.crash(Fault(point, skip=skip), records=self._running)
         if point in AFTER_MANIFEST:
@@ -165,9 +165,9 @@ class SinkRun:
             self._run(self.job.epoch)
 
     def die_in_commit(self, parts: int, *, parallelism: int | None = None) -> WatchedCommitter:
-        """The driver dies in the commit of an epoch, after so many subtasks; another one takes over.
+        """Kill the driver in the commit of an epoch, after ``parts`` subtasks; another driver takes over.
 
-        Returns the committer of the dead one.
+        Returns the committer of the dead driver.
         """
         zombie = self._begin_to_die(parts)
         self.job.restart(parallelism=parallelism, crashed=True)
@@ -175,7 +175,7 @@ class SinkRun:
         return zombie
 
     def die_committing_again(self, parts: int) -> None:
-        """A driver dies before its commit, and its successor in it; the third one gets it done."""
+        """Kill a driver before its commit, and its successor during the commit; the third driver completes it."""
         self._begin_to_die(0)
         self._commands.die_after = parts
         with contextlib.suppress(DriverKilledError):
@@ -184,28 +184,29 @@ class SinkRun:
         self._done("after two drivers died in a commit")
 
     def commit_late(self, zombie: WatchedCommitter, *, again: bool = False) -> None:
-        """A driver commits its last epoch (again), not knowing that others have gone on. It may be refused."""
+        """Let a driver commit its last epoch (again) after others have continued the job. It may be rejected."""
         parts = [Committed(part.epoch, part.subtask, part.committables, again) for part in zombie.last]
         with contextlib.suppress(TidemillError):
             zombie.inner.commit(parts)
         self.check("after a late commit")
 
     def discard_late(self, zombie: WatchedCommitter, lineage: str) -> None:
-        """A driver that was taken over clears up what its own lineage, and older ones, have left."""
+        """Let a driver that was replaced clean up what its own lineage and older lineages have left."""
         zombie.inner.discard([], lineage)
-        self.check("after a late clearing up")
+        self.check("after a late cleanup")
 
     def prepare_only(self) -> None:
-        """The driver dies after its manifest, before any commit, and nobody takes over yet."""
+        """Kill the driver after its manifest and before any commit. No other driver takes over yet."""
         self._begin_to_die(0)
 
     def take_over(self) -> None:
-        """Another driver takes over after :meth:`prepare_only`."""
+        """Let another driver take over after :meth:`prepare_only`."""
         self.job.restart(crashed=True)
         self._done("after a takeover")
 
     def leave_attempt_behind(self) -> None:
-        """An attempt of the next epoch prepares, and is never heard of again: a twin that lost, a worker that died."""
+        """Let an attempt of the next epoch prepare its commit and then vanish, as a losing speculative task or a dead
+        worker does."""
         head, history = self.job.head, ManifestLog(self.job.storage, _JOB).read(1).lineage
         log = StoredSinkLog(self.job.storage, _UID)
         writer = self._make_sink().create_writer(0, 2)
@@ -217,21 +218,21 @@ class SinkRun:
         self.check("after an attempt that was lost")
 
     def last_committer(self) -> WatchedCommitter:
-        """Who committed last."""
+        """Return the committer of the last commit."""
         return self._commands.committers[-1]
 
     def restart(self, parallelism: int | None = None) -> None:
-        """The job is stopped, and started again."""
+        """Stop the job and start it again."""
         self.job.restart(parallelism=parallelism)
         self.check("after a restart")
 
     def begin_elsewhere(self) -> None:
-        """The job is started with the same id and an empty directory: its epochs count from 1 again."""
+        """Start the job with the same id and an empty directory: its epochs start at 1 again."""
         self.job.close()
         self.job = self._start()
 
     def end(self) -> None:
-        """The job is stopped."""
+        """Stop the job."""
         self.job.close()
         self._commands.forget()
         self.check("at the end")
@@ -239,7 +240,7 @@ class SinkRun:
     # --- what is seen
 
     def check(self, when: str) -> None:
-        """Compare what is visible with what is committed."""
+        """Compare the visible records with the committed ones."""
         seen, wanted = Counter(self._visible()), Counter(self._committed)
         if missing := wanted - seen:
             raise AssertionError(f"{when}: {_shown(missing)} of committed epochs is not visible")
@@ -249,7 +250,7 @@ class SinkRun:
         elif self._guarantee == "effectively-once":
             more -= Counter(self._running)
         if more:
-            raise AssertionError(f"{when}: {_shown(more)} is visible, and should not be")
+            raise AssertionError(f"{when}: {_shown(more)} is visible, but should not be")
 
     # --- building blocks
 
@@ -271,10 +272,10 @@ class SinkRun:
             self.job.epoch(records=self._running)
         except DriverKilledError:
             return self._commands.committers[-1]
-        raise AssertionError("the sink's committer got nothing to commit")
+        raise AssertionError("the sink's committer received nothing to commit")
 
     def _run(self, run: Callable[[], None]) -> None:
-        """Have the running epoch committed, with restarts if the sink needs them."""
+        """Commit the running epoch, with restarts if the sink needs them."""
         before = self.job.head.epoch
         for restarts in range(_MOST_RESTARTS + 1):
             try:

@@ -1,4 +1,4 @@
-"""What a harness hands out as a snapshot: state files as a checkpoint holds them, and the clocks."""
+"""The snapshot of a harness: state files in the format of checkpoints, and the clocks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _LENGTH = struct.Struct("<Q")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Committed state of one or of all subtasks of an operator. ``bytes(snapshot)`` and ``from_bytes`` round-trip.
+    """The committed state of one or all subtasks of an operator. ``bytes(snapshot)`` and ``from_bytes`` round-trip.
 
     ``files`` are state files, oldest first; ``watermark`` and ``clock`` are event and processing time; ``epoch`` is the
-    number of the epoch it was taken after.
+    number of the epoch after which it was taken.
 
     >>> Snapshot.from_bytes(bytes(Snapshot((b"one", b"two"), watermark=7, clock=3, epoch=1)))
     Snapshot(files=(b'one', b'two'), watermark=7, clock=3, epoch=1)
@@ -34,7 +34,7 @@ class Snapshot:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Snapshot:
-        """The snapshot that ``bytes()`` was called on."""
+        """Restore a snapshot from the result of ``bytes()``."""
         parts: list[bytes] = []
         at = 0
         while at < len(data):
@@ -49,9 +49,9 @@ class Snapshot:
 
     @classmethod
     def of_all(cls, snapshots: Iterable[Snapshot]) -> Snapshot:
-        """The snapshots of all subtasks of one operator as one: what a rescaled subtask is restored from.
+        """Combine the snapshots of all subtasks of one operator, to restore a rescaled subtask.
 
-        Event time goes back to the slowest of them, as after a restore with another parallelism in production.
+        Event time goes back to that of the slowest subtask, as after a restore with another parallelism in production.
         """
         parts = list(snapshots)
         files = tuple(file for part in parts for file in part.files)

@@ -1,4 +1,4 @@
-"""What any source in plain Python must do: cases to run a :class:`SplitSource` of your own through.
+"""The contract of sources in plain Python, as test cases for custom :class:`SplitSource` classes.
 
 ::
 
@@ -8,8 +8,8 @@
     def test_my_source(case: SourceCase) -> None:
         check_source(case, lambda: MySource(...), expected=[...])
 
-Some cases look at the source alone, others run jobs with it on the engine's own tasks, and kill them. A source that
-cannot be read again (``replayable = False``) has no such contract.
+Some cases test the source alone, others run jobs with it on the engine's own tasks, and kill them. A source that is not
+replayable (``replayable = False``) has no such contract.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from tidemill.testing.job_harness import JobHarness
 __all__ = ["SOURCE_CASES", "SourceCase", "check_source"]
 
 _POINTS: Final = ("offsets.logged", "task.batch", "acks.collected", "manifest.after", "epoch.done")
-#: No source of a test needs more epochs than this: one that goes on does not move.
+#: No source in a test needs more epochs than this: a source that does is considered stuck.
 _MOST_EPOCHS: Final = 100_000
 
 
 class SourceRun:
-    """A source, and how its records are read as the engine does."""
+    """A source whose records are read as the engine does."""
 
     def __init__(self, make_source: Callable[[], SplitSource], expected: Sequence[Any]) -> None:
         self.make_source = make_source
@@ -47,7 +47,7 @@ class SourceRun:
 
     @contextlib.contextmanager
     def enumerator(self, position: Position | None = None) -> Iterator[SplitEnumerator]:
-        """An enumerator of the program's own source, at a position that has been stored."""
+        """Open an enumerator of a new source, at a position that has been stored as JSON."""
         stored = None if position is None else json.loads(json.dumps(position))
         opened = self.make_source().create_enumerator(stored)
         try:
@@ -56,13 +56,13 @@ class SourceRun:
             opened.close()
 
     def read(self, splits: Iterable[Split | Sequence[Split]]) -> list[Any]:
-        """The records of splits, read by a copy of the source, from copies of the splits, as on a worker."""
+        """Read the records of splits with a copy of the source, from copies of the splits, as on a worker."""
         source: SplitSource = cloudpickle.loads(cloudpickle.dumps(self.make_source()))
         copies: list[list[Split]] = cloudpickle.loads(cloudpickle.dumps([_several(some) for some in splits]))
         return [record for some in copies for split in some for record in _records(source, split)]
 
     def epochs(self, position: Position | None, parallelism: int, max_records: int) -> Iterator[tuple[list[Any], Any]]:
-        """The records of one epoch after the other from a position on, and where each of them ends."""
+        """Return the records of each epoch, starting at a position, and the position after each epoch."""
         with self.enumerator(position) as enumerator:
             for _ in range(_MOST_EPOCHS):
                 if enumerator.finished:
@@ -78,17 +78,17 @@ class SourceRun:
         raise AssertionError(f"the source has not ended after {_MOST_EPOCHS} epochs")
 
     def check(self, found: Iterable[Any], when: str) -> None:
-        """Compare what was read with what there is; order does not count, since subtasks read beside each other."""
+        """Compare the records with the expected ones; their order is ignored, because subtasks read in parallel."""
         have, wanted = _counted(found), _counted(self.expected)
         if missing := wanted - have:
             raise AssertionError(f"{when}: {_shown(missing)} was not read")
         if more := have - wanted:
-            raise AssertionError(f"{when}: {_shown(more)} was read, and should not have been, or not so often")
+            raise AssertionError(f"{when}: {_shown(more)} was read, but should not have been, or not so often")
 
 
 @dataclass(frozen=True)
 class SourceCase:
-    """One thing that a source must be able to do."""
+    """One requirement that a source must meet."""
 
     name: str
     run: Callable[[SourceRun], None]
@@ -98,10 +98,10 @@ class SourceCase:
 
 
 def check_source(case: SourceCase, source: Callable[[], SplitSource], expected: Iterable[Any]) -> None:
-    """Run a case; raises :class:`AssertionError` where the source does not do what it must.
+    """Run a case; raises :class:`AssertionError` if the source does not meet the requirement.
 
-    ``source`` makes the source as a program does when it starts; ``expected`` are its records. An unbounded source is
-    read for as long as it has some ``available()``.
+    ``source`` creates the source as a program does when it starts; ``expected`` are its records. An unbounded source is
+    read as long as it has records ``available()``.
     """
     case.run(SourceRun(source, list(expected)))
 
@@ -152,7 +152,7 @@ def _split_read_twice(run: SourceRun) -> None:
     with run.enumerator() as enumerator:
         splits = enumerator.next_splits(2, 5) if enumerator.available() else []
         if run.read(splits) != run.read(splits):
-            raise AssertionError("a split gave other records when it was read a second time, as a retried task does")
+            raise AssertionError("a split returned other records when it was read again, as a retried task does")
 
 
 def _asking_changes_nothing(run: SourceRun) -> None:
@@ -162,10 +162,10 @@ def _asking_changes_nothing(run: SourceRun) -> None:
             for ask in (enumerator.available, enumerator.pending_records, enumerator.position):
                 ask()
             if json.dumps(enumerator.position()) != position:
-                raise AssertionError("asking an enumerator what is available moves its position")
+                raise AssertionError("a query of what is available changes the position of the enumerator")
             enumerator.next_splits(2, 3)
             if json.dumps(enumerator.position()) == position and not enumerator.finished:
-                raise AssertionError(f"next_splits() leaves the position at {position}: the same records come for ever")
+                raise AssertionError(f"next_splits() leaves the position at {position}: it repeats the same records")
 
 
 def _killed(point: str, run: SourceRun) -> None:
@@ -177,7 +177,7 @@ def _rescaled(run: SourceRun) -> None:
 
 
 def _job(run: SourceRun, trouble: Callable[[JobHarness], None]) -> None:
-    """A job in small epochs, with trouble in the second of them."""
+    """Run a job in small epochs, and call ``trouble`` in the second epoch."""
 
     def build(env: StreamExecutionEnvironment) -> DataStream:
         return env.from_source(run.make_source(), None, "source").uid("source")
@@ -203,7 +203,7 @@ def _several(splits: Split | Sequence[Split]) -> list[Split]:
 
 
 def _counted(records: Iterable[Any]) -> Counter[str]:
-    """By their text: records need not be hashable."""
+    """Count records by their text, because they may not be hashable."""
     return Counter(map(repr, records))
 
 

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for tests of stateful functions: anything that can be a key, and anything state can hold.
+"""Hypothesis strategies for tests of stateful functions: all kinds of keys, and all kinds of state values.
 
 They need `hypothesis <https://hypothesis.readthedocs.io>`_, which Tidemill itself does not depend on.
 
@@ -21,11 +21,11 @@ __all__ = ["keys", "values"]
 
 
 def keys(*, max_leaves: int = 4) -> st.SearchStrategy[Any]:
-    """Keys of every supported type: numbers (some equal across types, one of them NaN), text, bytes, None, dates
-    and times, UUIDs, and tuples of all these up to ``max_leaves`` of them; frozen sets of numbers and text.
+    """Generate keys of every supported type: numbers (some equal across types, and NaN), text, bytes, None, dates and
+    times, UUIDs, frozen sets of numbers and text, and tuples with up to ``max_leaves`` of all these.
 
-    Equal keys of different types (``1``, ``1.0``, ``True``) and keys that look alike (``"a"``, ``b"a"``, ``("a",)``)
-    come often, since that is where keys are mixed up.
+    Equal keys of different types (``1``, ``1.0``, ``True``) and similar keys (``"a"``, ``b"a"``, ``("a",)``) are
+    frequent, because such keys are the most likely to be confused.
     """
     numbers = st.one_of(
         st.sampled_from([0, 0.0, -0.0, False, 1, 1.0, True, 2**53, float(2**53), 2**64, -(2**63)]),
@@ -52,8 +52,8 @@ def keys(*, max_leaves: int = 4) -> st.SearchStrategy[Any]:
 
 
 def values(*, max_leaves: int = 6) -> st.SearchStrategy[Any]:
-    """Values of state whose type is not declared: numbers (but NaN, which is not equal to itself), text, bytes, dates,
-    UUIDs, None, and lists, tuples, dicts and sets of them.
+    """Generate values for state without a declared type: numbers (except NaN, which is not equal to itself), text,
+    bytes, dates, UUIDs, None, and lists, tuples, dicts and sets of them.
     """
     atoms = st.one_of(
         st.none(),
