@@ -1,4 +1,4 @@
-"""How records become bytes of a format and back: JSON, CSV, Avro, Parquet, ORC.
+"""Serialization formats of records: JSON, CSV, Avro, Parquet, ORC.
 
-One module for each format. PyFlink's import paths are in ``tidemill.datastream.formats``.
+There is one module for each format. PyFlink's import paths are in ``tidemill.datastream.formats``.
 """

@@ -1,4 +1,7 @@
-"""Records as Avro, one by one and without a file around them, under PyFlink's names. Needs the extra ``avro``."""
+"""Serialization schemas for single Avro records, without a file header, under PyFlink's names.
+
+Requires the extra ``avro``.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ _LOGICAL: Final = {
 
 
 class AvroRowDeserializationSchema(DeserializationSchema[Row]):
-    """Makes a row of each record in Avro's binary form, as a schema describes it.
+    """Deserializes records in Avro's binary encoding to rows, according to a schema.
 
     >>> schema = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
     >>> AvroRowDeserializationSchema(avro_schema_string=schema).deserialize(b"\\x0e")
@@ -57,10 +60,10 @@ class AvroRowDeserializationSchema(DeserializationSchema[Row]):
         try:
             row: Row = self._shape(self._read(stream, self._schema, None))
         except Exception as error:
-            raise SerializationError(f"it is no {self._type_info} in Avro: {error!r}") from error
+            raise SerializationError(f"it is not a valid {self._type_info} in Avro: {error!r}") from error
         if stream.tell() != len(message):
             raise SerializationError(
-                f"it is no {self._type_info} in Avro: {len(message) - stream.tell()} bytes are left over"
+                f"it is not a valid {self._type_info} in Avro: {len(message) - stream.tell()} bytes are left over"
             )
         return row
 
@@ -72,7 +75,7 @@ class AvroRowDeserializationSchema(DeserializationSchema[Row]):
 
 
 class AvroRowSerializationSchema(SerializationSchema[Any]):
-    """Writes rows in Avro's binary form, as a schema describes it.
+    """Serializes rows in Avro's binary encoding, according to a schema.
 
     >>> schema = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
     >>> AvroRowSerializationSchema(avro_schema_string=schema).serialize(Row(7))
@@ -108,28 +111,28 @@ def _fastavro() -> Any:
 
 def _schema_text(record_class: str | None, text: str | None) -> str:
     if record_class is not None:
-        raise ConfigurationError("there are no Java classes here: give the schema, as avro_schema_string")
+        raise ConfigurationError("record_class is not supported, as there are no Java classes: use avro_schema_string")
     if text is None:
         raise TypeError("avro_schema_string is needed")
     return text
 
 
 def _parsed(text: str) -> tuple[Any, Mapping[str, Any]]:
-    """A schema as fastavro takes it, and the named types in it."""
+    """Return a schema parsed by fastavro, and its named types."""
     names: dict[str, Any] = {}
     try:
         parsed = _fastavro().parse_schema(json.loads(text), names)
     except ConfigurationError:
         raise
     except Exception as error:
-        raise TypeMismatchError(f"it is no Avro schema: {error}") from error
+        raise TypeMismatchError(f"avro_schema_string is not a valid Avro schema: {error}") from error
     if not isinstance(parsed, Mapping) or parsed["type"] != "record":
-        raise TypeMismatchError("a row is a record in Avro, and its schema that of one")
+        raise TypeMismatchError("the Avro schema of a row must be that of a record")
     return parsed, names
 
 
 def _kind(schema: Any, names: Mapping[str, Any]) -> tuple[str, Any]:
-    """The kind of a schema without its references, and without the null of a value that may be missing."""
+    """Return the kind of a schema, with references resolved and the null of an optional value removed."""
     if isinstance(schema, list):
         others = [branch for branch in schema if branch != "null"]
         return _kind(others[0], names) if len(others) == 1 else ("union", schema)
@@ -146,7 +149,7 @@ def _type(schema: Any, names: Mapping[str, Any], inside: tuple[str, ...] = ()) -
         return _LOGICAL[found["logicalType"]]
     if kind == "record":
         if found["name"] in inside:
-            return Types.PICKLED_BYTE_ARRAY()  # it holds itself
+            return Types.PICKLED_BYTE_ARRAY()  # a recursive record
         deeper = (*inside, found["name"])
         fields = {field["name"]: _type(field["type"], names, deeper) for field in found["fields"]}
         return Types.ROW_NAMED(list(fields), list(fields.values()))
@@ -160,7 +163,7 @@ def _type(schema: Any, names: Mapping[str, Any], inside: tuple[str, ...] = ()) -
 
 
 def _reader(schema: Any, names: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """What makes rows of the dicts that are read; times lose their zone, which is always UTC."""
+    """Return a function that converts dicts to rows; the time zone of timestamps, always UTC, is removed."""
     kind, found = _kind(schema, names)
     if kind == "record":
         fields = [field["name"] for field in found["fields"]]
@@ -168,7 +171,7 @@ def _reader(schema: Any, names: Mapping[str, Any]) -> Callable[[Any], Any]:
         readers: list[Callable[[Any], Any]] = []
 
         def read(value: Any) -> Any:
-            if not readers:  # only now: a record may hold itself
+            if not readers:  # created on first use, because a record may be recursive
                 readers.extend(_reader(field["type"], names) for field in found["fields"])
             if value is None:
                 return None
@@ -181,7 +184,7 @@ def _reader(schema: Any, names: Mapping[str, Any]) -> Callable[[Any], Any]:
 def _by_parts(
     kind: str, found: Any, convert: Callable[[Any], Callable[[Any], Any]], otherwise: Callable[[Any], Any]
 ) -> Callable[[Any], Any]:
-    """What converts each part of an array or a map as ``convert`` does, and any other value as ``otherwise``."""
+    """Return a function that applies ``convert`` to the elements of arrays and maps, and ``otherwise`` to the rest."""
     if kind == "array":
         element = convert(found["items"])
         return lambda value: None if value is None else [element(each) for each in value]
@@ -196,7 +199,7 @@ def _plain(value: Any) -> Any:
 
 
 def _writer(schema: Any, names: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """What makes of rows the dicts that are written."""
+    """Return a function that converts rows to dicts."""
     kind, found = _kind(schema, names)
     if kind == "record":
         fields = [field["name"] for field in found["fields"]]
@@ -214,5 +217,5 @@ def _writer(schema: Any, names: Mapping[str, Any]) -> Callable[[Any], Any]:
 
 
 def _in_utc(value: Any) -> Any:
-    """A time without a zone is in UTC, not in that of the machine."""
+    """Set the time zone of a timestamp without one to UTC, instead of the machine's time zone."""
     return value.replace(tzinfo=dt.UTC) if isinstance(value, dt.datetime) and value.tzinfo is None else value

@@ -1,4 +1,4 @@
-"""Records as lines of CSV, with PyFlink's builders."""
+"""Serialization schemas for CSV lines, with PyFlink's builders."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Dialect:
 
 
 class CsvRowDeserializationSchema(DeserializationSchema[Row]):
-    """Makes a row of each line of CSV, by the order of its fields; made by :class:`Builder`.
+    """Deserializes each line of CSV to a row, with the fields in order; created with :class:`Builder`.
 
     >>> from tidemill.common import Types
     >>> type_info = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
@@ -74,7 +74,7 @@ class CsvRowDeserializationSchema(DeserializationSchema[Row]):
         except (TidemillError, ValueError, ArithmeticError, csv.Error) as error:
             if self._dialect.ignore:
                 return None
-            raise SerializationError(f"{error}; it is to be read as {self._type_info}") from error
+            raise SerializationError(f"{error}; the expected type is {self._type_info}") from error
 
     def get_produced_type(self) -> TypeInformation:
         return self._type_info
@@ -83,14 +83,14 @@ class CsvRowDeserializationSchema(DeserializationSchema[Row]):
         return (CsvRowDeserializationSchema, (self._type_info, self._dialect))
 
     class Builder:
-        """Collects the settings of a :class:`CsvRowDeserializationSchema`."""
+        """Builds a :class:`CsvRowDeserializationSchema`."""
 
         def __init__(self, type_info: TypeInformation) -> None:
             self._type_info = _row_type(type_info)
             self._dialect = _Dialect()
 
         def set_field_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
-            """What stands between fields; a comma if not set."""
+            """Set the delimiter between fields; by default a comma."""
             return self._set(delimiter=delimiter)
 
         def set_allow_comments(self, allow_comments: bool) -> CsvRowDeserializationSchema.Builder:
@@ -98,27 +98,27 @@ class CsvRowDeserializationSchema(DeserializationSchema[Row]):
             return self._set(comments=allow_comments)
 
         def set_array_element_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
-            """What stands between the elements of an array; a semicolon if not set."""
+            """Set the delimiter between the elements of an array; by default a semicolon."""
             return self._set(array_delimiter=delimiter)
 
         def set_quote_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
-            """What stands around a field that holds a delimiter; ``"`` if not set."""
+            """Set the quote character, which encloses fields that contain a delimiter; by default ``"``."""
             return self._set(quote=c)
 
         def set_escape_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
-            """What makes the next character a plain one."""
+            """Set the character that escapes the next one."""
             return self._set(escape=c)
 
         def set_null_literal(self, null_literal: str) -> CsvRowDeserializationSchema.Builder:
-            """The text that stands for no value."""
+            """Set the text that represents None."""
             return self._set(null=null_literal)
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> CsvRowDeserializationSchema.Builder:
-            """Skip what cannot be read."""
+            """Skip lines that cannot be read."""
             return self._set(ignore=ignore_parse_errors)
 
         def build(self) -> CsvRowDeserializationSchema:
-            """The schema."""
+            """Build the schema."""
             return CsvRowDeserializationSchema(self._type_info, self._dialect)
 
         def _set(self, **changed: Any) -> CsvRowDeserializationSchema.Builder:
@@ -127,7 +127,7 @@ class CsvRowDeserializationSchema(DeserializationSchema[Row]):
 
 
 class CsvRowSerializationSchema(SerializationSchema[Any]):
-    """Writes rows as lines of CSV; made by :class:`Builder`.
+    """Serializes rows as lines of CSV; created with :class:`Builder`.
 
     >>> from tidemill.common import Types
     >>> type_info = Types.ROW([Types.LONG(), Types.STRING()])
@@ -149,49 +149,49 @@ class CsvRowSerializationSchema(SerializationSchema[Any]):
                 return (dialect.delimiter.join(values) + dialect.line_end).encode()
             csv.writer(out, **self._options).writerow(values)
         except (TypeError, ValueError, AttributeError, csv.Error) as error:
-            raise SerializationError(f"{element!r} does not fit {self._type_info}: {error}") from error
+            raise SerializationError(f"{element!r} does not fit the type {self._type_info}: {error}") from error
         return out.getvalue().encode()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (CsvRowSerializationSchema, (self._type_info, self._dialect))
 
     class Builder:
-        """Collects the settings of a :class:`CsvRowSerializationSchema`."""
+        """Builds a :class:`CsvRowSerializationSchema`."""
 
         def __init__(self, type_info: TypeInformation) -> None:
             self._type_info = _row_type(type_info)
             self._dialect = _Dialect(line_end="\n", null="")
 
         def set_field_delimiter(self, c: str) -> CsvRowSerializationSchema.Builder:
-            """What stands between fields; a comma if not set."""
+            """Set the delimiter between fields; by default a comma."""
             return self._set(delimiter=c)
 
         def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
-            """What ends a line; a line feed if not set, nothing if empty."""
+            """Set the line end, which may be empty; by default a line feed."""
             return self._set(line_end=delimiter)
 
         def set_array_element_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
-            """What stands between the elements of an array; a semicolon if not set."""
+            """Set the delimiter between the elements of an array; by default a semicolon."""
             return self._set(array_delimiter=delimiter)
 
         def disable_quote_character(self) -> CsvRowSerializationSchema.Builder:
-            """Put no quotes around fields, whatever they hold."""
+            """Disable quotes, even for fields that contain a delimiter."""
             return self._set(quote=None)
 
         def set_quote_character(self, c: str) -> CsvRowSerializationSchema.Builder:
-            """What stands around a field that holds a delimiter; ``"`` if not set."""
+            """Set the quote character, which encloses fields that contain a delimiter; by default ``"``."""
             return self._set(quote=c)
 
         def set_escape_character(self, c: str) -> CsvRowSerializationSchema.Builder:
-            """What makes the next character a plain one."""
+            """Set the character that escapes the next one."""
             return self._set(escape=c)
 
         def set_null_literal(self, s: str) -> CsvRowSerializationSchema.Builder:
-            """The text that stands for no value; empty if not set."""
+            """Set the text that represents None; by default empty."""
             return self._set(null=s)
 
         def build(self) -> CsvRowSerializationSchema:
-            """The schema."""
+            """Build the schema."""
             return CsvRowSerializationSchema(self._type_info, self._dialect)
 
         def _set(self, **changed: Any) -> CsvRowSerializationSchema.Builder:
@@ -202,7 +202,7 @@ class CsvRowSerializationSchema(SerializationSchema[Any]):
 def _reader(type_info: TypeInformation, dialect: _Dialect) -> Callable[[str], Any]:
     parse = _parser(type_info, dialect)
     if dialect.null is None and type_info != Types.STRING():
-        return lambda text: parse(text) if text else None  # nothing is no number
+        return lambda text: parse(text) if text else None  # an empty field is None, except for strings
     return lambda text: None if text == dialect.null else parse(text)
 
 
@@ -215,7 +215,7 @@ def _parser(type_info: TypeInformation, dialect: _Dialect) -> Callable[[str], An
     if type(type_info) in _TIMES:
         return _TIMES[type(type_info)]
     if not isinstance(type_info, BasicTypeInfo) or type_info.basic_type is BasicType.INSTANT:
-        raise TypeMismatchError(f"{type_info} has no form in CSV")
+        raise TypeMismatchError(f"{type_info} cannot be represented in CSV")
     kind = type_info.basic_type
     if kind in (BasicType.STRING, BasicType.CHAR):
         return str
@@ -260,5 +260,5 @@ def _writer(type_info: TypeInformation, dialect: _Dialect) -> Callable[[Any], st
 
 def _row_type(type_info: TypeInformation) -> RowTypeInfo:
     if not isinstance(type_info, RowTypeInfo):
-        raise TypeMismatchError(f"a line of CSV is a row: Types.ROW(types) is needed, not {type_info}")
+        raise TypeMismatchError(f"CSV requires a row type: use Types.ROW(types), not {type_info}")
     return type_info

@@ -1,4 +1,4 @@
-"""Records as JSON objects, with PyFlink's builders."""
+"""Serialization schemas for JSON objects, with PyFlink's builders."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tidemill.errors import SerializationError, TypeMismatchError
 
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
 
-#: How a decimal is marked until its text stands in the output: ``json`` can write no number by its text.
+#: Marks a decimal, which is written as a string and then replaced by a number: ``json`` cannot write decimals exactly.
 _MARK: Final = "\x00decimal "
 _MARKED: Final = re.compile(r'"\\u0000decimal ([^"]*)"')
 
 
 class JsonRowDeserializationSchema(DeserializationSchema[Row]):
-    """Makes a row of each JSON object, with the fields of a type; made by :meth:`builder`.
+    """Deserializes each JSON object to a row with the fields of a type; created with :meth:`builder`.
 
-    Fields of the object that the type does not have are left out. Dates and times are text in ISO 8601, bytes are text
-    in base64. Nothing is guessed: text that looks like a number is no number.
+    Fields of the object that the type does not have are ignored. Dates and times are strings in ISO 8601, bytes are
+    strings in base64. There are no implicit conversions: a string that contains a number is not a number.
 
     >>> from tidemill.common import Types
     >>> type_info = Types.ROW_NAMED(["id", "amount"], [Types.LONG(), Types.DOUBLE()])
@@ -47,13 +47,13 @@ class JsonRowDeserializationSchema(DeserializationSchema[Row]):
         try:
             text = message.decode()
             found, end = self._json.raw_decode(text) if text[:1] == "{" else (None, -1)
-            if end != len(text):  # something else, or with space around it
+            if end != len(text):  # not an object, or with white space around it
                 found = self._json.decode(text)
             row: Row | None = self._read(found)
         except (SerializationError, ValueError) as error:
             if self._ignore:
                 return None
-            raise SerializationError(f"{error}; it is to be read as {self._type_info}") from error
+            raise SerializationError(f"{error}; the expected type is {self._type_info}") from error
         return row
 
     def get_produced_type(self) -> TypeInformation:
@@ -68,7 +68,7 @@ class JsonRowDeserializationSchema(DeserializationSchema[Row]):
         return JsonRowDeserializationSchema.Builder()
 
     class Builder:
-        """Collects the settings of a :class:`JsonRowDeserializationSchema`."""
+        """Builds a :class:`JsonRowDeserializationSchema`."""
 
         def __init__(self) -> None:
             self._type_info: RowTypeInfo | None = None
@@ -76,34 +76,34 @@ class JsonRowDeserializationSchema(DeserializationSchema[Row]):
             self._ignore = False
 
         def type_info(self, type_info: TypeInformation) -> JsonRowDeserializationSchema.Builder:
-            """The type of the rows, by whose names fields are found."""
+            """Set the type of the rows, whose field names are the keys of the objects."""
             self._type_info = _row_type(type_info)
             return self
 
         def json_schema(self, json_schema: str) -> JsonRowDeserializationSchema.Builder:
-            """The type of the rows as a JSON schema. Integers have any size, other numbers are decimals."""
+            """Set the type of the rows as a JSON schema. Integers have any size, other numbers are decimals."""
             self._type_info = _row_type(type_of_schema(json_schema))
             return self
 
         def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
-            """Refuse an object that lacks a field; without this the field is None."""
+            """Treat a missing field as an error; by default it is None."""
             self._missing = False
             return self
 
         def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
-            """Skip what cannot be read."""
+            """Skip messages that cannot be read."""
             self._ignore = True
             return self
 
         def build(self) -> JsonRowDeserializationSchema:
-            """The schema."""
+            """Build the schema."""
             if self._type_info is None:
                 raise ValueError("a JSON schema for rows needs type_info() or json_schema()")
             return JsonRowDeserializationSchema(self._type_info, missing=self._missing, ignore=self._ignore)
 
 
 class JsonRowSerializationSchema(SerializationSchema[Any]):
-    """Writes rows as JSON objects, with the fields of a type; made by :meth:`builder`.
+    """Serializes rows as JSON objects with the fields of a type; created with :meth:`builder`.
 
     >>> from tidemill.common import Types
     >>> type_info = Types.ROW_NAMED(["id", "amount"], [Types.LONG(), Types.DOUBLE()])
@@ -120,7 +120,7 @@ class JsonRowSerializationSchema(SerializationSchema[Any]):
         try:
             text = self._encode(self._write(element))
         except (TypeError, ValueError, AttributeError) as error:
-            raise SerializationError(f"{element!r} does not fit {self._type_info}: {error}") from error
+            raise SerializationError(f"{element!r} does not fit the type {self._type_info}: {error}") from error
         return (_MARKED.sub(r"\1", text) if _MARK[1:] in text else text).encode()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -132,18 +132,18 @@ class JsonRowSerializationSchema(SerializationSchema[Any]):
         return JsonRowSerializationSchema.Builder()
 
     class Builder:
-        """Collects the settings of a :class:`JsonRowSerializationSchema`."""
+        """Builds a :class:`JsonRowSerializationSchema`."""
 
         def __init__(self) -> None:
             self._type_info: RowTypeInfo | None = None
 
         def with_type_info(self, type_info: TypeInformation) -> JsonRowSerializationSchema.Builder:
-            """The type of the rows, which names the fields."""
+            """Set the type of the rows, whose field names are the keys of the objects."""
             self._type_info = _row_type(type_info)
             return self
 
         def build(self) -> JsonRowSerializationSchema:
-            """The schema."""
+            """Build the schema."""
             if self._type_info is None:
                 raise ValueError("a JSON schema for rows needs with_type_info()")
             return JsonRowSerializationSchema(self._type_info)
@@ -155,11 +155,11 @@ def _deserialization(type_info: RowTypeInfo, missing: bool, ignore: bool) -> Jso
 
 def _row_type(type_info: TypeInformation) -> RowTypeInfo:
     if not isinstance(type_info, RowTypeInfo):
-        raise TypeMismatchError(f"an object in JSON is a row: Types.ROW_NAMED(names, types) is needed, not {type_info}")
+        raise TypeMismatchError(f"JSON requires a row type: use Types.ROW_NAMED(names, types), not {type_info}")
     return type_info
 
 
 def _marked(value: Any) -> str:
     if isinstance(value, Decimal):
         return f"{_MARK}{value}"
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} cannot be represented in JSON")

@@ -1,4 +1,4 @@
-"""The type of rows that a JSON schema describes."""
+"""Converts a JSON schema to the type of rows that it describes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIMPLE: Final = {"number": Types.BIG_DEC(), "integer": Types.BIG_INT(), "boolea
 
 
 def type_of_schema(text: str) -> TypeInformation:
-    """The type that a JSON schema describes. Raises :class:`TypeMismatchError` for what has no type here.
+    """Return the type that a JSON schema describes. Raises :class:`TypeMismatchError` for unsupported schemas.
 
     >>> type_of_schema('{"type": "object", "properties": {"id": {"type": "integer"}, "at": {"type": "string"}}}')
     RowTypeInfo(id: BigInteger, at: String)
@@ -22,7 +22,7 @@ def type_of_schema(text: str) -> TypeInformation:
     try:
         schema = json.loads(text)
     except ValueError as error:
-        raise TypeMismatchError(f"a JSON schema is itself JSON: {error}") from error
+        raise TypeMismatchError(f"the JSON schema is not valid JSON: {error}") from error
     return _type(schema, schema, "the schema")
 
 
@@ -32,7 +32,7 @@ def _type(schema: Any, root: Any, path: str) -> TypeInformation:
     if "$ref" in schema:
         return _type(_referred(str(schema["$ref"]), root), root, path)
     kinds = schema.get("type")
-    # A union with null says that a value may be missing, which it always may.
+    # A union with null means that a value may be missing, which is always allowed.
     named = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind != "null"]
     if len(named) != 1:
         raise TypeMismatchError(f"{path} must have one type, not {kinds!r}")
@@ -51,12 +51,14 @@ def _type(schema: Any, root: Any, path: str) -> TypeInformation:
     if kind == "object":
         fields = {name: _type(each, root, f"{path}.{name}") for name, each in schema.get("properties", {}).items()}
         return Types.ROW_NAMED(list(fields), list(fields.values()))
-    raise TypeMismatchError(f"{path} is of type {kind!r}, which has no type here")
+    raise TypeMismatchError(f"{path} has type {kind!r}, which is not supported")
 
 
 def _referred(reference: str, root: Any) -> Any:
     if not reference.startswith("#/"):
-        raise TypeMismatchError(f"a reference must lead to the same schema, as #/definitions/name does: {reference!r}")
+        raise TypeMismatchError(
+            f"a reference must be within the same schema, such as #/definitions/name: {reference!r}"
+        )
     found = root
     for part in reference[2:].split("/"):
         found = found.get(part) if isinstance(found, Mapping) else None

@@ -1,7 +1,7 @@
-"""Values in JSON by the types of a record: what ``json`` reads becomes what a type says, and the other way round.
+"""Converts between the values of the ``json`` module and values of declared types.
 
-Dates and times are text in ISO 8601, bytes are text in base64, decimals are numbers. A row is an object, and so is a
-map; a tuple is an array. Null stands for no value everywhere.
+Dates and times are strings in ISO 8601, bytes are strings in base64, decimals are numbers. Rows and maps are objects,
+and tuples are arrays. Null is None for every type.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ _NUMBERS: Final = (int, float, Decimal)
 
 
 def reader(type_info: TypeInformation, *, missing: bool = True) -> Convert:
-    """What makes a value of a type out of what ``json`` has read.
+    """Return a function that converts a value read by ``json`` to a value of a type.
 
-    With ``missing`` a row's field that is not there is None. What does not fit raises :class:`SerializationError`.
+    With ``missing``, missing fields of a row are None. The function raises :class:`SerializationError` for a value that
+    does not match the type.
     """
     make = _reader(type_info, missing=missing)
 
@@ -63,7 +64,7 @@ def _reader(type_info: TypeInformation, *, missing: bool) -> Convert:
         return lambda value: tuple(read(each) for read, each in zip(fields, _checked(value, list), strict=True))
     if isinstance(type_info, MapTypeInfo):
         if type_info.key_type != Types.STRING():
-            raise TypeMismatchError(f"a map in JSON has keys of text, not {type_info.key_type}")
+            raise TypeMismatchError(f"a map in JSON must have string keys, not {type_info.key_type}")
         item = reader(type_info.value_type, missing=missing)
         return lambda value: {key: item(each) for key, each in _checked(value, dict).items()}
     if type_info == _BYTES:
@@ -80,7 +81,7 @@ def _reader(type_info: TypeInformation, *, missing: bool) -> Convert:
         return _plain
     if isinstance(type_info, BasicTypeInfo) and type_info.basic_type is not BasicType.INSTANT:
         return _basic_reader(type_info)
-    raise TypeMismatchError(f"{type_info} has no form in JSON")
+    raise TypeMismatchError(f"{type_info} cannot be represented in JSON")
 
 
 def _basic_reader(type_info: BasicTypeInfo) -> Convert:
@@ -118,7 +119,7 @@ def _row_reader(type_info: RowTypeInfo, *, missing: bool) -> Convert:
     names = type_info.get_field_names()
     kinds = type_info.get_field_types()
     fields = [(name, reader(kind, missing=missing)) for name, kind in zip(names, kinds, strict=True)]
-    # What needs no second look, by its class: most values do not.
+    # The classes of values that need no conversion, as most values do not.
     quick = [(name, _as_they_are(kind), read) for (name, read), kind in zip(fields, kinds, strict=True)]
     template = Row(*names)
 
@@ -155,13 +156,13 @@ _CLASSES: Final[dict[BasicType | None, tuple[type, ...]]] = {
 
 
 def _named(found: dict[str, Any], fields: list[tuple[str, Convert]]) -> SerializationError:
-    """The error of the first field that has one, with the field's name."""
+    """Return the error of the first invalid field, with the field's name."""
     for name, convert in fields:
         try:
             convert(found.get(name))
         except (TidemillError, ValueError) as error:
             return SerializationError(f"field {name!r}: {error}")
-    return SerializationError("it could not be read once, and then it could")
+    return SerializationError("the object could not be read, but no invalid field was found")
 
 
 def _checked(value: Any, wanted: Any) -> Any:
@@ -181,7 +182,7 @@ _NAMES: Final[dict[Any, str]] = {
 
 
 def _timestamp(text: str) -> dt.datetime:
-    """A time in UTC, as JSON has it, without saying so, as Flink's type has it."""
+    """Parse a timestamp, and convert it to UTC without a time zone, as in Flink's type."""
     found = dt.datetime.fromisoformat(text)
     return found if found.tzinfo is None else found.astimezone(dt.UTC).replace(tzinfo=None)
 
@@ -194,7 +195,7 @@ _TIMES: Final[dict[type, Callable[[str], Any]]] = {
 
 
 def _plain(value: Any) -> Any:
-    """Anything, as ``json`` would have read it by itself."""
+    """Convert decimals in any value to floats, as ``json`` reads them by default."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, list):
@@ -203,7 +204,7 @@ def _plain(value: Any) -> Any:
 
 
 def writer(type_info: TypeInformation) -> Convert:
-    """What makes of a value of a type something that ``json`` can write; decimals stay decimals."""
+    """Return a function that converts a value of a type to one that ``json`` can write; decimals are not converted."""
     make = _writer(type_info)
 
     def write(value: Any) -> Any:

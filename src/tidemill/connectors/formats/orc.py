@@ -1,4 +1,4 @@
-"""ORC files, written in bulk."""
+"""Bulk writers for ORC files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class OrcBulkWriters:
     def for_row_type(
         row_type: Any, writer_properties: Any = None, hadoop_config: Any = None, compression: str = "zlib"
     ) -> BulkWriterFactory[Any]:
-        """Writes records of a row type: ``Types.ROW_NAMED(...)``, Spark's DDL or a ``StructType``.
+        """Create a factory of writers for a row type: ``Types.ROW_NAMED(...)``, Spark's DDL or a ``StructType``.
 
-        Beyond PyFlink, ``compression`` is ``zlib``, ``snappy``, ``lz4``, ``zstd`` or ``uncompressed``.
+        ``compression``, which is not in PyFlink, is ``zlib``, ``snappy``, ``lz4``, ``zstd`` or ``uncompressed``.
 
         >>> import io, pyarrow.orc
         >>> file = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Parquet files: read in columns, written in bulk."""
+"""A columnar input format and bulk writers for Parquet files."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
 class ParquetColumnarRowInputFormat(BulkFormat):
     """Reads the columns of a row type from Parquet files, as rows.
 
-    ``row_type`` is ``Types.ROW_NAMED(...)``, Spark's DDL or a ``StructType``. Columns that a file does not have are
-    None; one of another type is an error that names the file.
+    ``row_type`` is ``Types.ROW_NAMED(...)``, Spark's DDL or a ``StructType``. Columns that are missing in a file are
+    None. A column of another type is an error that names the file.
 
     >>> from tidemill.datastream.connectors.file_system import FileSource
     >>> rows = ParquetColumnarRowInputFormat("id LONG, amount DECIMAL(10, 2)")
@@ -32,7 +32,7 @@ class ParquetColumnarRowInputFormat(BulkFormat):
         is_utc_timestamp: bool = False,
         is_case_sensitive: bool = True,
     ) -> None:
-        """All but the row type is accepted as in PyFlink and left to Spark, which chooses for itself."""
+        """Create the format. All arguments except the row type are ignored: Spark chooses these settings itself."""
         super().__init__("parquet", schema=schema_of(row_type).ddl())
 
 
@@ -43,10 +43,10 @@ class ParquetBulkWriters:
     def for_row_type(
         row_type: Any, hadoop_config: Any = None, utc_timestamp: bool = False, compression: str = "snappy"
     ) -> BulkWriterFactory[Any]:
-        """Writes records of a row type: rows, tuples, dicts or dataclasses.
+        """Create a factory of writers for records of a row type: rows, tuples, dicts or dataclasses.
 
-        ``row_type`` is ``Types.ROW_NAMED(...)``, Spark's DDL or a ``StructType``. Beyond PyFlink, ``compression`` is
-        ``snappy``, ``gzip``, ``zstd``, ``lz4``, ``brotli`` or ``none``.
+        ``row_type`` is ``Types.ROW_NAMED(...)``, Spark's DDL or a ``StructType``. ``compression``, which is not in
+        PyFlink, is ``snappy``, ``gzip``, ``zstd``, ``lz4``, ``brotli`` or ``none``.
 
         >>> import io, pyarrow.parquet
         >>> file = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Records as Arrow columns of a schema: what Parquet files and Spark's DataFrames are made of."""
+"""Converts records to Arrow columns of a schema, for Parquet files and Spark's DataFrames."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class RecordColumns:
-    """Turns batches of records into Arrow batches of one schema.
+    """Converts batches of records to Arrow batches of one schema.
 
-    A record is a row, a tuple, a dict, a dataclass or, where the schema has one column only, that column's value. Rows
-    with names of their own, dicts and dataclasses are read by name, everything else by position.
+    A record is a row, a tuple, a dict, a dataclass or, if the schema has only one column, that column's value. Rows
+    with field names, dicts and dataclasses are read by name, everything else by position.
 
     >>> from tidemill.connectors.spark.schema_types import parse_schema
     >>> columns = RecordColumns(parse_schema("id LONG, name STRING"))
@@ -41,13 +41,13 @@ class RecordColumns:
         self.arrow_schema = arrow_schema_of(schema)
         self._schema = schema
         self._names = schema.names
-        # The names of rows that have none, unless the schema has one of them itself: then they mean it.
+        # The default names of rows without field names, unless the schema has a column with such a name.
         given = tuple(f"f{index}" for index in range(len(schema.names)))
         self._unnamed = None if set(given) & set(schema.names) else given
         self._converters = [_converter(field.type) for field in schema.fields]
 
     def batch(self, records: Sequence[Any]) -> pa.RecordBatch:
-        """The records as columns. Raises :class:`TypeMismatchError` that names the column and shows the record."""
+        """Convert records to columns. Raises :class:`TypeMismatchError`, which contains the column and the record."""
         rows = [self._fields_of(record) for record in records]
         lists = list(zip(*rows, strict=True)) if rows else [()] * len(self._names)
         arrays = [self._column(index, column, records) for index, column in enumerate(lists)]
@@ -68,7 +68,7 @@ class RecordColumns:
         return array
 
     def _mismatch(self, index: int, kind: pa.DataType, values: Sequence[Any], records: Sequence[Any]) -> Exception:
-        """The error for the first value that does not fit."""
+        """Create the error for the first value that does not fit."""
         field, convert = self._schema.fields[index], self._converters[index]
         for value, record in zip(values, records, strict=True):
             try:
@@ -77,7 +77,7 @@ class RecordColumns:
                 return TypeMismatchError(
                     f"column {field.name!r} is {field.type}, which {value!r} does not fit: {error}. Record: {record!r}"
                 )
-        return TypeMismatchError(f"column {field.name!r} is {field.type}, which its values do not fit together")
+        return TypeMismatchError(f"column {field.name!r} is {field.type}, which its values, as a batch, do not fit")
 
     def _fields_of(self, record: Any) -> Sequence[Any]:
         names = self._names
@@ -96,18 +96,18 @@ class RecordColumns:
             values = (record,)
         else:
             raise TypeMismatchError(
-                f"a record of the columns {', '.join(names)} is a row, a tuple, a dict or a dataclass, not "
+                f"a record with the columns {', '.join(names)} must be a row, a tuple, a dict or a dataclass, not "
                 f"{type(record).__name__} {record!r}"
             )
         if len(values) != len(names):
             raise TypeMismatchError(
-                f"a record has {len(values)} fields, but the schema {len(names)} columns ({', '.join(names)}): "
+                f"a record has {len(values)} fields, but the schema has {len(names)} columns ({', '.join(names)}): "
                 f"{record!r}"
             )
         return values
 
     def _single(self, record: Mapping[Any, Any]) -> bool:
-        """Whether a dict is the value of the only column, not a record of it."""
+        """Whether a dict is the value of the only column, which is a map, and not a record."""
         only = len(self._names) == 1 and isinstance(self._schema.fields[0].type, MapOf)
         return only and set(record) != set(self._names)
 
@@ -124,7 +124,7 @@ def _optional(convert: Convert, value: Any) -> Any:
 
 
 def _converter(kind: SparkType) -> Convert | None:
-    """What makes of a record's value one that Arrow takes for what it is; None where it does so itself."""
+    """Return a function that converts values for Arrow; None if Arrow converts them correctly itself."""
     if isinstance(kind, StructOf):
         inner = RecordColumns(kind)
         converters = [_converter(field.type) for field in kind.fields]
@@ -147,7 +147,7 @@ def _converter(kind: SparkType) -> Convert | None:
             for k, v in value.items()
         ]
     if kind.name in _INTEGERS:
-        return operator.index  # Arrow would cut what is behind the point
+        return operator.index  # Arrow would truncate fractions
     if kind.name == "TIMESTAMP":
         return _moment
     if kind.name == "TIMESTAMP_NTZ":
@@ -161,16 +161,16 @@ def _moment(value: Any) -> dt.datetime:
     if isinstance(value, Instant):
         nanos = value.nanos
         if nanos % 1000:
-            raise ValueError("Spark keeps microseconds, and this has nanoseconds")
+            raise ValueError("Spark's timestamps have microseconds, but this one has nanoseconds")
         return _EPOCH + dt.timedelta(seconds=value.seconds, microseconds=nanos // 1000)
     if not isinstance(value, dt.datetime) or value.utcoffset() is None:
-        raise TypeError("a moment needs a time zone: give it one, or make the column TIMESTAMP_NTZ")
+        raise TypeError("a TIMESTAMP needs a time zone: add one, or use a TIMESTAMP_NTZ column")
     return value.astimezone(dt.UTC)
 
 
 def _local_time(value: Any) -> dt.datetime:
     if not isinstance(value, dt.datetime) or value.tzinfo is not None:
-        raise TypeError("a TIMESTAMP_NTZ is a datetime without time zone: take it off, or make the column TIMESTAMP")
+        raise TypeError("a TIMESTAMP_NTZ must be a datetime without time zone: remove it, or use a TIMESTAMP column")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Spark's types as plain data, without Spark: schemas are read and written in its DDL form on any machine.
+"""Spark's types as plain data, without Spark: reads and writes schemas in Spark's DDL.
 
 >>> schema = parse_schema("id LONG, tags ARRAY<STRING>, `at` TIMESTAMP NOT NULL, price DECIMAL(10, 2)")
 >>> schema.ddl()
@@ -16,7 +16,7 @@ from tidemill.errors import GraphError
 
 __all__ = ["ArrayOf", "Atom", "Field", "MapOf", "SparkType", "StructOf", "parse_schema", "schema_from_json"]
 
-#: Every name a simple type has in DDL and in JSON, and the name it has here.
+#: All names of simple types in DDL and in JSON, and the canonical name of each.
 _ATOMS: Final = {
     "BOOLEAN": "BOOLEAN",
     "BYTE": "TINYINT",
@@ -39,7 +39,7 @@ _ATOMS: Final = {
     "DECIMAL": "DECIMAL",
     "DEC": "DECIMAL",
     "NUMERIC": "DECIMAL",
-    # Lengths are a matter of tables, which check them; a DataFrame has plain strings in their place.
+    # Only tables check lengths; a DataFrame has plain strings.
     "CHAR": "STRING",
     "CHARACTER": "STRING",
     "VARCHAR": "STRING",
@@ -51,7 +51,7 @@ _TOKENS: Final = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^'\\]|\\.)*')|([\w$.]
 
 @dataclass(frozen=True)
 class Atom:
-    """A type without parts; ``parameters`` are the numbers in brackets."""
+    """A simple type; ``parameters`` are the numbers in parentheses."""
 
     name: str
     parameters: tuple[int, ...] = ()
@@ -92,14 +92,14 @@ class Field:
     nullable: bool = True
 
     def ddl(self, between: str) -> str:
-        """The field as Spark reads it."""
+        """Return the field in Spark's DDL."""
         name = self.name.replace("`", "``")
         return f"`{name}`{between}{self.type}{'' if self.nullable else ' NOT NULL'}"
 
 
 @dataclass(frozen=True)
 class StructOf:
-    """Fields with names: a struct, or the schema of a DataFrame."""
+    """A struct with named fields, or the schema of a DataFrame."""
 
     fields: tuple[Field, ...]
 
@@ -113,7 +113,7 @@ class StructOf:
         return f"STRUCT<{', '.join(field.ddl(': ') for field in self.fields)}>"
 
     def ddl(self) -> str:
-        """The schema of a DataFrame as Spark reads it."""
+        """Return the schema of a DataFrame in Spark's DDL."""
         return ", ".join(field.ddl(" ") for field in self.fields)
 
     @property
@@ -126,7 +126,7 @@ SparkType = Atom | ArrayOf | MapOf | StructOf
 
 
 def parse_schema(ddl: str) -> StructOf:
-    """The schema that Spark's DDL describes. Raises :class:`~tidemill.errors.GraphError` with the place of an error."""
+    """Parse a schema in Spark's DDL. Raises :class:`~tidemill.errors.GraphError` with the position of an error."""
     reader = _Reader(ddl)
     fields = reader.fields(end=None)
     if not fields:
@@ -135,35 +135,37 @@ def parse_schema(ddl: str) -> StructOf:
 
 
 def schema_from_json(data: Mapping[str, Any]) -> StructOf:
-    """The schema that a ``StructType``'s ``jsonValue()`` describes."""
+    """Create a schema from the ``jsonValue()`` of a ``StructType``."""
     found = _from_json(data, "the schema")
     if not isinstance(found, StructOf):
-        raise GraphError(f"a schema is a struct, not {found}")
+        raise GraphError(f"a schema must be a struct, not {found}")
     return found
 
 
 def atom(name: str, parameters: tuple[int, ...] = (), where: str = "") -> Atom:
-    """A simple type by any of its names. Raises :class:`~tidemill.errors.GraphError` for one that cannot be held."""
+    """Return a simple type by any of its names. Raises :class:`~tidemill.errors.GraphError` for unsupported types."""
     known = _ATOMS.get(name.upper())
     if known is None:
         raise GraphError(
-            f"{where}type {name!r} cannot be brought to Spark and back; known are {', '.join(sorted(set(_ATOMS)))}, "
-            "ARRAY, MAP and STRUCT. Cast the column, for example to STRING or BIGINT."
+            f"{where}type {name!r} is not supported; supported are {', '.join(sorted(set(_ATOMS)))}, ARRAY, MAP and "
+            "STRUCT. Cast the column, for example to STRING or BIGINT."
         )
     if name.upper() in _LENGTHS:
         return Atom(known)
     if known != "DECIMAL":
         if parameters:
-            raise GraphError(f"{where}{name} has no numbers in brackets, but here it has {parameters}")
+            raise GraphError(f"{where}{name} has no parameters, but here it has {parameters}")
         return Atom(known)
     numbers = (*parameters, *(10, 0)[len(parameters) :])
     if len(numbers) > 2 or not 0 <= numbers[1] <= numbers[0] <= 38 or not numbers[0]:
-        raise GraphError(f"{where}DECIMAL{parameters} needs at most 38 digits, and no more of them behind the point")
+        raise GraphError(
+            f"{where}DECIMAL{parameters} is invalid: the precision must be 1 to 38, and the scale 0 to the precision"
+        )
     return Atom(known, numbers)
 
 
 class _Reader:
-    """Reads DDL from left to right."""
+    """Parses DDL from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -259,7 +261,7 @@ class _Reader:
 
     def _error(self, place: int) -> GraphError:
         before, after = self._text[:place], self._text[place:]
-        return GraphError(f"a schema in Spark's DDL form cannot be read here: {before!r} >>> {after!r}")
+        return GraphError(f"a schema in Spark's DDL cannot be read here: {before!r} >>> {after!r}")
 
 
 _BRACKETS: Final = re.compile(r"(\w+)\(([\d, ]+)\)")

@@ -1,4 +1,4 @@
-"""How Spark's types, Arrow's and ``Types`` stand for each other.
+"""The mapping between Spark's types, Arrow's types and ``Types``.
 
 | Spark | record | ``Types`` | Arrow |
 |---|---|---|---|
@@ -97,10 +97,10 @@ _TYPES: Final = {
 
 
 def schema_of(described: Any) -> StructOf:
-    """A schema from Spark's DDL, from a ``StructType``, from ``DataTypes.ROW``, or from the type of a stream.
+    """Create a schema from Spark's DDL, a ``StructType``, ``DataTypes.ROW``, or the type of a stream.
 
-    A type that is not a row, tuple, dataclass or named tuple becomes the only column, ``value``; fields of a tuple are
-    called ``f0``, ``f1`` and so on.
+    A type that is not a row, tuple, dataclass or named tuple becomes a single column, ``value``. The fields of a tuple
+    are named ``f0``, ``f1`` and so on.
 
     >>> schema_of("id INT, name STRING").names
     ('id', 'name')
@@ -116,27 +116,27 @@ def schema_of(described: Any) -> StructOf:
     if isinstance(described, TypeInformation):
         found = _from_type_info(described, "value")
         return found if isinstance(found, StructOf) else StructOf((Field("value", found),))
-    if hasattr(described, "jsonValue"):  # Spark's own, which this layer does not know, and DataTypes
+    if hasattr(described, "jsonValue"):  # Spark's types, which this package does not import, and DataTypes
         json = described.jsonValue()
         if isinstance(json, Mapping) and json["type"] == "struct":
             return schema_from_json(json)
         return schema_from_json({"type": "struct", "fields": [{"name": "value", "type": json, "nullable": True}]})
     raise TypeError(
-        "a schema is given in Spark's DDL form ('id LONG, name STRING'), as a StructType, as Types.ROW_NAMED(...) "
-        f"or as DataTypes.ROW(...), not as {type(described).__name__}"
+        "a schema must be in Spark's DDL ('id LONG, name STRING'), a StructType, Types.ROW_NAMED(...) or "
+        f"DataTypes.ROW(...), not {type(described).__name__}"
     )
 
 
 def arrow_schema_of(schema: StructOf) -> pa.Schema:
-    """The Arrow columns that hold a schema's values."""
+    """Return the Arrow schema for a schema."""
     return pa.schema([pa.field(field.name, _to_arrow(field.type), field.nullable) for field in schema.fields])
 
 
 def type_info_of(described: Any) -> TypeInformation:
-    """The type of rows with a schema.
+    """Return the type of rows with a schema.
 
-    Back again by :func:`schema_of` it is the same schema, except that ``Types`` has one type of decimals, which is
-    DECIMAL(38, 18), and that the fields of a row and the values of a dict may always be None.
+    :func:`schema_of` converts it back to the same schema, except that ``Types`` has only one decimal type, which is
+    DECIMAL(38, 18), and that the fields of a row and the values of a dict are always nullable.
 
     >>> type_info_of("id LONG, tags ARRAY<STRING>")
     RowTypeInfo(id: Long, tags: ListTypeInfo<String>)
@@ -189,8 +189,8 @@ def _from_type_info(info: TypeInformation, where: str) -> SparkType:
     if isinstance(info, (RowTypeInfo, TupleTypeInfo, DataclassTypeInfo, NamedTupleTypeInfo)):
         return StructOf(tuple(Field(name, _from_type_info(kind, f"{where}.{name}")) for name, kind in _fields_of(info)))
     raise GraphError(
-        f"{where} is of type {info}, which no Spark type stands for: give a schema such as 'id LONG, name STRING', and "
-        "map the records to rows or tuples of it"
+        f"{where} has type {info}, which has no equivalent in Spark: specify a schema such as 'id LONG, name STRING', "
+        "and map the records to rows or tuples with its columns"
     )
 
 
