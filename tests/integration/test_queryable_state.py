@@ -164,8 +164,8 @@ def test_a_server_ends_with_its_driver_however_that_ends_unless_it_is_to_stay(tm
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        ([], 2, "--directory is needed"),
-        (["--directory", "x", "-D", "no-value"], 2, "-D needs KEY=VALUE"),
+        ([], 2, "--directory is required"),
+        (["--directory", "x", "-D", "no-value"], 2, "-D requires KEY=VALUE"),
         (["--directory", "/nonexistent/directory"], 1, "is not the directory of a job"),
         (["--directory", "/nonexistent/directory", "--job", "j"], 1, "is not the directory of a job"),
         (["--directory", ".", "--job", "j", "-D", "queryable-state.bind-address=0.0.0.0"], 1, "queryable-state.token"),

@@ -96,7 +96,7 @@ def test_what_a_job_measures_can_be_scraped(reporter: PrometheusReporter) -> Non
     assert found["tidemill_operator_open"] == [({**labels, "user_job_id": "mine", "user_1st": "x"}, 1.0)]
     assert found["tidemill_job_currentEpoch"] == [({"job_id": "id-1", "job_name": 'a "quoted" job'}, 9.0)]
     assert "process_resident_memory_bytes" in found
-    assert "HELP tidemill_operator_numRecordsIn_total records that came in; for a source, those it read" in text
+    assert "HELP tidemill_operator_numRecordsIn_total records received; for a source, records read" in text
 
 
 def test_a_histogram_has_the_same_buckets_whatever_was_seen(reporter: PrometheusReporter) -> None:

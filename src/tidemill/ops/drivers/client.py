@@ -1,4 +1,4 @@
-"""Asking a driver's REST server: the drivers of this machine by their records, others by address."""
+"""A client of the REST servers of drivers: those on this machine by their records, others by address."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _POLL_SECONDS: Final = 0.1
 
 
 class RefusedError(TidemillError):
-    """The driver does not do what it is asked; the message is its own."""
+    """The driver rejected a request; the message is from the driver."""
 
 
 class DriverGoneError(TidemillError):
-    """Nobody answers at a driver's address (any more)."""
+    """There is no response from the address of a driver."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
-        """Nowhere: what is then left is the answer itself, an error."""
+        """Do not follow redirects; the response is then an error."""
 
 
 @dataclass(frozen=True)
 class JobAddress:
-    """A job, and the server that can be asked about it."""
+    """A job, and the REST server of its driver."""
 
     job_id: str
     rest: RestAddress
 
     def ask(self, method: str, path: str = "", body: dict[str, Any] | None = None, seconds: float = _SECONDS) -> Any:
-        """What the server answers to a request about the job.
+        """Send a request about the job, and return the response.
 
         Raises :class:`NotThereError`, :class:`RefusedError` or :class:`DriverGoneError`.
         """
@@ -53,7 +53,7 @@ class JobAddress:
             headers["Authorization"] = f"Bearer {token}"
         url = f"{self.rest.url.rstrip('/')}/jobs/{self.job_id}{path}"
         request = urllib.request.Request(url, data, headers, method=method)  # noqa: S310 - checked in address_of
-        # Never through a proxy, nor to where somebody else points: the token is for the driver alone.
+        # No proxies and no redirects, because the token must be sent only to the driver.
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), _NoRedirects, urllib.request.HTTPSHandler(context=self._trust())
         )
@@ -65,14 +65,16 @@ class JobAddress:
             raise (NotThereError if error.code == 404 else RefusedError)(message) from error
         except (OSError, ValueError) as error:
             if "CERTIFICATE_REQUIRED" in str(error):
-                raise RefusedError(f"{self.rest.url} wants a certificate: show it with --cert FILE") from error
+                raise RefusedError(f"{self.rest.url} requires a certificate: specify it with --cert FILE") from error
             raise DriverGoneError(
-                f"the driver of job {self.job_id} does not answer at {self.rest.url}: {error}"
+                f"the driver of job {self.job_id} does not respond at {self.rest.url}: {error}"
             ) from error
 
     def _trust(self) -> ssl.SSLContext:
-        """Whom to believe: the usual authorities, and the very certificate that a driver of this machine has; and what
-        to be believed by."""
+        """Return the TLS context: it trusts the default authorities and the certificate of a driver on this machine.
+
+        It also has the client certificate, if there is one.
+        """
         context = ssl.create_default_context()
         certificate, identity = self.rest.certificate, self.rest.identity
         try:
@@ -87,7 +89,7 @@ class JobAddress:
         return context
 
     def operate(self, kind: str, method: str, path: str, body: dict[str, Any] | None) -> Any:
-        """Begin an operation, and wait for its end: what it results in. Raises as :meth:`ask` does."""
+        """Start an operation, wait until it has completed, and return its result. Raises like :meth:`ask`."""
         trigger = self.ask(method, path, body)["request-id"]
         while True:
             answer = self.ask("GET", f"/{kind}/{trigger}")
@@ -103,11 +105,11 @@ class JobAddress:
 def address_of(
     job: str, url: str | None, token: str | None, authority: str | None = None, identity: str | None = None
 ) -> JobAddress:
-    """Where to ask about a job: at ``url``, or at the driver on this machine that runs it.
+    """Return the address for requests about a job: ``url``, or the driver on this machine that runs the job.
 
-    ``authority`` is whose certificate to believe, ``identity`` the certificate to show.
+    ``authority`` is the certificate authority to trust, ``identity`` the client certificate.
 
-    Raises :class:`NotThereError` if there is none that can be asked.
+    Raises :class:`NotThereError` if there is no driver with a REST server.
     """
     if url is not None:
         if not url.startswith(("http://", "https://")):
@@ -116,22 +118,22 @@ def address_of(
     driver, known = driver_of(job)
     job_id = known.id
     if not driver.alive:
-        raise NotThereError(f"job {job_id} does not run: its driver, process {driver.pid}, has ended")
+        raise NotThereError(f"job {job_id} is not running: its driver, process {driver.pid}, has ended")
     if driver.rest is None:
         raise NotThereError(
-            f"the driver of job {job_id}, process {driver.pid}, cannot be asked: it was started with rest.enabled: "
+            f"the driver of job {job_id}, process {driver.pid}, has no REST server: it was started with rest.enabled: "
             "false, or found no free port"
         )
     return JobAddress(job_id, replace(driver.rest, identity=identity))
 
 
 def token_of(rest: RestAddress) -> str | None:
-    """The token that a server wants. Raises :class:`NotThereError` if its file is not there."""
+    """Return the token that a server requires. Raises :class:`NotThereError` if the token file does not exist."""
     where = rest.token
     if where is None:
         return None
     path = Path(where.removeprefix("file:"))
-    if where.startswith("file:") and not path.exists():  # the server makes one where there is none: we do not
+    if where.startswith("file:") and not path.exists():  # only the server creates the file
         raise NotThereError(f"there is no token in {path}")
     return read_token(where, "--token")
 
@@ -140,4 +142,4 @@ def _message(error: urllib.error.HTTPError) -> str:
     try:
         return "; ".join(map(str, json.load(error)["errors"]))
     except (OSError, ValueError, KeyError, TypeError):
-        return f"the driver answered {error.code} {error.reason}"
+        return f"the driver responded with {error.code} {error.reason}"

@@ -1,4 +1,4 @@
-"""Running a user's program inside the command line's process: a script, or a function of a module."""
+"""Runs a user's program, a script or a function of a module, in the process of the command line."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tidemill.ops.errors import NotThereError
 
 __all__ = ["Program", "has_workers_elsewhere", "send_along"]
 
-#: Code is small. More than that is a directory with something else in it.
+#: Maximum size of the code that is sent to workers. A larger directory probably contains something else.
 _MOST_SHIPPED: Final = 50 << 20
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program as it was named: ``path/to/script.py``, or ``package.module:function``.
+    """A program as the user specified it: ``path/to/script.py``, or ``package.module:function``.
 
-    ``python_files`` are those that workers get: what the program imports from them, it finds too.
+    ``python_files`` are sent to workers. The program itself can import from them too.
     """
 
     name: str
@@ -40,10 +40,12 @@ class Program:
         return ":" not in self.name or self.name.endswith(".py")
 
     def run(self) -> None:
-        """Run it as Python would: a script is ``__main__``, with its own directory on the path and its arguments; a
-        function is called without arguments, with the current directory on the path.
+        """Run the program as Python would.
 
-        Raises :class:`NotThereError` if there is no such program, and whatever the program raises.
+        A script is ``__main__``, with its directory in the path, and gets its arguments. A function is called without
+        arguments, with the current directory in the path.
+
+        Raises :class:`NotThereError` if the program does not exist, and any exception that the program raises.
         """
         if self.is_script:
             self._run_script(Path(self.name))
@@ -58,21 +60,21 @@ class Program:
         module = types.ModuleType("__main__")
         module.__file__ = str(path)
         with self._as_main(module, str(path), path.resolve().parent):
-            exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102 - it is what the user asks for
+            exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102 - the user requested it
 
     def _run_function(self, module_name: str, function_name: str) -> None:
-        if module_name.endswith(".py"):  # to look for it would run a module of that name, for nothing
+        if module_name.endswith(".py"):  # importing it would run a module of that name in vain
             raise NotThereError(
-                f"{self.name} names a file: say {module_name} for the script, or the module without .py for a function"
+                f"{self.name} is a file: specify {module_name} for the script, or the module without .py for a function"
             )
         with self._as_main(sys.modules["__main__"], self.name, Path.cwd()):
             try:
                 module = importlib.import_module(module_name)
             except ModuleNotFoundError as error:
                 if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-                    raise  # the module is there, and misses another one
+                    raise  # the module exists, but imports another one that does not
                 raise NotThereError(
-                    f"there is no module {module_name!r}: neither installed, nor below {Path.cwd()}"
+                    f"there is no module {module_name!r}: it is neither installed, nor in {Path.cwd()}"
                 ) from error
             function = getattr(module, function_name, None)
             if not callable(function):
@@ -80,8 +82,10 @@ class Program:
             function()
 
     def ship(self, folder: Path) -> Path | None:
-        """A zip of the code that workers elsewhere need to import: what lies beside a script, or the package of a
-        function's module. None if there is nothing."""
+        """Create a zip of the code that workers on other machines must import, or return None if there is none.
+
+        This is the code in the directory of a script, or the package of a function's module.
+        """
         if self.is_script:
             root = Path(self.name).resolve().parent
             parts = sorted(path for path in root.iterdir() if path != Path(self.name).resolve() and _is_code(path))
@@ -92,8 +96,8 @@ class Program:
         files = [file for part in parts for file in _files_of(part)]
         if sum(file.stat().st_size for file in files) > _MOST_SHIPPED:
             raise ConfigurationError(
-                f"the code beside {self.name} is larger than {_MOST_SHIPPED >> 20} MB: put the program in a directory "
-                "of its own, or name what workers need with --py-files"
+                f"the code next to {self.name} is larger than {_MOST_SHIPPED >> 20} MB: put the program in a separate "
+                "directory, or specify the files for workers with --py-files"
             )
         if not files:
             return None
@@ -105,10 +109,10 @@ class Program:
 
     @contextmanager
     def _as_main(self, module: types.ModuleType, name: str, directory: Path) -> Iterator[None]:
-        """Let ``module`` be the main module of this process, with the program's arguments, its directory and its files
-        on the path.
+        """Make ``module`` the main module of this process, with the program's arguments and with its directory and
+        files in the path.
 
-        Workers on this machine inherit the directory from the environment; files are handed to them.
+        Workers on this machine inherit the directory through the environment; the files are sent to them.
         """
         main, argv, path, inherited = sys.modules["__main__"], sys.argv, list(sys.path), os.environ.get("PYTHONPATH")
         sys.modules["__main__"], sys.argv = module, [name, *self.arguments]
@@ -125,18 +129,18 @@ class Program:
 
 
 def has_workers_elsewhere(settings: Configuration) -> bool:
-    """Whether code must be sent to workers: those of this machine find it where it is."""
+    """Whether code must be sent to workers. Workers on this machine read it from its original location."""
     return not settings.get(SparkOptions.MASTER).startswith("local")
 
 
 def send_along(settings: Configuration, file: Path) -> None:
-    """Have workers get a file too, beside those that the settings name."""
+    """Add a file to the Python files that are sent to workers."""
     known = settings.get(PipelineOptions.PYTHON_FILES)
     settings.set(PipelineOptions.PYTHON_FILES, ",".join(filter(None, [known, str(file)])))
 
 
 def _import_paths(files: Sequence[str]) -> list[str]:
-    """What makes Python files and zips importable; those elsewhere than on this machine are left to Spark."""
+    """Return the import paths for Python files and zips on this machine. Remote files are left to Spark."""
     here = [Path(file).resolve() for file in files if "://" not in file]
     return list(dict.fromkeys(str(file.parent if file.suffix == ".py" else file) for file in here))
 

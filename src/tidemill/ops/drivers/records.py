@@ -1,7 +1,7 @@
-"""The drivers that ``tidemill run`` has started on this machine: a record of each, as a file of its user.
+"""Records of the drivers that ``tidemill run`` has started on this machine, as files of the user.
 
-A driver holds a lock on its record for as long as it lives, however it dies: that is how others know. Records of ended
-drivers stay, the newest ones, so that their logs can be found.
+A driver holds a lock on its record while it runs. The lock is released however the driver ends, so that other processes
+can tell whether it is running. The records of the last ended drivers are kept, so that their logs can be found.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 VERSION: Final = 1
-#: Ended drivers that are remembered, with their logs.
+#: Maximum number of ended drivers whose records and logs are kept.
 MOST_ENDED: Final = 50
 
 
 @dataclass(frozen=True)
 class DriverJob:
-    """A job that a driver has started; ``directory`` is where it keeps what is durable, if that outlives it.
+    """A job that a driver has started; ``directory`` is its durable directory, if it outlives the driver.
 
-    ``status`` and ``savepoint``, the path of its last one, are known when the driver has ended.
+    ``status`` and ``savepoint``, the path of its last savepoint, are set when the driver has ended.
     """
 
     id: str
@@ -56,10 +56,10 @@ class DriverJob:
 
 @dataclass(frozen=True)
 class RestAddress:
-    """A driver's REST server; ``token`` says where the token is (env:NAME, file:PATH).
+    """The REST server of a driver; ``token`` is the location of the token (env:NAME, file:PATH).
 
-    ``certificate`` is the file of the one it has, or of its authority; ``identity`` that of the one to show, with its
-    key, which no record has.
+    ``certificate`` is the file with the certificate of the server or of its authority. ``identity`` is the file with
+    the client certificate and its key; it is never recorded.
     """
 
     url: str
@@ -70,7 +70,7 @@ class RestAddress:
 
 @dataclass(frozen=True)
 class Driver:
-    """What a record says about a driver; times are in milliseconds since 1970, ``ended`` None if it was killed."""
+    """The record of a driver; times are in milliseconds since 1970, ``ended`` is None if the driver was killed."""
 
     pid: int
     program: str
@@ -84,9 +84,9 @@ class Driver:
 
 
 def records_directory() -> Path:
-    """Where records and logs are kept: the user's directory for the state of programs, closed to others.
+    """Return the directory of records and logs, in the user's XDG state directory, which other users cannot access.
 
-    Raises :class:`ConfigurationError` if there can be none.
+    Raises :class:`ConfigurationError` if it cannot be created.
     """
     home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     directory = Path(home) / "tidemill"
@@ -96,7 +96,7 @@ def records_directory() -> Path:
 
 
 def new_log(program: str, settings: str) -> tuple[Path, Path]:
-    """A new, empty log file for a driver, and a file with its settings beside it, both their owner's alone.
+    """Create an empty log file for a driver, and a file with its settings, both accessible only by their owner.
 
     Raises :class:`ConfigurationError` if they cannot be written.
     """
@@ -118,20 +118,21 @@ def new_log(program: str, settings: str) -> tuple[Path, Path]:
 
 @contextmanager
 def _writing(directory: Path) -> Iterator[None]:
-    """Says what to do if the block cannot write there."""
+    """Raise a :class:`ConfigurationError` that explains what to do if the block cannot write to the directory."""
     try:
         yield
     except OSError as error:
         raise ConfigurationError(
-            f"cannot keep logs and records of drivers in {directory}: {error.strerror}. Set XDG_STATE_HOME to a "
-            "directory of yours, with room for them"
+            f"cannot write logs and records of drivers to {directory}: {error.strerror}. Set XDG_STATE_HOME to a "
+            "directory that you can write to, with sufficient space"
         ) from error
 
 
 class DriverRecord:
-    """The record of this process, while it runs a program. Raises :class:`ConfigurationError` if there can be none.
+    """The record of this process while it runs a program.
 
-    What cannot be noted later, because the disk is full, say, is logged: no job ends for that.
+    Raises :class:`ConfigurationError` if it cannot be written. If a later update fails, for example because the disk is
+    full, a warning is logged, and the job continues.
     """
 
     def __init__(self, path: Path, driver: Driver) -> None:
@@ -148,13 +149,13 @@ class DriverRecord:
                 raise
 
     def put(self, job: DriverJob, rest: RestAddress | None = None) -> None:
-        """Note a job that was started, or what became of it, and where the driver can be asked about it."""
+        """Record a job that was started or has ended, and the REST address of the driver."""
         jobs = {one.id: one for one in (*self._driver.jobs, job)}
         self._driver = replace(self._driver, jobs=tuple(jobs.values()), rest=rest or self._driver.rest)
         self._note()
 
     def close(self, exit_code: int) -> None:
-        """The program has ended."""
+        """Record that the program has ended."""
         self._driver = replace(self._driver, exit_code=exit_code, ended=time.time_ns() // 1_000_000)
         self._note()
         os.close(self._lock)
@@ -163,7 +164,7 @@ class DriverRecord:
         try:
             self._write()
         except OSError as error:
-            log.warning("'tidemill list' and the like may not know of this driver's jobs: %s: %s", self._path, error)
+            log.warning("commands such as 'tidemill list' may not find this driver's jobs: %s: %s", self._path, error)
 
     def _write(self) -> None:
         content = {"version": VERSION, **asdict(self._driver)}
@@ -176,9 +177,12 @@ class DriverRecord:
 
 @contextmanager
 def recorded(program: str, log: str | None) -> Iterator[DriverRecord]:
-    """A record of this process; whoever opens it closes it with an exit code, or else it died."""
+    """Create a record of this process, and close it with the exit code at the end of the block.
+
+    A record that was not closed is that of a driver that was killed.
+    """
     started = time.time_ns() // 1_000_000
-    # A process may have several within a millisecond: one that waited for its own lock would do so for ever.
+    # A process may create several records within a millisecond, and would wait forever for its own lock.
     while (path := records_directory() / f"driver-{started:015d}-{os.getpid()}.json").with_suffix(".lock").exists():
         started += 1
     _forget_old()
@@ -195,7 +199,7 @@ def recorded(program: str, log: str | None) -> Iterator[DriverRecord]:
 
 
 def drivers() -> list[Driver]:
-    """All that are known, newest first."""
+    """Return all recorded drivers, newest first."""
     found = []
     for path in sorted(records_directory().glob("driver-*.json"), reverse=True):
         driver = _read(path)
@@ -205,22 +209,22 @@ def drivers() -> list[Driver]:
 
 
 def driver_of(job: str) -> tuple[Driver, DriverJob]:
-    """A job, by its id or the beginning of it, and its driver: one that lives, else the newest.
+    """Return the job with an id or prefix, and its driver: a running one, otherwise the newest.
 
-    Raises :class:`NotThereError` if no job is called so, or several.
+    Raises :class:`NotThereError` if no job matches, or several do.
     """
     known = [(driver, one) for driver in drivers() for one in driver.jobs if job and one.id.startswith(job)]
     ids = sorted({one.id for _, one in known})
     if not ids:
         raise NotThereError(f"no driver on this machine has started a job {job!r}: see 'tidemill list'")
     if len(ids) > 1 and job not in ids:
-        raise NotThereError(f"several jobs begin with {job!r}: {', '.join(ids)}")
+        raise NotThereError(f"the ids of several jobs start with {job!r}: {', '.join(ids)}")
     meant = [(driver, one) for driver, one in known if one.id == (job if job in ids else ids[0])]
     return next((pair for pair in meant if pair[0].alive), meant[0])
 
 
 def _read(path: Path) -> Driver | None:
-    """A record; None if it is gone meanwhile, or of a version we do not know."""
+    """Read a record. Returns None if it was deleted meanwhile, or has an unknown version."""
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if content.pop("version") != VERSION:
@@ -257,7 +261,7 @@ def _forget_old() -> None:
     ended = [path for path in paths if not _is_held(path.with_suffix(".lock"))]
     for path in ended[MOST_ENDED:]:
         driver = _read(path)
-        # A log that was put elsewhere by its user is the user's.
+        # A log that the user put in another directory is not deleted.
         if driver is not None and driver.log is not None and Path(driver.log).parent == records_directory():
             Path(driver.log).unlink(missing_ok=True)
         _delete(path)

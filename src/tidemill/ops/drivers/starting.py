@@ -1,4 +1,4 @@
-"""A program in a process of its own, which outlives the one that started it."""
+"""Starts a program in a separate process, which outlives the process that started it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tidemill.ops.drivers.records import Driver, DriverJob, drivers, new_log
 
 __all__ = ["Started", "start_detached"]
 
-#: How long a program may take until it has a job: Spark itself needs ten seconds or more.
+#: How long to wait until a program has a job. Spark alone takes ten seconds or more to start.
 _START_SECONDS: Final = 120.0
-#: How long one may take to end by itself.
+#: How long to wait for a program to end after SIGTERM.
 _END_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
 class Started:
-    """A program in a process of its own: ``code`` if it has ended already, ``driver`` if it has a job."""
+    """A program in a separate process: ``code`` is set if it has ended, ``driver`` if it has a job."""
 
     pid: int
     log: Path
@@ -41,28 +41,28 @@ class Started:
 
     @property
     def jobs(self) -> tuple[DriverJob, ...]:
-        """The jobs it has by now."""
+        """The jobs that the program has started so far."""
         return () if self.driver is None else self.driver.jobs
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended with an error, or without a job."""
+        """Whether the program ended with an error, or without a job."""
         return self.code is not None and (self.code != 0 or not self.jobs)
 
 
 def start_detached(
     program: Program, settings: Configuration, variables: Mapping[str, str] = MappingProxyType({})
 ) -> Started:
-    """Start the program in a session of its own, and wait until it has a job, or has ended, or two minutes are over.
+    """Start the program in a separate session, and wait until it has a job or has ended, for at most two minutes.
 
-    ``variables`` are those of its environment beside our own. Who is interrupted meanwhile leaves no process behind.
+    ``variables`` are added to the environment of this process. If the wait is interrupted, the program is terminated.
     """
     log, file = new_log(program.name, yaml.safe_dump(settings.to_dict(), allow_unicode=True))
     command = [sys.executable, "-m", "tidemill", "run", "--config", str(file), program.name, *program.arguments]
     begun = time.time_ns() // 1_000_000
     try:
         with log.open("ab") as output:
-            process = subprocess.Popen(  # noqa: S603 - this very program
+            process = subprocess.Popen(  # noqa: S603 - this program itself
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -75,7 +75,7 @@ def start_detached(
         except BaseException:
             _end(process)
             raise
-        # Should this process go on, what has ended is not to stay in the system's list.
+        # Reap the process when it ends, so that it does not remain as a zombie while this process runs.
         threading.Thread(target=process.wait, daemon=True).start()
     finally:
         file.unlink()
@@ -83,7 +83,7 @@ def start_detached(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program with all that it has started."""
+    """Terminate a program and all processes that it has started."""
     for kind, seconds in ((signal.SIGTERM, _END_SECONDS), (signal.SIGKILL, None)):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, kind)
@@ -93,7 +93,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _await_job(process: subprocess.Popen[bytes], begun: int) -> tuple[int | None, Driver | None]:
-    """Wait for the first job of a driver: (its exit code if it has ended, the driver if it has a job)."""
+    """Wait for the first job of a driver. Returns its exit code if it has ended, and the driver if it has a job."""
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         code = process.poll()

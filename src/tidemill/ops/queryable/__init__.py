@@ -1,7 +1,11 @@
-"""Queryable state: the committed state of a job, looked up by key from outside.
+"""Queryable state: look up the committed state of a job by key from outside the job.
 
-A program names a state with ``StateDescriptor.set_queryable`` or ``KeyedStream.as_queryable_state``. A server reads
-what the job commits (:class:`CommittedStates`) and answers a :class:`QueryableStateClient`.
+A program makes a state queryable with ``StateDescriptor.set_queryable`` or ``KeyedStream.as_queryable_state``. A server
+reads the committed state of the job (:class:`CommittedStates`) and serves :class:`QueryableStateClient`.
+
+Start with ``service.py``, the process of a job, and ``view.py``, which looks up keys in one committed epoch. The driver
+starts the process in ``tidemill.runtime.driver.queryable_service``. Queries over REST are in
+``tidemill.ops.rest.resources.queryable``.
 """
 
 from __future__ import annotations

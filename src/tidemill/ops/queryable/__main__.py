@@ -1,4 +1,4 @@
-"""``python -m tidemill.ops.queryable``: answer queries about a job, whether it runs or not."""
+"""``python -m tidemill.ops.queryable``: serve queries of the state of a job, whether it is running or not."""
 
 from __future__ import annotations
 
@@ -15,30 +15,35 @@ from tidemill.common.configuration import Configuration
 from tidemill.errors import TidemillError
 from tidemill.ops.queryable.service import Service, address_line, serve
 
-#: Beside a job, epochs have precedence: where both want a core, they get about three times as much of it.
+#: The epochs of a running job have priority: if both compete for a core, they get about three times as much of it.
 _NICENESS = 5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until it is interrupted, or whoever started it has ended; 2 for a wrong use, 1 if it cannot be done."""
+    """Serve until interrupted, or until the parent process has ended.
+
+    Returns the exit code: 2 for an invalid command line, 1 if the state cannot be served.
+    """
     parser = argparse.ArgumentParser(prog="python -m tidemill.ops.queryable", description=__doc__)
     parser.add_argument("--directory", help="the directory of the job, or of several jobs")
-    parser.add_argument("--job", help="the job's id, where the directory holds several")
-    parser.add_argument("-D", dest="options", action="append", default=[], metavar="KEY=VALUE", help="an option")
+    parser.add_argument("--job", help="the job id, if the directory contains several jobs")
+    parser.add_argument(
+        "-D", dest="options", action="append", default=[], metavar="KEY=VALUE", help="a configuration option"
+    )
     parser.add_argument("--from-stdin", action="store_true", help=argparse.SUPPRESS)
     parsed = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     if parsed.from_stdin:
         service = Service.from_json(sys.stdin.readline())
-        if not service.is_server:  # whose proxy has done so before
+        if not service.is_server:  # a server inherits the niceness of its proxy
             os.nice(_NICENESS)
     elif parsed.directory is None:
-        parser.error("--directory is needed")
+        parser.error("--directory is required")
     else:
         try:
             configuration = Configuration.from_dict(dict(option.split("=", 1) for option in parsed.options))
         except ValueError:
-            parser.error("-D needs KEY=VALUE")
+            parser.error("-D requires KEY=VALUE")
         service = Service(parsed.directory, parsed.job, configuration)
     try:
         asyncio.run(_run(service, follows_parent=parsed.from_stdin and not service.stay))
@@ -63,7 +68,7 @@ async def _run(service: Service, *, follows_parent: bool) -> None:
 
 
 def _await_parent(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
-    """The pipe ends with the process at its other end, however that ended."""
+    """Wait for the end of the parent process, which closes the pipe however it ends."""
     while os.read(sys.stdin.fileno(), 1024):
         pass
     loop.call_soon_threadsafe(ended.set)

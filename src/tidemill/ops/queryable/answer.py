@@ -1,7 +1,7 @@
-"""What a query is answered with: rows as they are stored, and how they become a value.
+"""Answers to queries: rows as they are stored, and how they are converted to a value.
 
-They are put together as a restore, or a merge of files, would do it, by the same code. To decode them is up to who
-asked: a server neither unpickles anything nor imports the classes that a state names.
+The rows are merged by the same code as in a restore or a merge of files. The client decodes them: a server neither
+unpickles anything nor imports the classes of a state.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from tidemill.state.merging import merge_rows
 
 __all__ = ["NOTHING", "Answer", "AnswerPart", "AnswerValues", "Answers", "PartSchema", "Place", "ValueReader"]
 
-#: In place of a value: there is none. (A stored value is never this, but may be None in a map or a list.)
+#: Indicates that there is no value. (A stored value is never this, but may be None in a map or a list.)
 NOTHING: Final = object()
-#: In place of a number of spans: the key must be asked for alone.
+#: Replaces the number of spans of a key that must be requested separately.
 _ALONE: Final = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
 class PartSchema:
-    """How the rows of a part are read: what the section they are from says of itself, and its columns."""
+    """How to read the rows of a part: the description and the columns of the section that contains them."""
 
     operator: str
     state: str
@@ -52,8 +52,10 @@ class PartSchema:
 
     @classmethod
     def of(cls, section: IndexedSection, columns: Any) -> PartSchema:
-        """That of a section, without what differs from epoch to epoch and no reader needs: the rows of many epochs can
-        go together, and a client does not have to ask for a schema with each."""
+        """Return the schema of a section, without the fields that change from epoch to epoch and that no reader needs.
+
+        So the rows of many epochs can be combined, and a client does not have to request a schema for each epoch.
+        """
         schema = {name: value for name, value in section.schema.items() if name != REPLACES}
         if SCHEMA_KEY in schema:
             schema[SCHEMA_KEY] = {**schema[SCHEMA_KEY], "declared": 0}
@@ -61,12 +63,12 @@ class PartSchema:
 
     @cached_property
     def section_kind(self) -> SectionKind:
-        """What a row is. Raises :class:`~tidemill.errors.SerializationError` for what is not known here."""
+        """The kind of the section. Raises :class:`~tidemill.errors.SerializationError` if it is unknown."""
         return section_kind(self.kind)
 
     @cached_property
     def encoded(self) -> bytes:
-        """As bytes, for :meth:`decode`."""
+        """The schema as bytes, for :meth:`decode`."""
         header = json.dumps([self.operator, self.state, self.kind, self.schema], separators=(",", ":")).encode()
         columns: bytes = self.columns.serialize().to_pybytes()
         return len(header).to_bytes(4, "little") + header + columns
@@ -84,7 +86,7 @@ class PartSchema:
             operator, state, kind, schema = json.loads(data[4 : 4 + size])
             columns = pa.ipc.read_schema(pa.py_buffer(data[4 + size :]))
         except (pa.ArrowException, ValueError, TypeError, OSError) as error:
-            raise QueryableStateError(f"an answer has a schema that cannot be read: {error}") from error
+            raise QueryableStateError(f"the schema in a response cannot be read: {error}") from error
         return cls(operator, state, kind, schema, columns)
 
 
@@ -102,7 +104,7 @@ class AnswerPart:
         return data
 
     def some(self, first: int, count: int) -> AnswerPart:
-        """So many of the rows, from one on."""
+        """Return ``count`` rows, starting with row ``first``."""
         return AnswerPart(self.schema, self.rows.slice(first, count))
 
     @classmethod
@@ -112,15 +114,16 @@ class AnswerPart:
             rows = pa.ipc.read_record_batch(pa.py_buffer(data), schema.columns)
             rows.validate(full=True)
         except (pa.ArrowException, ValueError, OSError) as error:
-            raise QueryableStateError(f"an answer has rows that cannot be read: {error}") from error
+            raise QueryableStateError(f"the rows in a response cannot be read: {error}") from error
         return cls(schema, rows)
 
 
 class ValueReader:
-    """Makes values of rows: in the types that ``shape`` declares, or without one as plain data.
+    """Converts rows to values: of the types that ``shape`` declares, or without a shape to plain data.
 
-    Plain data are dicts for objects, names for enum members, a list or a dict for those states. With a shape, the
-    classes of its types are known; only with ``allow_pickle`` are others imported, and pickles unpickled.
+    In plain data, objects are dicts, enum members are names, and list and map states are a list or a dict. With a
+    shape, the classes of its types are available. Other classes are imported, and pickles are unpickled, only with
+    ``allow_pickle``.
     """
 
     def __init__(self, shape: StateShape | None = None, *, allow_pickle: bool = False) -> None:
@@ -132,8 +135,10 @@ class ValueReader:
             self._loading = Loading(allow_pickle, classes)
 
     def rows(self, part: AnswerPart, declared: PartSchema) -> Rows:
-        """The rows of a part of a state that is by now declared like this, decoded. Raises
-        :class:`~tidemill.errors.SerializationError` for what may not be read."""
+        """Decode the rows of a part. ``declared`` is the current declaration of the state.
+
+        Raises :class:`~tidemill.errors.SerializationError` for rows that must not be read.
+        """
         schema, ttl = part.schema, stored_ttl(declared.schema)
         types = (declared.schema if self._shape is None else self._shape.schema).get("types")
         table = pa.Table.from_batches([part.rows])
@@ -150,26 +155,27 @@ class ValueReader:
         return rows
 
     def value(self, spans: Sequence[tuple[Rows, int, int]], declared: PartSchema, time: int | None) -> Any:
-        """What rows of one key make up, oldest first: each so many of some rows, from one on.
+        """Merge the rows of one key, oldest first. A span is (rows, first row, number of rows).
 
-        ``time`` is when it is by the clock of the state's time to live. :data:`NOTHING` if nothing is left.
+        ``time`` is the current time of the clock of the state's time to live. Returns :data:`NOTHING` if no value
+        remains.
         """
         found = _merged(spans, declared, time)
         return found if found is NOTHING or self._shape is not None else shown(found)
 
 
-#: Where the rows of a key are: (number of the part, first row, how many), oldest first.
+#: The location of the rows of a key: (number of the part, first row, number of rows), oldest first.
 Place = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What a committed epoch has for some keys: of each, where in ``parts`` its rows are.
+    """The rows of some keys in a committed epoch; ``places`` are the locations of each key's rows in ``parts``.
 
-    ``slot`` is the place of the epoch's manifest in the log: it never goes back. ``time`` is when it is by the clock
-    of the state's time to live, None if nothing expires. ``declared`` is how the program declares the state by now,
-    without columns: rows that have not changed since may be older. Where a place is None the key must be asked for
-    alone: what it has is large, or cannot be read.
+    ``slot`` is the position of the epoch's manifest in the log; it never decreases. ``time`` is the current time of the
+    clock of the state's time to live, None if nothing expires. ``declared`` is the current declaration of the state in
+    the program, without columns; rows that have not changed since may have an older one. If a place is None, the key
+    must be requested separately, because its rows are large or cannot be read.
     """
 
     epoch: int
@@ -180,7 +186,7 @@ class Answers:
     places: tuple[Place | None, ...]
 
     def encoded(self) -> tuple[Any, ...]:
-        """As values of a frame: see :mod:`tidemill.ops.queryable.wire`."""
+        """Return the values of a frame: see :mod:`tidemill.ops.queryable.wire`."""
         numbers: list[int] = []
         for place in self.places:
             if place is None:
@@ -195,7 +201,7 @@ class Answers:
 
     @classmethod
     def decode(cls, values: tuple[Any, ...], schemas: Mapping[bytes, PartSchema]) -> Answers:
-        """The inverse of :meth:`encoded`; ``schemas`` are those it names. Raises :class:`QueryableStateError`."""
+        """The inverse of :meth:`encoded`; ``schemas`` are the referenced ones. Raises :class:`QueryableStateError`."""
         epoch, slot, time, declared, parts, places = values
         decoded = tuple(AnswerPart.decode(schemas[schema], rows) for schema, rows in parts)
         sizes = [part.rows.num_rows for part in decoded]
@@ -203,9 +209,9 @@ class Answers:
 
 
 def _places(data: bytes, sizes: Sequence[int]) -> Iterator[Place | None]:
-    """The places in what came over the network; ``sizes`` are the numbers of rows of all parts."""
+    """Decode and check places from the network; ``sizes`` are the numbers of rows of all parts."""
     if len(data) % 4:
-        raise QueryableStateError("an answer has places that cannot be read")
+        raise QueryableStateError("the places in a response cannot be read")
     numbers = iter(struct.unpack(f"<{len(data) // 4}I", data))
     for spans in numbers:
         if spans == _ALONE:
@@ -214,24 +220,26 @@ def _places(data: bytes, sizes: Sequence[int]) -> Iterator[Place | None]:
         flat = tuple(islice(numbers, 3 * spans))
         place = tuple(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
         if any(part >= len(sizes) or not 0 < count <= sizes[part] - first for part, first, count in place):
-            raise QueryableStateError("an answer names rows that it does not have")
+            raise QueryableStateError("a response refers to rows that it does not contain")
         yield place
 
 
 class AnswerValues:
-    """The values of some answers as one reader makes them. Rows of all keys of a part are decoded together."""
+    """The values of some answers, decoded by one reader. The rows of all keys of a part are decoded together."""
 
     def __init__(self, answers: Answers, reader: ValueReader) -> None:
         # configuration
         self._answers = answers
         self._reader = reader
         # transient
-        #: The rows of each part, None if they cannot be decoded all together.
+        #: The rows of each part, None if they cannot be decoded together.
         self._rows: dict[int, Rows | None] = {}
 
     def of(self, number: int) -> Any:
-        """The value of the key of this number; :data:`NOTHING` if there is none. Raises
-        :class:`~tidemill.errors.SerializationError` for one that may not be read."""
+        """Return the value of the key with this number, or :data:`NOTHING` if there is none.
+
+        Raises :class:`~tidemill.errors.SerializationError` for a value that must not be read.
+        """
         answers = self._answers
         spans = [self._span(*span) for span in answers.places[number] or ()]
         return self._reader.value(spans, answers.declared, answers.time)
@@ -241,7 +249,7 @@ class AnswerValues:
         if rows is None and part not in self._rows:
             try:
                 rows = self._reader.rows(answers.parts[part], answers.declared)
-            except TidemillError:  # it may be for the row of another key
+            except TidemillError:  # it may be caused by a row of another key
                 rows = None
             self._rows[part] = rows
         if rows is not None:
@@ -251,23 +259,25 @@ class AnswerValues:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a committed epoch has for one key: see :class:`Answers`."""
+    """The rows of one key in a committed epoch: see :class:`Answers`."""
 
     answers: Answers
 
     @property
     def epoch(self) -> int:
-        """The epoch."""
+        """The committed epoch."""
         return self.answers.epoch
 
     @property
     def slot(self) -> int:
-        """The place of its manifest in the log."""
+        """The position of its manifest in the log."""
         return self.answers.slot
 
     def plain(self) -> Any:
-        """The value as plain data; :data:`NOTHING` if there is none. Raises
-        :class:`~tidemill.errors.SerializationError` for a pickled value."""
+        """Return the value as plain data, or :data:`NOTHING` if there is none.
+
+        Raises :class:`~tidemill.errors.SerializationError` for a pickled value.
+        """
         return AnswerValues(self.answers, ValueReader()).of(0)
 
 
@@ -275,7 +285,7 @@ def _merged(spans: Sequence[tuple[Rows, int, int]], declared: PartSchema, time: 
     if not spans:
         return NOTHING
     kind, ttl = declared.section_kind, stored_ttl(declared.schema)
-    if kind.is_single and ttl is None:  # the last word counts
+    if kind.is_single and ttl is None:  # the last row determines the value
         rows, first, count = spans[-1]
         last = first + count - 1
         return NOTHING if rows.ops and rows.ops[last] != PUT else rows.values[last]
@@ -288,7 +298,7 @@ def _merged(spans: Sequence[tuple[Rows, int, int]], declared: PartSchema, time: 
 
 
 def _some(rows: Rows, first: int, count: int) -> Rows:
-    """Some of the rows; what is empty stands for all of them, and stays so."""
+    """Return some of the rows. An empty column means the default for all rows, and remains empty."""
     end = first + count
     return Rows(
         rows.keys[first:end],

@@ -1,4 +1,4 @@
-"""Blocks of state files in memory, each with an index of its keys, within a budget of bytes."""
+"""A cache of blocks of state files, each with an index of its keys, with a limit in bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BlockCache", "BlockId", "IndexedBlock", "NotInMemoryError"]
 
 
 class NotInMemoryError(Exception):
-    """A block would have to be read."""
+    """A block is not in memory and must be read."""
 
 
 class BlockId(NamedTuple):
@@ -28,7 +28,7 @@ class BlockId(NamedTuple):
 
 
 class IndexedBlock:
-    """The rows of a block, found by key. Values stay as they are stored."""
+    """The rows of a block, indexed by key. Values remain as they are stored."""
 
     __slots__ = ("_batch", "_index", "_row_bytes", "nbytes", "schema")
 
@@ -37,7 +37,7 @@ class IndexedBlock:
         batches = table.to_batches()
         self._batch = batches[0] if batches else None
         self._index = key_index(table)
-        #: Of each row, where all take the same.
+        #: The size of a row, if all rows have the same size.
         self._row_bytes: int | None = None
         if all(map(_is_fixed, table.schema.types)):
             self._row_bytes = table.nbytes // max(1, table.num_rows)
@@ -45,32 +45,32 @@ class IndexedBlock:
         self.nbytes: int = table.nbytes + self._index.nbytes
 
     def rows_of(self, key: Any) -> list[int]:
-        """The rows of a key (in plain form) in their order; empty if there are none."""
+        """Return the rows of a key (in plain form) in order; empty if there are none."""
         return self._index.rows_of(key)
 
     def take(self, rows: list[int]) -> Any:
-        """These rows as a record batch."""
+        """Return these rows as a record batch."""
         batch: Any = self._batch
         return batch.slice(rows[0], 1) if len(rows) == 1 else batch.take(pa.array(rows))
 
     def size_of(self, rows: list[int]) -> int:
-        """About how many bytes these rows take."""
+        """Return the approximate size of these rows in bytes."""
         if self._row_bytes is not None:
             return self._row_bytes * len(rows)
         batch: Any = self._batch
         return sum(int(batch.slice(row, 1).nbytes) for row in rows)
 
     def ops(self, rows: list[int]) -> list[int]:
-        """What each of these rows does: see ``tidemill.state.files.rows``."""
+        """Return the operation of each of these rows: see ``tidemill.state.files.rows``."""
         batch: Any = self._batch
         column = batch.column(batch.schema.get_field_index("op"))
         return [column[row].as_py() for row in rows]
 
 
 class BlockCache:
-    """The blocks used of late, up to ``budget`` bytes; the one unused for longest makes room. Safe for threads.
+    """An LRU cache of blocks with at most ``budget`` bytes. Thread-safe.
 
-    A block that several ask for at once is read once.
+    A block that several threads request at the same time is read once.
     """
 
     def __init__(self, budget: int) -> None:
@@ -83,8 +83,10 @@ class BlockCache:
         self.nbytes = 0
 
     def get(self, block: BlockId, read: Callable[[], IndexedBlock] | None) -> IndexedBlock:
-        """A block; ``read`` reads it if it is not here. Raises what ``read`` raises, and
-        :class:`NotInMemoryError` if there is no ``read``."""
+        """Return a block, which ``read`` reads if it is not in the cache.
+
+        Raises the errors of ``read``, and :class:`NotInMemoryError` if ``read`` is None.
+        """
         with self._lock:
             found = self._blocks.get(block)
             if found is not None:
@@ -117,7 +119,7 @@ class BlockCache:
 
 
 def _is_fixed(arrow_type: Any) -> bool:
-    """Whether all values of a type take the same number of bytes."""
+    """Whether all values of a type have the same number of bytes."""
     if pa.types.is_struct(arrow_type):
         return all(_is_fixed(arrow_type.field(at).type) for at in range(arrow_type.num_fields))
     return bool(pa.types.is_primitive(arrow_type))

@@ -1,4 +1,4 @@
-"""``QueryableStateClient``: the committed state of a job, looked up by key from another program."""
+"""``QueryableStateClient``: looks up the committed state of a job by key from another program."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PlainAnswer(NamedTuple):
 
 
 class _AsState:
-    """A state object of a descriptor's kind is wanted."""
+    """The result is a state object of the descriptor's kind."""
 
     def __init__(self, descriptor: StateDescriptor, key_type: TypeInformation | None, *, allow_pickle: bool) -> None:
         # configuration
@@ -53,27 +53,27 @@ class _AsState:
 
 
 class _AsPlainData:
-    """Plain data is wanted, of whatever state."""
+    """The result is plain data, for any kind of state."""
 
     def __init__(self) -> None:
         self.reader = ValueReader()
 
     def check(self, location: Location) -> None:
-        """All fits."""
+        """Accept any state."""
 
     def result(self, epoch: int, value: Any) -> PlainAnswer:
         return PlainAnswer(epoch, value)
 
 
 class QueryableStateClient:
-    """Looks up keys in the queryable states of a job. Safe for threads; any number of lookups can be under way.
+    """Looks up keys in the queryable states of a job. Thread-safe; any number of lookups can be in progress.
 
-    ``remote_hostname`` and ``remote_port`` are those of the proxy, ``token`` is the one it wants where it listens on
-    another address than loopback. A lookup is tried for ``timeout`` seconds, over lost connections and restarts of the
-    server. Every answer is of a committed epoch, and not of an older one than the answer before it.
+    ``remote_hostname`` and ``remote_port`` are those of the proxy. ``token`` is the token that the proxy requires if it
+    does not listen on loopback. A lookup is retried for ``timeout`` seconds, also after lost connections and restarts
+    of the server. Every result is from a committed epoch, and never from an older epoch than the previous result.
 
-    Values come from a server, which is not trusted to run code here: unless ``allow_pickle`` is set, nothing is
-    unpickled, and of classes only those of the declared types are made.
+    The server is not trusted to run code in the client: unless ``allow_pickle`` is set, nothing is unpickled, and only
+    classes of the declared types are instantiated.
     """
 
     def __init__(
@@ -101,12 +101,12 @@ class QueryableStateClient:
         key_type_info: TypeInformation | None,
         state_descriptor: StateDescriptor,
     ) -> CompletableFuture[ImmutableState]:
-        """What a state has for a key, as a state object of the descriptor's kind that can be read only.
+        """Look up the state of a key, as a read-only state object of the descriptor's kind.
 
-        Its ``epoch`` says which committed epoch that was. The future fails with
-        :class:`~tidemill.ops.queryable.errors.UnknownKeyOrNamespaceError` if there is nothing (any more),
-        ``UnknownStateNameError``, ``UnknownJobError``, ``StateUnavailableError`` if no answer came in time, and with
-        :class:`~tidemill.errors.TidemillError` if the key or the descriptor does not fit what is stored.
+        Its ``epoch`` is the committed epoch of the state. The future fails with
+        :class:`~tidemill.ops.queryable.errors.UnknownKeyOrNamespaceError` if there is no value (or no longer),
+        ``UnknownStateNameError``, ``UnknownJobError``, ``StateUnavailableError`` if there is no response in time, and
+        with :class:`~tidemill.errors.TidemillError` if the key or the descriptor does not match the stored state.
         """
         try:
             if key_type_info is not None:
@@ -117,15 +117,15 @@ class QueryableStateClient:
         return self._lookups.get(str(job_id), queryable_state_name, key, wanted)
 
     def get_plain(self, job_id: JobID | str, queryable_state_name: str, key: Any) -> CompletableFuture[PlainAnswer]:
-        """As :meth:`get_kv_state`, without a descriptor: the value as plain data, as the state processor shows it."""
+        """Like :meth:`get_kv_state`, but without a descriptor: the value is plain data, as in the state processor."""
         return self._lookups.get(str(job_id), queryable_state_name, key, self._as_plain_data)
 
     def shutdown_and_wait(self) -> None:
-        """End the connection; lookups that are not answered fail."""
+        """Close the connection. Lookups in progress fail."""
         self._connection.close()
 
     def shutdown_and_handle(self) -> CompletableFuture[None]:
-        """:meth:`shutdown_and_wait`, in the background."""
+        """Like :meth:`shutdown_and_wait`, in the background."""
         future: CompletableFuture[None] = CompletableFuture()
 
         def close() -> None:

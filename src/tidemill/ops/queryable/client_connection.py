@@ -1,8 +1,9 @@
-"""A client's connection: requests out, answers in, and all of it again when the connection is lost.
+"""The connection of a client: sends requests, receives responses, and reconnects and resends if the connection is lost.
 
-One thread sends and receives. Who asks only leaves a request for it; so requests that come while it is at work go out
-in one write, and those that can be put together (:meth:`ClientConnection.ask_for`) are, because what a request asks for
-is fetched only when it is sent. The faster requests come, the more of them share the cost of a message.
+One thread sends and receives. Callers only enqueue requests for it. So requests that arrive while the thread is busy
+are sent in one write. Lookups can also be combined in one request (:meth:`ClientConnection.ask_for`), because the
+content of a request is determined only when it is sent. The higher the request rate, the more of them share the cost of
+a message.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ __all__ = ["ClientConnection", "settle"]
 log = logging.getLogger(__name__)
 
 _RECEIVE: Final = 256 << 10
-#: How often deadlines are looked at.
+#: How often deadlines are checked.
 _TICK: Final = 0.05
-#: Between attempts to connect, or to ask again.
+#: Pause between attempts to connect or to resend a request.
 _PAUSE: Final = 0.1
-#: Requests on their way at once; a server reads on as long as it has no more than 256.
+#: Maximum number of requests in flight. A server stops reading when it has 256.
 _MOST_ON_THEIR_WAY: Final = 64
 
 
@@ -41,23 +42,23 @@ _MOST_ON_THEIR_WAY: Final = 64
 class _Waiting:
     number: int
     what: str
-    #: What is asked for, known when it is sent.
+    #: Returns the content of the request, called when it is sent.
     rest: Callable[[], tuple[Any, ...]]
     future: Future[tuple[Any, ...]]
     deadline: float
-    #: When it may be sent (again).
+    #: When it may be sent or resent.
     due: float = 0.0
-    #: What was sent.
+    #: The frame that was sent.
     request: bytes | None = None
-    #: Why it has not been answered yet.
-    reason: str = "the server did not answer"
+    #: Why there is no response yet.
+    reason: str = "the server did not respond"
 
 
 class ClientConnection:
-    """Requests to one address. Safe for threads; its own thread sends, reads, connects again and sends again.
+    """Sends requests to one address. Thread-safe; its own thread sends, receives, reconnects and resends.
 
-    To ask twice does no harm, so a request is sent until it is answered or ``timeout`` seconds are over: also over a
-    new connection, and when the server said that it cannot tell now.
+    Requests are idempotent. So a request is resent until there is a response or ``timeout`` seconds have passed, also
+    over a new connection, and if the server responded that the state is currently unavailable.
     """
 
     def __init__(self, host: str, port: int, token: str | None, timeout: float) -> None:
@@ -65,7 +66,7 @@ class ClientConnection:
         self._address = (host, port)
         self._token = token
         self._timeout = timeout
-        # transient, all under the lock but what only the thread uses
+        # transient, all guarded by the lock, except for what only the thread uses
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._waiting: dict[int, _Waiting] = {}
@@ -76,11 +77,11 @@ class ClientConnection:
         self._waking: tuple[socket.socket, socket.socket] | None = None
 
     def ask(self, what: str, *rest: Any) -> Future[tuple[Any, ...]]:
-        """Send a request; the future has the answer, or raises :class:`QueryableStateError`."""
+        """Send a request. The future returns the response, or raises :class:`QueryableStateError`."""
         return self.ask_for(what, lambda: rest)
 
     def ask_for(self, what: str, rest: Callable[[], tuple[Any, ...]]) -> Future[tuple[Any, ...]]:
-        """As :meth:`ask`; ``rest`` is called, by the connection's thread, when the request is first sent."""
+        """Like :meth:`ask`; ``rest`` is called by the connection's thread when the request is first sent."""
         waiting = _Waiting(next(self._numbers), what, rest, Future(), time.monotonic() + self._timeout)
         with self._lock:
             if self._closed:
@@ -97,11 +98,11 @@ class ClientConnection:
 
     @property
     def is_this_thread(self) -> bool:
-        """Whether it is the connection's thread that asks: it must not wait for itself."""
+        """Whether the caller is the connection's thread, which must not wait for itself."""
         return threading.current_thread() is self._thread
 
     def close(self) -> None:
-        """End the connection; what is not answered yet fails."""
+        """Close the connection. Requests without a response fail."""
         with self._lock:
             was_closed, self._closed = self._closed, True
             thread = self._thread
@@ -136,7 +137,7 @@ class ClientConnection:
                 end.close()
 
     def _await_requests(self, woken: socket.socket) -> bool:
-        """Wait until there is something to send; False if there will be nothing any more."""
+        """Wait until there is a request to send. Returns False if the client is closed."""
         with selectors.DefaultSelector() as selector:
             selector.register(woken, selectors.EVENT_READ)
             while not self._closed:
@@ -164,7 +165,7 @@ class ClientConnection:
                     self._exchange(current, woken, selector)
                 except (OSError, QueryableStateError) as error:
                     log.debug("the connection to %s was lost: %s", self._address, error)
-                    # A server may close each connection at the request that is sent over it again and again.
+                    # The server may have closed the connection because of a request that is resent again and again.
                     self._expire(f"the connection was lost: {error}")
                     time.sleep(_PAUSE)
 
@@ -186,12 +187,12 @@ class ClientConnection:
         except BaseException:
             made.close()
             raise
-        with self._lock:  # over a new connection everything is sent again
+        with self._lock:  # resend everything over the new connection
             self._unsent = deque(self._waiting.values())
         return made
 
     def _exchange(self, current: socket.socket, woken: socket.socket, selector: selectors.BaseSelector) -> None:
-        """Send and receive until the connection is lost, or the client is closed."""
+        """Send and receive until the connection is lost or the client is closed."""
         frames, outgoing, looked = FrameSplitter(LARGEST_ANSWER), memoryview(b""), time.monotonic()
         sent: set[int] = set()
         later: list[_Waiting] = []
@@ -199,14 +200,14 @@ class ClientConnection:
             if not outgoing:
                 outgoing = memoryview(self._next_requests(sent, later))
             if outgoing:
-                with suppress(BlockingIOError):  # the server reads no more until its answers are read
+                with suppress(BlockingIOError):  # the server stops reading until its responses are read
                     outgoing = outgoing[current.send(outgoing) :]
                 events = selectors.EVENT_READ | (selectors.EVENT_WRITE if outgoing else 0)
                 if selector.get_key(current).events != events:
                     selector.modify(current, events)
             with self._lock:
                 idle = not self._waiting
-                self._is_awake = bool(self._unsent)  # who came since they were looked for wakes nobody
+                self._is_awake = bool(self._unsent)  # requests since the last check did not wake the thread
                 hurry = self._is_awake and not outgoing and len(sent) < _MOST_ON_THEIR_WAY
             ready = {key.fileobj for key, _ in selector.select(0 if hurry else None if idle else _TICK)}
             if woken in ready:
@@ -230,7 +231,7 @@ class ClientConnection:
             self._answered(payload(body), sent, later)
 
     def _next_requests(self, sent: set[int], later: list[_Waiting]) -> bytes:
-        """What is to be sent next, put together."""
+        """Return the frames to send next, joined."""
         if later:
             now = time.monotonic()
             due = [waiting for waiting in later if waiting.due <= now]
@@ -254,7 +255,7 @@ class ClientConnection:
     def _next_unsent(self, sent: set[int]) -> _Waiting | None:
         with self._lock:
             if len(sent) >= _MOST_ON_THEIR_WAY:
-                sent.intersection_update(self._waiting)  # the others are not waited for any more
+                sent.intersection_update(self._waiting)  # the others have expired
             while self._unsent and len(sent) < _MOST_ON_THEIR_WAY:
                 waiting = self._unsent.popleft()
                 if waiting.number in self._waiting:
@@ -264,7 +265,7 @@ class ClientConnection:
     def _answered(self, values: tuple[Any, ...], sent: set[int], later: list[_Waiting]) -> None:
         number, error = values[0], raised(values)
         if not isinstance(number, int):
-            raise QueryableStateError("what came over the network is no answer")
+            raise QueryableStateError("received an invalid response")
         sent.discard(number)
         with self._lock:
             waiting = self._waiting.get(number)
@@ -281,7 +282,7 @@ class ClientConnection:
             settle(waiting.future, error=error)
 
     def _expire(self, reason: str | None = None) -> None:
-        """Fail what is late; what is not waits on, for this reason from now on."""
+        """Fail the requests whose deadline has passed, and set the reason why the others are still waiting."""
         now = time.monotonic()
         with self._lock:
             for waiting in self._waiting.values() if reason else ():
@@ -289,7 +290,7 @@ class ClientConnection:
             late = [number for number, waiting in self._waiting.items() if waiting.deadline <= now]
             ended = [self._waiting.pop(number) for number in late]
         for waiting in ended:
-            text = f"no answer within {self._timeout:.0f} seconds: {waiting.reason}"
+            text = f"no response within {self._timeout:.0f} seconds: {waiting.reason}"
             settle(waiting.future, error=StateUnavailableError(text))
 
     def _fail(self, error: QueryableStateError) -> None:
@@ -301,14 +302,14 @@ class ClientConnection:
 
 
 def settle(future: Future[Any], result: Any = None, *, error: BaseException | None = None) -> None:
-    """Give a future its result or its error, unless who has it gave it up."""
+    """Complete a future with its result or error, unless it was cancelled."""
     try:
         if error is None:
             future.set_result(result)
         else:
             future.set_exception(error)
     except InvalidStateError:
-        log.debug("an answer came that nobody waits for any more")
+        log.debug("received a response to a cancelled request")
 
 
 def _empty(woken: socket.socket) -> None:

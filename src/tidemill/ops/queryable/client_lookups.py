@@ -1,7 +1,7 @@
-"""From a key to its value: which state it is in, what is known of that, and lookups that go out together.
+"""Lookups of keys: locating the state, and combining lookups in requests.
 
-A lookup joins the request of its state that is about to be sent; if there is none, it begins one. What the lookups of
-one request have in common is done once: sending, answering, decoding the rows of all keys.
+A lookup joins the request for its state that is about to be sent, or starts a new one. The lookups of one request share
+the cost of sending it, of the response, and of decoding the rows of all keys.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from tidemill.state.keys.stable_hash import stable_hash
 
 __all__ = ["Location", "Lookups", "Wanted"]
 
-#: How often a request is begun again because the server that answered it is gone.
+#: Maximum number of retries of a request if the server that responded has ended.
 _TRIES: Final = 5
-#: Schemas that are remembered: a state has one for each form that its program gave it.
+#: Maximum number of cached schemas. A state has one for each of its declarations.
 _MOST_SCHEMAS: Final = 1024
-#: Lookups under way; who asks for more waits.
+#: Maximum number of lookups in progress. Further ones block.
 _MOST_LOOKUPS: Final = 4096
-#: A request with so many bytes of keys takes no more of them.
+#: No lookup joins a request with more than this number of bytes of keys.
 _FULL_BYTES: Final = 64 << 10
-#: Nor one that waits for so many seconds: all of its lookups are given up together.
+#: No lookup joins a request that has waited for this many seconds, because all of its lookups time out together.
 _OPEN_SECONDS: Final = 0.05
 _LARGEST_KEY: Final = LARGEST_REQUEST - (64 << 10)
 
 
 @dataclass(frozen=True)
 class Location:
-    """What a client must know of a state, asked once."""
+    """The information about a state that a client needs, requested once."""
 
     operator: str
     state: str
@@ -51,16 +51,16 @@ class Location:
 
 
 class Wanted(Protocol):
-    """What is to be made of the rows of a key."""
+    """How to convert the rows of a key to a result."""
 
     reader: ValueReader
 
     def check(self, location: Location) -> None:
-        """Raise unless it fits the state."""
+        """Raise an error if the result type does not match the state."""
         ...
 
     def result(self, epoch: int, value: Any) -> Any:
-        """What is handed out for a value."""
+        """Return the result for a value."""
         ...
 
 
@@ -75,13 +75,13 @@ class _Lookup:
     future: Future[Any] = field(default_factory=Future)
 
 
-#: A state of a job, and the share of its key groups: lookups of one place may go out together.
+#: A job, the name of a state, and the share of its key groups. Lookups of one place may be combined.
 _Place = tuple[str, str, int]
 
 
 @dataclass(eq=False)
 class _Batch:
-    """The lookups of one request; others may join it as long as it is open at a place."""
+    """The lookups of one request. Others may join as long as the batch is open."""
 
     lookups: list[_Lookup]
     place: _Place | None = None
@@ -91,7 +91,7 @@ class _Batch:
 
 
 class Lookups:
-    """The lookups of one client. Safe for threads."""
+    """The lookups of one client. Thread-safe."""
 
     def __init__(self, connection: ClientConnection) -> None:
         # configuration
@@ -107,7 +107,7 @@ class Lookups:
         self._newest: dict[str, int] = {}
 
     def get(self, job: str, name: str, key: Any, wanted: Wanted) -> CompletableFuture[Any]:
-        """Look a key up."""
+        """Look up a key."""
         try:
             lookup = _Lookup(job, name, key, stable_hash(key), TaggedWriter().dumps(key), wanted)
         except TidemillError as error:
@@ -125,10 +125,10 @@ class Lookups:
             self._then(located, [lookup], lambda values: self._join(lookup, self._note(job, name, values)))
         return CompletableFuture(lookup.future)
 
-    # --- into a request, and out of it
+    # --- requests and responses
 
     def _join(self, lookup: _Lookup, location: Location) -> None:
-        """Have a lookup sent with the next request of its state."""
+        """Add a lookup to the next request for its state."""
         lookup.wanted.check(location)
         share = share_of(lookup.hashed, location.max_parallelism, location.shares) if location.shares > 1 else 0
         place, size, now = (lookup.job, lookup.name, share), len(lookup.encoded), time.monotonic()
@@ -144,7 +144,7 @@ class Lookups:
         self._ask(batch)
 
     def _ask(self, batch: _Batch) -> None:
-        """Ask for the keys of a batch, and of lookups that join it until it is sent, or given up."""
+        """Request the keys of a batch, including lookups that join until it is sent or has timed out."""
         first = batch.lookups[0]
 
         def request() -> tuple[Any, ...]:
@@ -158,7 +158,7 @@ class Lookups:
         self._then(asked, batch.lookups, lambda values: self._answered(batch, values))
 
     def _shut(self, batch: _Batch) -> None:
-        """No lookup joins a batch any more."""
+        """Close a batch for further lookups."""
         with self._lock:
             if batch.place is not None and self._open.get(batch.place) is batch:
                 del self._open[batch.place]
@@ -174,7 +174,7 @@ class Lookups:
             self._newest[first.job] = max(slot, self._newest.get(first.job, 0))
         answers = Answers.decode(values, self._schemas)
         if len(answers.places) != len(batch.lookups):
-            raise QueryableStateError("an answer tells of other keys than were asked for")
+            raise QueryableStateError("a response does not match the requested keys")
         self._hand_out(batch.lookups, answers)
 
     def _learned(self, batch: _Batch, schema: bytes, found: tuple[Any, ...], values: tuple[Any, ...]) -> None:
@@ -185,11 +185,11 @@ class Lookups:
                 self._schemas.clear()
             self._schemas[schema] = PartSchema.decode(found[0])
             self._answered(batch, values)
-        elif batch.tries < _TRIES:  # the answer was that of a server that is gone: ask for the keys again
+        elif batch.tries < _TRIES:  # the server that responded has ended, so request the keys again
             batch.tries += 1
             self._ask(batch)
         else:
-            raise StateUnavailableError("the server does not know the schema of its own answer")
+            raise StateUnavailableError("the server does not know the schema of its own response")
 
     def _hand_out(self, lookups: list[_Lookup], answers: Answers) -> None:
         values: dict[ValueReader, AnswerValues] = {}
@@ -209,7 +209,7 @@ class Lookups:
             else:
                 settle(lookup.future, result)
         if len(left_out) == 1 == len(lookups):
-            raise QueryableStateError("an answer leaves out the only key that was asked for")
+            raise QueryableStateError("a response omits the only requested key")
         self._make_room(len(lookups) - len(left_out))
         for lookup in left_out:
             self._ask(_Batch([lookup]))
@@ -217,11 +217,11 @@ class Lookups:
     @staticmethod
     def _result(lookup: _Lookup, epoch: int, value: Any) -> Any:
         if value is NOTHING:
-            raise UnknownKeyOrNamespaceError(f"there is nothing for key {lookup.key!r:.200} in epoch {epoch}")
+            raise UnknownKeyOrNamespaceError(f"there is no value for key {lookup.key!r:.200} in epoch {epoch}")
         return lookup.wanted.result(epoch, value)
 
     def _locate(self, job: str, name: str) -> Future[tuple[Any, ...]]:
-        """Ask what must be known of a state; lookups that come at the same time share the answer."""
+        """Request the location of a state; concurrent lookups share the response."""
         now = time.monotonic()
         with self._lock:
             asked, began = self._locating.get((job, name), (None, 0.0))
@@ -238,7 +238,7 @@ class Lookups:
             self._locations[job, name] = found
         return found
 
-    # --- what goes wrong on the way is what the lookups come to
+    # --- errors fail the lookups
 
     def _then(
         self, asked: Future[tuple[Any, ...]], lookups: list[_Lookup], go_on: Callable[[tuple[Any, ...]], None]
@@ -269,7 +269,7 @@ class Lookups:
 
 
 def _told(error: Exception) -> Exception:
-    """What is told of an error."""
+    """Return the error to report for an exception."""
     if isinstance(error, (ValueError, TypeError, LookupError)) and not isinstance(error, TidemillError):
-        return QueryableStateError(f"an answer has not the right form: {error!r}")
+        return QueryableStateError(f"a response is malformed: {error!r}")
     return error

@@ -1,11 +1,11 @@
-"""Following the committed epochs of a job, and looking keys up in the last one.
+"""Follows the committed epochs of a job, and looks up keys in the last one.
 
-Everything is read from the job's directory: neither driver nor workers are asked, so that a job may run, fail, be
-started again with another parallelism or be stopped, and lookups go on. The last epoch takes the place of the one
-before at once, by one assignment: a lookup sees one epoch, whole.
+Everything is read from the directory of the job, without the driver and the workers. So lookups continue while the job
+runs, fails, is restarted with another parallelism, or is stopped. The last epoch replaces the previous one atomically,
+by one assignment: a lookup sees exactly one epoch.
 
-Retention may delete a file while somebody looks into it. It only deletes what the last epochs do not need, so the
-lookup is done again in the newest one.
+Retention may delete a file while a lookup reads it. It deletes only files that the last epochs do not need, so the
+lookup is repeated in the newest epoch.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ __all__ = ["CommittedStates"]
 
 log = logging.getLogger(__name__)
 
-#: How often a lookup is begun again because files were deleted meanwhile: each time the job has committed more epochs.
+#: Maximum number of attempts of a lookup if files are deleted meanwhile: each time the job has committed more epochs.
 _TRIES: Final = 5
-#: The next slot is looked for at every poll, and the last one, in case some were deleted in between, so often.
+#: Every poll checks for the next slot. The last slot is searched at this interval, in case some were deleted meanwhile.
 _LIST_SECONDS: Final = 1.0
-#: Schemas of which parts were handed out that are remembered.
+#: Maximum number of schemas of returned parts that are remembered.
 _SCHEMAS: Final = 4096
 
 
 class CommittedStates:
-    """The queryable states of a job as of its last committed epoch. Safe for threads.
+    """The queryable states of a job as of its last committed epoch. Thread-safe.
 
-    ``cache_bytes`` bounds what is held of them in memory.
+    ``cache_bytes`` limits the memory that is used for them.
 
     >>> from tidemill.testing import JobHarness
     >>> def program(env, words):
@@ -79,28 +79,27 @@ class CommittedStates:
 
     @property
     def job_id(self) -> str:
-        """The job's id."""
+        """The id of the job."""
         return self._directory.job_id
 
     def view(self) -> View:
-        """The last epoch that was looked at. Raises :class:`StateUnavailableError` if there is none yet."""
+        """Return the last epoch that was loaded. Raises :class:`StateUnavailableError` if there is none yet."""
         view = self._view
-        if view is None or not (view.epoch or view.states):  # a driver has claimed the job, and done nothing yet
+        if view is None or not (view.epoch or view.states):  # a driver may have claimed the job without an epoch yet
             raise StateUnavailableError(f"job {self.job_id} has not committed an epoch yet")
         return view
 
     def get(self, name: str, key: Any) -> Answer:
-        """What the state of this name has for a key, in the newest epoch."""
+        """Look up a key in the state with this name, in the newest epoch."""
         self.refresh()
         return Answer(self.lookup(name, [(stable_hash(key), comparable_key(canonical_key(as_plain(key))))]))
 
     def lookup(self, name: str, keys: Sequence[tuple[int, Any]], *, at_least: int = 0, load: bool = True) -> Answers:
-        """What a state has for each of these keys, given by their stable hashes and in plain form, in the last epoch
-        that was looked at: one epoch for all.
+        """Look up keys, given by their stable hashes and in plain form, all in the last epoch that was loaded.
 
-        If its slot is before ``at_least``, a newer one is looked for. Without ``load`` nothing is read: raises
-        :class:`~tidemill.ops.queryable.blocks.NotInMemoryError` where that would be needed. Where one of several keys
-        cannot be read, the answer leaves out all of them, to be asked for alone. Raises
+        If its slot is before ``at_least``, a newer epoch is searched for. Without ``load`` nothing is read, and
+        :class:`~tidemill.ops.queryable.blocks.NotInMemoryError` is raised if a read would be necessary. If one of
+        several keys cannot be read, the answer omits all of them, and they must be requested separately. Raises
         :class:`UnknownStateNameError`, and :class:`StateUnavailableError` if the state cannot be read.
         """
         if load and (self._view is None or self._view.slot < at_least):
@@ -120,7 +119,7 @@ class CommittedStates:
         raise AssertionError("unreachable")
 
     def _without(self, view: View, name: str, keys: Sequence[tuple[int, Any]], error: TidemillError) -> Answers:
-        """What is told where one of some keys cannot be read."""
+        """Return the answer if one of the keys cannot be read: it omits all keys."""
         if len(keys) == 1:
             raise StateUnavailableError(
                 f"state {name!r} of job {self.job_id}, epoch {view.epoch}, cannot be read: {error}"
@@ -130,30 +129,30 @@ class CommittedStates:
         return answers
 
     def state(self, name: str) -> QueryableState:
-        """The state of this name."""
+        """Return the state with this name."""
         return self.view().state(name)
 
     def names(self) -> list[str]:
-        """The names of the states that can be queried in the newest epoch."""
+        """Return the names of the queryable states in the newest epoch."""
         self.refresh()
         return sorted(self.view().states)
 
     def schema(self, schema_id: bytes) -> PartSchema | None:
-        """A schema that is part of an answer of late."""
+        """Return a schema of a recent answer."""
         return self._schemas.get(schema_id)
 
     def check_job(self, job_id: str) -> None:
-        """Raise :class:`UnknownJobError` unless it is this job's id."""
+        """Raise :class:`UnknownJobError` if this is not the id of the job."""
         if job_id != self.job_id:
-            raise UnknownJobError(f"job {job_id} is not known here: this is the state of job {self.job_id}")
+            raise UnknownJobError(f"job {job_id} is not served here: this is the state of job {self.job_id}")
 
     def refresh(self) -> bool:
-        """Look for a newer epoch; whether there was one. Where the newest cannot be read, the one before stays."""
+        """Load a newer epoch, and return whether there was one. If it cannot be read, the previous one remains."""
         with self._refreshing:
             for attempt in range(_TRIES):
                 try:
                     return self._advance()
-                except CheckpointError as error:  # the job has gone on, and cleaned up what we were reading
+                except CheckpointError as error:  # the job has committed more epochs and deleted files being read
                     if attempt == _TRIES - 1:
                         log.warning("the last epoch of job %s cannot be queried: %s", self.job_id, error)
                         if self._view is None:
@@ -161,7 +160,7 @@ class CommittedStates:
         return False
 
     def poll(self) -> bool:
-        """:meth:`refresh`, if a look at the next slot tells that there is something; now and then in any case."""
+        """Call :meth:`refresh` if the next slot exists, and periodically in any case."""
         view, now = self._view, time.monotonic()
         if view is not None and now - self._listed < _LIST_SECONDS:
             try:

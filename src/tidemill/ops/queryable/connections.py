@@ -1,4 +1,4 @@
-"""Listening for queries: connections, their limits, and the way from a request to its answer."""
+"""Listens for queries: connections, their limits, and the handling of requests."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ __all__ = ["Access", "Handler", "Listening", "listen"]
 
 log = logging.getLogger(__name__)
 
-#: What answers a request, at once or later: gets its number, what it asks for, and the rest of it.
+#: Handles a request, immediately or asynchronously. Arguments: the number, the kind and the content of the request.
 Handler = Callable[[int, str, tuple[Any, ...]], bytes | Awaitable[bytes]]
 
-#: Requests of one connection that may wait for an answer; its next ones are not read meanwhile.
+#: Maximum number of requests of one connection in progress. Further ones are not read until some have completed.
 _MOST_WAITING: Final = 256
 _MOST_CONNECTIONS: Final = 256
-#: A client that has not said who it is by then is sent away.
+#: A client that has not sent its first frame by then is disconnected.
 _HELLO_SECONDS: Final = 10.0
-#: For an answer.
+#: Timeout of a request.
 _SECONDS: Final = 30.0
 
 
 class Access:
-    """The rule for one address to listen on."""
+    """The access rule for an address to listen on."""
 
     def __init__(self, host: str, token: str | None) -> None:
-        """Raises :class:`ConfigurationError` for an address that other machines reach, without a token."""
+        """Raises :class:`ConfigurationError` for an address that other machines can reach, if there is no token."""
         if not is_loopback(host) and not token:
             raise ConfigurationError(
                 f"state at {host} could be queried from other machines: set queryable-state.token, which clients must "
@@ -82,7 +82,7 @@ class _Connection(asyncio.Protocol):
                 if answer is not None:
                     answers.append(answer)
         except (QueryableStateError, ValueError) as error:
-            # It does not speak our language: nothing more can be made of it.
+            # The client does not use this protocol, so the rest of the data cannot be interpreted either.
             log.debug("a connection is closed: %s", error)
             self._transport.close()
             return
@@ -106,7 +106,7 @@ class _Connection(asyncio.Protocol):
         number, what, rest = _request(values)
         try:
             answer = self._handler(number, what, rest)
-        except Exception as error:  # the client is told: one whose connection is closed would ask the same again
+        except Exception as error:  # reported to the client, which would retry if the connection were closed
             return _unexpected(number, error)
         if isinstance(answer, bytes):
             return answer
@@ -130,17 +130,17 @@ class _Connection(asyncio.Protocol):
 
     def _greet(self, values: tuple[Any, ...]) -> bytes:
         if not is_hello(values):
-            raise QueryableStateError("the client speaks another protocol, or another version of it")
+            raise QueryableStateError("the client uses another protocol, or another version of it")
         self._timeout.cancel()
         self._admitted = self._access.admits(values[2])
         if self._admitted:
             return frame(0, "ok")
-        log.warning("a client without the right token was sent away: %s", self._transport.get_extra_info("peername"))
-        self._transport.write(failure(0, QueryableStateError("a token is needed, and this is not the right one")))
-        raise QueryableStateError("not the right token")
+        log.warning("a client without a valid token was rejected: %s", self._transport.get_extra_info("peername"))
+        self._transport.write(failure(0, QueryableStateError("a valid token is required")))
+        raise QueryableStateError("invalid token")
 
     def _let_read(self) -> None:
-        """Read on as long as answers do not pile up."""
+        """Continue reading unless responses accumulate."""
         if self._clogged or self._waiting >= _MOST_WAITING:
             self._transport.pause_reading()
         elif not self._transport.is_closing():
@@ -151,14 +151,14 @@ class _Connection(asyncio.Protocol):
 
 
 def _unexpected(number: int, error: Exception) -> bytes:
-    """The answer to a query that failed for no reason that a client could do anything about: the log has the reason."""
+    """Return the response to a query that failed with an internal error. The error is logged, but not sent."""
     log.error("a query failed", exc_info=error)
-    return failure(number, QueryableStateError("the query failed; the server's log says why"))
+    return failure(number, QueryableStateError("the query failed; see the log of the server"))
 
 
 def _request(values: tuple[Any, ...]) -> tuple[int, str, tuple[Any, ...]]:
     if len(values) < 2 or type(values[0]) is not int or type(values[1]) is not str:
-        raise QueryableStateError("what came over the network is no request")
+        raise QueryableStateError("received an invalid request")
     return values[0], values[1], values[2:]
 
 
@@ -171,7 +171,7 @@ class Listening:
         self.port: int = server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Listen no longer, and end all connections."""
+        """Stop listening, and close all connections."""
         self._server.close()
         for connection in list(self._connections):
             connection.close()
@@ -179,14 +179,14 @@ class Listening:
 
 
 async def listen(handler: Handler, access: Access, ports: Sequence[int]) -> Listening:
-    """Answer queries at the first of these ports that is free. Raises :class:`ConfigurationError` if none is."""
+    """Serve queries on the first free port. Raises :class:`ConfigurationError` if no port is free."""
     refused: OSError | None = None
     for port in ports:
         connections: set[_Connection] = set()
         loop = asyncio.get_running_loop()
         try:
             server = await loop.create_server(
-                lambda: _Connection(handler, access, connections),  # noqa: B023 - used within this turn
+                lambda: _Connection(handler, access, connections),  # noqa: B023 - used within this iteration
                 access.host,
                 port,
             )
@@ -194,6 +194,6 @@ async def listen(handler: Handler, access: Access, ports: Sequence[int]) -> List
             refused = error
             continue
         if not is_loopback(access.host):
-            log.warning("state can be queried at %s without TLS: tokens and values can be read on the way", access.host)
+            log.warning("state can be queried at %s without TLS: tokens and values are not encrypted", access.host)
         return Listening(server, connections)
-    raise ConfigurationError(f"none of the ports {list(ports)} on {access.host} can be listened on: {refused}")
+    raise ConfigurationError(f"cannot listen on any of the ports {list(ports)} on {access.host}: {refused}")

@@ -1,4 +1,4 @@
-"""What can be wrong with a query. A server names the kind by its code, and a client raises the class."""
+"""Errors of queries. A server sends the code of an error, and the client raises the class."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ __all__ = [
 
 
 class QueryableStateError(TidemillError):
-    """A query that cannot be answered."""
+    """A query failed."""
 
 
 class UnknownJobError(QueryableStateError):
-    """The server answers for another job."""
+    """The server serves another job."""
 
 
 class UnknownStateNameError(QueryableStateError):
-    """No state is queryable under the name."""
+    """There is no queryable state with the name."""
 
 
 class UnknownKeyOrNamespaceError(QueryableStateError):
-    """There is no value for the key, or none any more."""
+    """There is no value for the key, or no longer."""
 
 
 class StateUnavailableError(QueryableStateError):
-    """The state cannot be read now; the same query may be answered later."""
+    """The state cannot be read now; the same query may succeed later."""
 
 
-#: By the code that stands for it in an answer. Codes never change.
+#: Errors by their codes in responses. Codes never change.
 ERRORS: Final[dict[str, type[QueryableStateError]]] = {
     "query": QueryableStateError,
     "job": UnknownJobError,
@@ -49,5 +49,5 @@ _CODES: Final = {kind: code for code, kind in ERRORS.items()}
 
 
 def error_code(error: QueryableStateError) -> str:
-    """The code that stands for an error."""
+    """Return the code of an error."""
     return _CODES.get(type(error), "query")

@@ -1,4 +1,4 @@
-"""Gathering the rows of many keys for one answer: each block is read from once, and rows of one schema go together."""
+"""Collects the rows of many keys for one answer. Each block is accessed once, and rows of one schema are combined."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from tidemill.ops.queryable.blocks import IndexedBlock
 
 __all__ = ["Gathering"]
 
-#: What does not fit into so many bytes is left out of an answer to several keys, and asked for alone.
+#: Maximum size of an answer for several keys. Keys that do not fit are omitted, and must be requested separately.
 _MOST_BYTES: Final = 4 << 20
 
 
 class Gathering:
-    """The rows of some keys, on their way into an answer."""
+    """The rows of some keys, collected for an answer."""
 
     def __init__(self, *, several: bool) -> None:
         # configuration
         self._several = several
         # transient
-        #: By block, the rows of it that are wanted.
+        #: The requested rows of each block.
         self._rows: dict[IndexedBlock, list[int]] = {}
-        #: Of each key, where its rows are in the lists above.
+        #: For each key, the positions of its rows in the lists above.
         self._spans: list[list[tuple[IndexedBlock, int, int]] | None] = []
         self._bytes = 0
 
     def add(self, found: Sequence[tuple[IndexedBlock, list[int]]]) -> None:
-        """The rows of the next key, oldest first."""
+        """Add the rows of the next key, oldest first."""
         size = sum(block.size_of(rows) for block, rows in found)
         if self._several and self._bytes + size > _MOST_BYTES:
             self._spans.append(None)
@@ -44,7 +44,7 @@ class Gathering:
         self._spans.append(spans)
 
     def parts(self) -> tuple[tuple[AnswerPart, ...], tuple[Place | None, ...]]:
-        """All rows, one part for each schema, and the place of each key in them."""
+        """Return all rows, one part for each schema, and the place of each key in them."""
         by_schema: dict[bytes, tuple[PartSchema, list[pa.RecordBatch]]] = {}
         moved: dict[IndexedBlock, tuple[int, int]] = {}
         sizes: dict[bytes, int] = {}

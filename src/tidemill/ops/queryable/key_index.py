@@ -1,4 +1,4 @@
-"""Finding the rows of a key in a block of a state file. Keys are in plain form; nothing is unpickled or imported."""
+"""Finds the rows of a key in a block of a state file. Keys are in plain form; nothing is unpickled or imported."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from tidemill.state.keys.canonical_key import canonical_keys
 
 __all__ = ["KeyIndex", "comparable_key", "key_index"]
 
-#: Up to here a dict of all keys is kept, which answers in 0.1 us and takes 150 bytes a key; it is what an epoch
-#: changes, most of the time. For more, hashes are kept and keys decoded one by one: 5 us, and 12 bytes a key.
+#: Up to this number of keys, a dict of all keys is used: a lookup takes 0.1 us, and a key 150 bytes. The changes of an
+#: epoch usually have fewer keys. For more keys, only hashes are kept, and keys are decoded one by one: a lookup takes
+#: 5 us, and a key 12 bytes.
 _MOST_IN_DICT: Final = 20_000
 _DICT_BYTES: Final = 150
 
 
 class KeyIndex(Protocol):
-    """The rows of each key. ``nbytes`` is about what the index takes."""
+    """The rows of each key. ``nbytes`` is the approximate size of the index."""
 
     nbytes: int
 
     def rows_of(self, key: Any) -> list[int]:
-        """The rows of a key in their order; empty if there are none."""
+        """Return the rows of a key in order; empty if there are none."""
         ...
 
 
 class _DictIndex:
     def __init__(self, keys: list[Any], rows: list[int]) -> None:
         self._rows: dict[Any, int | list[int]] = dict(zip(keys, rows, strict=True))
-        if len(self._rows) != len(rows):  # lists and maps may have several rows of a key
+        if len(self._rows) != len(rows):  # lists and maps may have several rows per key
             several: dict[Any, list[int]] = {}
             for key, row in zip(keys, rows, strict=True):
                 several.setdefault(key, []).append(row)
@@ -49,7 +50,7 @@ class _DictIndex:
 
 
 class _SortedIndex:
-    """Rows in the order of the hashes of their keys, which are those of this process."""
+    """Rows in the order of the hashes of their keys, which are specific to this process."""
 
     def __init__(self, keys: list[Any], rows: list[int], column: _KeyColumn) -> None:
         hashes = np.array([hash(key) for key in keys], np.int64)
@@ -79,7 +80,7 @@ class _KeyColumn:
         field = table.schema.field("key")
         self._column = table.column("key").combine_chunks()
         self._codec = _plain_codec(field)
-        #: Whether an instant may be among them, or inside of them.
+        #: Whether keys may be or contain instants.
         self._instants = b'"instant"' in field.metadata[METADATA_KEY]
 
     def keys(self) -> list[Any]:
@@ -94,7 +95,7 @@ class _KeyColumn:
 
 
 def key_index(table: Any) -> KeyIndex:
-    """The index of a block. Rows of a namespace (those of a window) cannot be looked up, as in Flink: it has none.
+    """Create the index of a block, without the rows of namespaces (windows): as in Flink, they cannot be queried.
 
     Raises :class:`SerializationError` for keys that do not match their description.
     """
@@ -110,9 +111,10 @@ def key_index(table: Any) -> KeyIndex:
 
 
 def comparable_key(key: Any) -> Any:
-    """A key in plain form, in which an :class:`Instant` is like any other dataclass.
+    """Convert a key in plain form, so that an :class:`Instant` is represented like any other dataclass.
 
-    Whether a key of no declared type is stored as an instant or as an object depends on the others of its column.
+    Whether a key without a declared type is stored as an instant or as an object depends on the other keys in its
+    column.
     """
     if type(key) is Instant:
         return PlainObject(class_name(Instant), (("seconds", key.seconds), ("nanos", key.nanos)))

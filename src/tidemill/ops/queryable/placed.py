@@ -1,4 +1,4 @@
-"""Where the rows of a queryable state are: pieces, their sections, and the blocks of these that hold a key group."""
+"""The location of the rows of a queryable state: pieces, their sections, and the blocks with rows of a key group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["BlocksAtHand", "PieceIndexes", "PlacedBlock", "PlacedSection", "Sect
 
 
 class SectionGroups:
-    """Which blocks of a section hold rows of a key group: found once, for all epochs that use the section."""
+    """The blocks of a section that contain rows of a key group, determined once for all epochs that use the section."""
 
     def __init__(self, section: IndexedSection) -> None:
         # configuration
@@ -26,7 +26,7 @@ class SectionGroups:
         self._known: dict[int, tuple[tuple[int, ...], bool]] = {}
 
     def of(self, group: int) -> tuple[tuple[int, ...], bool]:
-        """The numbers of the blocks, newest first; and whether nothing older counts for the group."""
+        """Return the numbers of the blocks, newest first, and whether the section replaces older rows of the group."""
         found = self._known.get(group)
         if found is None:
             replaces = any(first <= group <= last for first, last in self.replaced)
@@ -46,14 +46,14 @@ class SectionGroups:
 
 
 class PieceIndexes:
-    """The indexes of the pieces of one manifest; those of the last one are not read again."""
+    """The indexes of the pieces of a manifest. Those of the previous manifest are reused."""
 
     def __init__(self) -> None:
         self._known: dict[str, list[SectionGroups]] = {}
         self._used: dict[str, list[SectionGroups]] = {}
 
     def sections(self, reader: PieceReader) -> list[SectionGroups]:
-        """The sections of a piece that count."""
+        """Return the sections of a piece that are in use."""
         sha256 = reader.piece.sha256
         found = self._known.get(sha256)
         if found is None:
@@ -63,13 +63,13 @@ class PieceIndexes:
         return [one for one in found if (one.section.operator, one.section.state) in counting]
 
     def forget_others(self) -> None:
-        """Forget the pieces that were not asked for since this was last called."""
+        """Forget the pieces that were not used since the last call."""
         self._known, self._used = self._used, {}
 
 
 @dataclass(frozen=True, eq=False)
 class PlacedBlock:
-    """A block of a section, and the piece it is in."""
+    """A block of a section, and the piece that contains it."""
 
     reader: PieceReader
     section: IndexedSection
@@ -77,11 +77,11 @@ class PlacedBlock:
 
     @cached_property
     def id(self) -> BlockId:
-        """What tells it from others, over all epochs."""
+        """The unique id of the block, across all epochs."""
         return BlockId(self.reader.piece.sha256, self.block.offset)
 
     def read(self) -> IndexedBlock:
-        """Read it from storage."""
+        """Read the block from storage."""
         name = self.reader.piece.file or self.reader.named_by
         table = read_block(as_reader(self.reader.for_groups({})), name, self.block)
         return IndexedBlock(table, PartSchema.of(self.section, table.schema))
@@ -97,7 +97,7 @@ class PlacedSection:
 
 
 class BlocksAtHand:
-    """The blocks that one request uses: each is looked for in the cache once, and read if ``load`` is set."""
+    """The blocks that one request uses. Each is looked up in the cache once, and read if ``load`` is set."""
 
     def __init__(self, cache: BlockCache, *, load: bool) -> None:
         # configuration
@@ -107,7 +107,7 @@ class BlocksAtHand:
         self._known: dict[PlacedBlock, IndexedBlock] = {}
 
     def get(self, block: PlacedBlock) -> IndexedBlock:
-        """A block. Raises :class:`~tidemill.ops.queryable.blocks.NotInMemoryError` if it would have to be read."""
+        """Return a block. Raises :class:`~tidemill.ops.queryable.blocks.NotInMemoryError` if it must not be read."""
         found = self._known.get(block)
         if found is None:
             found = self._known[block] = self._cache.get(block.id, block.read if self._load else None)

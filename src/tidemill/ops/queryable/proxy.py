@@ -1,4 +1,4 @@
-"""The proxy: clients ask it, and it asks the state server that has the key's group."""
+"""The proxy: forwards the requests of clients to the state server that owns the key group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RECEIVE: Final = 256 << 10
 
 
 class _Upstream:
-    """A connection to a state server, made when it is needed, and made again when it was lost."""
+    """A connection to a state server, opened when it is needed, and reopened when it was lost."""
 
     def __init__(self, host: str, port: int, token: str | None) -> None:
         # configuration
@@ -41,7 +41,7 @@ class _Upstream:
         self._connecting = asyncio.Lock()
 
     async def ask(self, what: str, rest: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Send a request on; the answer without its number. Raises :class:`StateUnavailableError`."""
+        """Forward a request and return the response without its number. Raises :class:`StateUnavailableError`."""
         number = next(self._numbers)
         try:
             writer = await self._connected()
@@ -59,7 +59,7 @@ class _Upstream:
             self._waiting.pop(number, None)
 
     async def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if self._writer is not None:
             self._writer.close()
         if self._reading is not None:
@@ -98,10 +98,10 @@ class _Upstream:
 
 
 class StateProxy:
-    """Deals requests out to state servers, each to the one that has the (first) key's group.
+    """Distributes requests to state servers, each to the one that owns the key group of the (first) key.
 
-    How many key groups a state has it asks once. Each server can answer everything, and only has what it was asked for
-    in memory: in place of one that cannot be reached, the next one is asked.
+    It requests the number of key groups of a state once. Each server can serve all requests, and keeps in memory only
+    what was requested from it. If a server cannot be reached, the request is sent to the next one.
     """
 
     def __init__(self, servers: Sequence[tuple[str, int]], token: str | None) -> None:
@@ -111,11 +111,11 @@ class StateProxy:
         self._groups: dict[tuple[str, str], int] = {}
 
     def handle(self, number: int, what: str, rest: tuple[Any, ...]) -> Awaitable[bytes]:
-        """The answer to a request: see :mod:`tidemill.ops.queryable.wire`."""
+        """Return the response to a request: see :mod:`tidemill.ops.queryable.wire`."""
         return self._handle(number, what, rest)
 
     async def close(self) -> None:
-        """End the connections to the servers."""
+        """Close the connections to the servers."""
         await asyncio.gather(*(server.close() for server in self._servers))
 
     async def _handle(self, number: int, what: str, rest: tuple[Any, ...]) -> bytes:
@@ -124,13 +124,13 @@ class StateProxy:
         except QueryableStateError as error:
             return failure(number, error)
         except (TypeError, ValueError) as error:
-            return failure(number, QueryableStateError(f"a request of {what!r} has not the right form: {error}"))
+            return failure(number, QueryableStateError(f"a {what!r} request is malformed: {error}"))
         if values[0] != "ok":
             return frame(number, *values)
         return success(number, *values[1:-1], len(self._servers)) if what == "locate" else success(number, *values[1:])
 
     async def _ask(self, owner: int, what: str, rest: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Ask a server, or the next one that is there."""
+        """Send a request to a server, or to the next one that can be reached."""
         lost: StateUnavailableError | None = None
         for server in (*self._servers[owner:], *self._servers[:owner]):
             try:
@@ -140,7 +140,7 @@ class StateProxy:
         raise lost or StateUnavailableError("there are no state servers")
 
     async def _owner(self, what: str, rest: tuple[Any, ...]) -> int:
-        """The number of the server that a request is for."""
+        """Return the number of the server for a request."""
         if what == "get":
             job, name, _, hashes, *_ = rest
             hashed, *_ = unpack_hashes(hashes)

@@ -1,4 +1,4 @@
-"""The state server: answers queries about the key groups it has, from the committed epochs of a job."""
+"""The state server: serves queries of its key groups from the committed epochs of a job."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["StateServer"]
 
 log = logging.getLogger(__name__)
 
-#: How long an epoch may be committed and not seen, in seconds: one look at the storage each time.
+#: Interval in seconds at which the storage is checked for new committed epochs.
 POLL_SECONDS: Final = 0.05
 
 
 class StateServer:
-    """Answers requests. What is in memory is answered at once; what must be read, by a few threads.
+    """Serves requests: immediately if the data is in memory, otherwise in a few threads that read it.
 
-    Of several servers of a job each can answer everything, and is asked for its share of the key groups.
+    If a job has several servers, each can serve all requests, but gets those for its share of the key groups.
     """
 
     def __init__(self, states: CommittedStates, *, threads: int = 2) -> None:
@@ -39,7 +39,7 @@ class StateServer:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="tidemill-query")
 
     def handle(self, number: int, what: str, rest: tuple[Any, ...]) -> bytes | Awaitable[bytes]:
-        """The answer to a request, at once or later: see :mod:`tidemill.ops.queryable.wire`."""
+        """Return the response to a request, or an awaitable of it: see :mod:`tidemill.ops.queryable.wire`."""
         try:
             return self._respond(number, what, rest, load=False)
         except NotInMemoryError:
@@ -47,17 +47,17 @@ class StateServer:
             return loop.run_in_executor(self._threads, lambda: self._respond(number, what, rest, load=True))
 
     async def follow(self, seconds: float = POLL_SECONDS) -> None:
-        """Look for new epochs, for ever."""
+        """Check for new epochs forever."""
         loop = asyncio.get_running_loop()
         while True:
             try:
                 await loop.run_in_executor(self._threads, self._states.poll)
             except TidemillError as error:
-                log.warning("looking for new epochs failed, and is done again: %s", error)
+                log.warning("checking for new epochs failed and will be retried: %s", error)
             await asyncio.sleep(seconds)
 
     def close(self) -> None:
-        """Wait for reads that are going on."""
+        """Wait for reads in progress."""
         self._threads.shutdown(cancel_futures=True)
 
     def _respond(self, number: int, what: str, rest: tuple[Any, ...], *, load: bool) -> bytes:
@@ -68,18 +68,18 @@ class StateServer:
                 return success(number, *self._locate(*rest))
             if what == "schema":
                 return success(number, self._schema(*rest))
-            raise QueryableStateError(f"there is no request {what!r}")
+            raise QueryableStateError(f"unknown request {what!r}")
         except QueryableStateError as error:
             return failure(number, error)
         except (TypeError, ValueError, OverflowError) as error:
-            return failure(number, QueryableStateError(f"a request of {what!r} has not the right form: {error}"))
+            return failure(number, QueryableStateError(f"a {what!r} request is malformed: {error}"))
         except TidemillError as error:
             return failure(number, StateUnavailableError(str(error)))
 
     def _get(self, job: str, name: str, at_least: int, hashes: bytes, keys: list[bytes], *, load: bool) -> Answers:
         self._states.check_job(job)
         if not 0 < len(keys) <= MOST_KEYS:
-            raise ValueError(f"{len(keys)} keys: it may be {MOST_KEYS}")
+            raise ValueError(f"{len(keys)} keys; the limit is {MOST_KEYS}")
         if not load and self._states.view().slot < at_least:
             raise NotInMemoryError
         plain = [canonical_key(read_plain(key)) for key in keys]

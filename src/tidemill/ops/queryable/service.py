@@ -1,4 +1,4 @@
-"""Queryable state of one job as a process: a proxy, and the state servers behind it."""
+"""The queryable state service of one job as a process: a proxy and its state servers."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _START_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Service:
-    """What to serve: the job whose directory (a path or the URL of an object store) this is.
+    """The settings of a service; ``directory`` (a path or the URL of an object store) is that of the job to serve.
 
-    ``is_server`` is set for a state server that stands behind a proxy, ``is_new`` for a job that may not have
-    committed anything yet. With ``stay`` it goes on when whoever started it has ended.
+    ``is_server`` is set for a state server that is used by a proxy, ``is_new`` for a job that may not have committed
+    anything yet. With ``stay``, the service continues when its parent process has ended.
     """
 
     directory: str
@@ -46,7 +46,7 @@ class Service:
     stay: bool = False
 
     def to_json(self) -> str:
-        """As one line, for :meth:`from_json`. Goes through a pipe: the configuration may hold secrets."""
+        """Return one line for :meth:`from_json`. It is sent through a pipe, because it may contain secrets."""
         fields = {
             "directory": self.directory,
             "job": self.job_id,
@@ -66,7 +66,7 @@ class Service:
         return cls(fields["directory"], fields["job"], configuration, *flags)
 
     def job_directory(self) -> JobDirectory:
-        """Where the job's epochs are."""
+        """Open the directory with the epochs of the job."""
         storage = storage_for(self.directory, durable=False, options=store_options(self.configuration))
         try:
             return JobDirectory.open(storage, self.job_id)
@@ -78,7 +78,7 @@ class Service:
 
 @asynccontextmanager
 async def serving(service: Service) -> AsyncIterator[tuple[str, int]]:
-    """Answer queries while the block runs; gives the host and port to ask."""
+    """Serve queries while the block runs. Yields the host and port of the service."""
     get = service.configuration.get
     token = read_token(get(QueryableStateOptions.TOKEN), QueryableStateOptions.TOKEN.key)
     access = Access(get(QueryableStateOptions.BIND_ADDRESS), token)
@@ -95,7 +95,7 @@ async def serving(service: Service) -> AsyncIterator[tuple[str, int]]:
             states = CommittedStates(service.job_directory(), cache_bytes=get(QueryableStateOptions.CACHE_SIZE))
             server = StateServer(states, threads=get(QueryableStateOptions.SERVER_QUERY_THREADS) or 2)
             undo.callback(server.close)
-            with suppress(TidemillError):  # followed from here on
+            with suppress(TidemillError):  # follow() tries again
                 await asyncio.get_running_loop().run_in_executor(None, states.refresh)
             following = asyncio.create_task(server.follow(get(QueryableStateOptions.POLL_INTERVAL).total_seconds()))
             undo.callback(following.cancel)
@@ -106,7 +106,7 @@ async def serving(service: Service) -> AsyncIterator[tuple[str, int]]:
 
 @asynccontextmanager
 async def _child(service: Service) -> AsyncIterator[tuple[str, int]]:
-    """A state server as a process of its own, which ends with the block, or with this process."""
+    """Run a state server in a separate process, which ends with the block or with this process."""
     process = await asyncio.create_subprocess_exec(
         *command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, limit=1 << 16
     )
@@ -116,7 +116,7 @@ async def _child(service: Service) -> AsyncIterator[tuple[str, int]]:
         process.stdin.write(replace(service, is_server=True, stay=False).to_json().encode() + b"\n")
         line = await asyncio.wait_for(process.stdout.readline(), _START_SECONDS)
         if not line:
-            raise RuntimeError("a state server ended before it listened; its log says why")
+            raise RuntimeError("a state server ended before it was listening; see its log")
         yield parse_address(line)
     finally:
         process.stdin.close()
@@ -125,12 +125,12 @@ async def _child(service: Service) -> AsyncIterator[tuple[str, int]]:
 
 
 def command() -> list[str]:
-    """The command that serves what comes in over its standard input."""
+    """Return the command that runs the service that it reads from standard input."""
     return [sys.executable, "-m", "tidemill.ops.queryable", "--from-stdin"]
 
 
 def address_line(address: tuple[str, int]) -> str:
-    """What a process writes when it listens."""
+    """Return the line that a process writes when it is listening."""
     return json.dumps({"host": address[0], "port": address[1]})
 
 
@@ -141,8 +141,8 @@ def parse_address(line: bytes | str) -> tuple[str, int]:
 
 
 async def serve(service: Service, ended: asyncio.Event, ready: Callable[[tuple[str, int]], None]) -> None:
-    """Answer queries until it is to end."""
+    """Serve queries until ``ended`` is set; ``ready`` is called with the address."""
     async with serving(service) as address:
-        log.info("queryable state of job %s can be asked for at %s:%d", service.job_id or service.directory, *address)
+        log.info("queryable state of job %s is served at %s:%d", service.job_id or service.directory, *address)
         ready(address)
         await ended.wait()

@@ -1,8 +1,8 @@
-"""One committed epoch as it can be queried: which states there are, and the rows of a key. Never changes.
+"""An immutable view of one committed epoch for queries: its queryable states, and the rows of a key.
 
-A lookup goes through the sections of a state from the newest to the oldest, and no further than one that settles what
-the key has: a value, a whole list, a cleared map. The rows that are found for all keys of a request are handed out as
-they are stored; who asked puts them together (:mod:`tidemill.ops.queryable.answer`).
+A lookup reads the sections of a state from the newest to the oldest, until a row determines the state of the key: a
+value, a whole list, a cleared map. The rows of all keys of a request are returned as they are stored, and the client
+merges them (:mod:`tidemill.ops.queryable.answer`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["QueryableState", "View", "view_of"]
 
 @dataclass
 class QueryableState:
-    """A state that can be queried; ``sections`` are those of the epoch, newest first."""
+    """A queryable state; ``sections`` are those of the epoch, newest first."""
 
     name: str
     operator: str
@@ -42,12 +42,12 @@ class QueryableState:
 
     @cached_property
     def declared(self) -> PartSchema:
-        """What the newest section says of the state."""
+        """The description of the state in the newest section."""
         return PartSchema.of(self.sections[0].section, pa.schema([]))
 
     @property
     def kind(self) -> str:
-        """How the state was declared."""
+        """The declared kind of the state."""
         newest = self.sections[0].section
         return str(newest.schema.get("types", {}).get("kind", newest.kind))
 
@@ -58,7 +58,7 @@ class QueryableState:
         return found
 
     def find(self, group: int, key: Any, blocks: BlocksAtHand) -> list[tuple[IndexedBlock, list[int]]]:
-        """The rows that tell what a key (in plain form) has, oldest first."""
+        """Return the rows that determine the state of a key (in plain form), oldest first."""
         kind = self.declared.section_kind
         found: list[tuple[IndexedBlock, list[int]]] = []
         for placed in self.sections:
@@ -76,7 +76,7 @@ class QueryableState:
         return found
 
     def time(self, now: int) -> int | None:
-        """The time by which entries have expired; None if they do not, or if expired ones are shown."""
+        """Return the current time for expiration, or None if entries do not expire or expired ones are visible."""
         schema = self.sections[0].section.schema
         ttl = stored_ttl(schema)
         if ttl is None or schema[QUERYABLE].get("expired"):
@@ -88,7 +88,7 @@ class QueryableState:
 
 @dataclass(frozen=True)
 class View:
-    """The queryable states of one committed epoch by name; of a name that several states have, all of them."""
+    """The queryable states of one committed epoch by name. Several states may have the same name."""
 
     job_id: str
     slot: int
@@ -97,26 +97,26 @@ class View:
     states: Mapping[str, list[QueryableState]]
 
     def state(self, name: str) -> QueryableState:
-        """The state of this name. Raises :class:`UnknownStateNameError`."""
+        """Return the state with this name. Raises :class:`UnknownStateNameError`."""
         found = self.states.get(name, [])
         if len(found) == 1:
             return found[0]
         if found:
             owners = " and ".join(sorted(f"{one.state!r} of operator {one.operator}" for one in found))
             raise UnknownStateNameError(
-                f"job {self.job_id} has several states that are to be queried as {name!r}: {owners}. Give each a name "
-                "of its own in set_queryable()"
+                f"job {self.job_id} has several states with the queryable name {name!r}: {owners}. Use a different "
+                "name for each in set_queryable()"
             )
         known = ", ".join(sorted(map(repr, self.states))) or "none"
         raise UnknownStateNameError(
-            f"job {self.job_id} has no state that is queried as {name!r} in epoch {self.epoch}; there are: {known}. A "
-            "state is known when its first entry is committed"
+            f"job {self.job_id} has no state with the queryable name {name!r} in epoch {self.epoch}; available names: "
+            f"{known}. A state is available when its first entry has been committed"
         )
 
     def lookup(self, name: str, keys: Sequence[tuple[int, Any]], cache: BlockCache, now: int, *, load: bool) -> Answers:
-        """What a state has for each of these keys, given by their stable hashes and in plain form.
+        """Look up keys, given by their stable hashes and in plain form.
 
-        Of several keys those are left out with which the answer would be too large.
+        If there are several keys, those that would make the answer too large are omitted.
         """
         state = self.state(name)
         groups, blocks = state.max_parallelism, BlocksAtHand(cache, load=load)
@@ -126,7 +126,7 @@ class View:
         return self._answers(state, now, *gathered.parts())
 
     def tells_nothing(self, name: str, keys: int, now: int) -> Answers:
-        """An answer that leaves out so many keys."""
+        """Return an answer that omits all of this number of keys."""
         return self._answers(self.state(name), now, (), (None,) * keys)
 
     def _answers(
@@ -138,7 +138,7 @@ class View:
 def view_of(
     storage: Storage, head: Manifest, runs: Iterable[tuple[RunRef, Iterable[Piece]]], indexes: PieceIndexes
 ) -> View:
-    """What can be queried of a manifest; reads the indexes of pieces that are new."""
+    """Create the view of a manifest. Reads the indexes of new pieces."""
     placed: dict[tuple[str, str], list[PlacedSection]] = {}
     for run, pieces in runs:
         for piece in pieces:
@@ -155,7 +155,7 @@ def view_of(
             continue
         if operator not in head.max_parallelism:
             raise CorruptFileError(
-                f"the manifest of epoch {head.epoch} does not say how many key groups {operator} has"
+                f"the manifest of epoch {head.epoch} does not contain the number of key groups of {operator}"
             )
         marks = head.watermarks.get(operator, ())
         found = QueryableState(

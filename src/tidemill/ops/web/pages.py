@@ -1,7 +1,7 @@
-"""Serves the files of the web page. They hold no data of any job, so that no token is needed to have them.
+"""Serves the files of the web page. They contain no data of jobs, so no token is required.
 
-Files are read once, when the server starts: what is not among them then cannot be had, whatever a path says. A browser
-asks each time whether its copy is still right (``no-cache`` with an ``ETag``), so that it sees an upgrade at once.
+Files are read once, when the server starts. No path can access any other file. A browser checks each time whether its
+copy is still valid (``no-cache`` with an ``ETag``), so that upgrades are effective immediately.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _MEDIA_TYPES: Final = {
 
 
 class PageFile(NamedTuple):
-    """A file of the page as it is sent."""
+    """A file of the page as it is served."""
 
     content: bytes
     media_type: str
-    #: Stands for its content; another one if that changes.
+    #: Identifies the content: it changes with the content.
     etag: str
 
 
 def page_files() -> dict[str, PageFile]:
-    """All files by the path they are served at: ``/`` is the page itself, the rest is below ``/web/``."""
+    """Return all files by path: ``/`` is the page itself, all other files are below ``/web/``."""
     found = _below(files("tidemill.ops.web") / "static", "/web/")
     return {"/": found.pop("/web/index.html"), **found}
 
 
 def router_of(table: Mapping[str, PageFile]) -> APIRouter:
-    """Answers these paths, and no others."""
+    """Create a router that serves exactly these paths."""
     router = APIRouter()
     for path, file in table.items():
         router.add_route(path, _answer_with(file), methods=["GET", "HEAD"])

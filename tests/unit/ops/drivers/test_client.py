@@ -53,7 +53,7 @@ def test_where_certificates_are_wanted_one_is_shown(tmp_path: Path) -> None:
     try:
         with pytest.raises(NotThereError, match="nobody"):
             address_of("nobody", server.url, None, chain, ann).ask("GET")
-        with pytest.raises((RefusedError, DriverGoneError), match=r"wants a certificate: show it with --cert|does not"):
+        with pytest.raises((RefusedError, DriverGoneError), match=r"requires a certificate: specify it|does not"):
             address_of("nobody", server.url, None, chain, None).ask("GET")
         with pytest.raises(NotThereError, match=r"none\.pem cannot be used"):
             address_of("nobody", server.url, None, chain, str(tmp_path / "none.pem")).ask("GET")
@@ -78,7 +78,7 @@ def test_a_token_does_not_go_where_a_server_points(monkeypatch: pytest.MonkeyPat
     with HTTPServer(("127.0.0.1", 0), Pointing) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         try:
-            with pytest.raises(RefusedError, match="answered 302"):
+            with pytest.raises(RefusedError, match="responded with 302"):
                 address_of("job", f"127.0.0.1:{server.server_port}", "env:THE_TOKEN").ask("GET")
         finally:
             server.shutdown()
@@ -95,7 +95,7 @@ def test_a_token_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 def test_a_driver_without_a_server_cannot_be_asked() -> None:
     with recorded("job.py", None) as record:
         record.put(DriverJob("job-1", "one"))
-        with pytest.raises(NotThereError, match=r"job job-1, process \d+, cannot be asked: .* rest.enabled: false"):
+        with pytest.raises(NotThereError, match=r"job job-1, process \d+, has no REST server: .* rest.enabled: false"):
             address_of("job", None, None)
 
 

@@ -46,7 +46,7 @@ def test_a_job_is_named_by_the_beginning_of_its_id_if_that_is_one(home: Path) ->
         record.put(DriverJob("abc", "three"))
         assert driver_of("abc-1")[1].name == "one"
         assert driver_of("abc")[1].name == "three"  # the very id, though others begin so
-        with pytest.raises(NotThereError, match="several jobs begin with 'ab': abc, abc-1, abc-2"):
+        with pytest.raises(NotThereError, match="the ids of several jobs start with 'ab': abc, abc-1, abc-2"):
             driver_of("ab")
         with pytest.raises(NotThereError, match="tidemill list"):
             driver_of("")
@@ -101,7 +101,7 @@ def test_a_job_does_not_end_because_it_cannot_be_noted(
         with monkeypatch.context() as full:
             full.setattr(json, "dump", no_room)
             record.put(DriverJob("one", "one"))
-        assert "may not know of this driver's jobs" in caplog.text
+        assert "may not find this driver's jobs" in caplog.text
         assert drivers()[0].jobs == ()
         record.put(DriverJob("two", "two"))
         assert [job.id for job in drivers()[0].jobs] == ["one", "two"], "when there is room again"
@@ -115,7 +115,7 @@ def no_room(*args: object, **options: object) -> None:
 
 def test_where_there_is_no_room_nothing_begins(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fdopen", no_room)
-    with pytest.raises(ConfigurationError, match=rf"in {home}: No space left on device. Set XDG_STATE_HOME"):
+    with pytest.raises(ConfigurationError, match=rf"to {home}: No space left on device. Set XDG_STATE_HOME"):
         new_log("job.py", "a: b")
     assert list(home.iterdir()) == [], "no log without a driver"
     with pytest.raises(ConfigurationError, match="No space left on device"), recorded("job.py", None):

@@ -107,10 +107,10 @@ def test_what_is_not_there_is_told_apart(client: QueryableStateClient) -> None:
     value, elements = descriptors()["value"], descriptors()["list"]
     text = ValueStateDescriptor("text", Types.STRING())
     cases: list[tuple[type[Exception], str, tuple[Any, ...]]] = [
-        (UnknownKeyOrNamespaceError, "nothing for key 'z' in epoch 1", (JOB, "value", "z", Types.STRING(), value)),
-        (UnknownKeyOrNamespaceError, "nothing for key 'c'", (JOB, "value", "c", Types.STRING(), value)),
+        (UnknownKeyOrNamespaceError, "no value for key 'z' in epoch 1", (JOB, "value", "z", Types.STRING(), value)),
+        (UnknownKeyOrNamespaceError, "no value for key 'c'", (JOB, "value", "c", Types.STRING(), value)),
         (UnknownStateNameError, "'values'.*'aggregating', 'list'", (JOB, "values", "a", Types.STRING(), value)),
-        (UnknownJobError, "job other is not known here", ("other", "value", "a", Types.STRING(), value)),
+        (UnknownJobError, "job other is not served here", ("other", "value", "a", Types.STRING(), value)),
         (TypeMismatchError, "expected String, got int", (JOB, "value", 1, Types.STRING(), value)),
         (SerializationError, "stored: +String", (JOB, "value", 1, Types.LONG(), value)),
         (InvalidKeyError, "list", (JOB, "value", ["a"], None, value)),
@@ -275,7 +275,7 @@ def test_a_fault_of_the_server_is_told_at_once_and_logged(
 
     monkeypatch.setattr(server.states[0], "lookup", broken)
     found = client.get_kv_state(JOB, "value", "a", Types.STRING(), descriptors()["value"])
-    with pytest.raises(QueryableStateError, match="the server's log says why"):
+    with pytest.raises(QueryableStateError, match="see the log of the server"):
         found.result(60)
     assert "out of cheese" in caplog.text
 
@@ -290,7 +290,7 @@ def test_lookups_go_on_over_a_restart_of_the_server_and_fail_in_time_without_one
         assert waiting.result(60) == (1, 2)
     client.shutdown_and_wait()
     with QueryableStateClient("127.0.0.1", port, timeout=0.2) as lonely:
-        with pytest.raises(StateUnavailableError, match=r"no answer within .* cannot be reached"):
+        with pytest.raises(StateUnavailableError, match=r"no response within .* cannot be reached"):
             lonely.get_plain(JOB, "value", "a").result(60)
         unanswered = lonely.get_plain(JOB, "value", "a")
     with pytest.raises(QueryableStateError):

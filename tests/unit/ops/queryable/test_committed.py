@@ -322,7 +322,9 @@ def test_a_program_can_publish_a_state_later_and_take_it_back() -> None:
     with JobHarness(plain, inputs=["records"], merge_after=3) as job:
         states = states_in(job.storage)
         job.epoch(records=[("a", 1)])
-        with pytest.raises(UnknownStateNameError, match=r"no state that is queried as 'one'.*there are: none"):
+        with pytest.raises(
+            UnknownStateNameError, match=r"no state with the queryable name 'one'.*available names: none"
+        ):
             states.get("one", "a")
         job.restart(build=named(Named(one="one")))
         job.epoch(records=[("b", 2)])

@@ -96,7 +96,7 @@ def test_many_lookups_are_few_requests(server: ServerThread, monkeypatch: pytest
                 state: Any = future.result(60)
                 assert (state.value(), state.epoch) == ((key, key * key), 5)
             else:
-                with pytest.raises(NothingError, match=f"nothing for key {key} in epoch 5"):
+                with pytest.raises(NothingError, match=f"no value for key {key} in epoch 5"):
                     future.result(60)
     assert set(sent) <= {"get", "locate"}
     assert len(keys) / MOST_KEYS <= sent["get"] < len(keys) / 4
