@@ -2,10 +2,13 @@
 
 Programs import :mod:`tidemill.datastream` and :mod:`tidemill.common`, which have PyFlink's names. Below them, from a
 program to its results: ``graph`` compiles it, ``runtime`` runs it epoch by epoch on an engine (``spark`` or ``local``),
-``state`` and ``checkpoint`` keep what it knows, ``ops`` is how people watch and steer it.
+``state`` and ``checkpoint`` store its state, and ``ops`` monitors and controls jobs.
+
+``CONTRIBUTING.md`` shows all packages as a tree, and ``docs/architecture.md`` follows a record through them. Start with
+``runtime/driver/epoch_loop.py``.
 """
 
 __all__ = ["__version__"]
 
-#: The version of this release. It is written only here: the metadata of the package are made from it.
+#: The version of this release. It is defined only here; the metadata of the package is generated from it.
 __version__ = "0.1.0"

@@ -6,6 +6,7 @@ Read statically, so that an import inside a function counts like any other.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -209,9 +210,48 @@ def test_rooms_are_small() -> None:
     assert {package: size for package, size in sizes.items() if size > MOST_MODULES} == {}
 
 
+def unclear(docstring: str, folder: Path) -> str | None:
+    """What the docstring of a package lacks, or None."""
+    if len(re.findall(r"\.(?=\s|$)", docstring)) < 2:
+        return "fewer than two sentences: what lives there, what does not, and where that is instead"
+    start = re.search(r"Start\s+with\s+`+([\w/]+\.py)`", docstring)
+    if start is None:
+        alone = {path.name for path in folder.iterdir()} <= {"__init__.py", "__pycache__"}
+        return None if alone else "no 'Start with `module.py`'"
+    return None if (folder / start[1]).is_file() else f"{start[1]} does not exist"
+
+
 def test_rooms_say_what_lives_there() -> None:
-    silent = [package for package in PACKAGES if not ast.get_docstring(ast.parse(MODULES[package].read_text()))]
-    assert not silent, f"what lives there, what may not, where to start reading: {sorted(silent)}"
+    found = {
+        package: lacks
+        for package in sorted(PACKAGES)
+        if (
+            lacks := unclear(
+                ast.get_docstring(ast.parse(MODULES[package].read_text(encoding="utf-8"))) or "",
+                MODULES[package].parent,
+            )
+        )
+    }
+    assert not found, found
+
+
+@pytest.mark.parametrize(
+    ("docstring", "lacks"),
+    [
+        ("", "fewer than two"),
+        ("Windows. Start with", "fewer than two"),
+        ("Windows. Triggers are elsewhere.", "no 'Start with"),
+        ("Windows. Start with `missing.py`.", "missing.py does not exist"),
+        ("Windows. Start with ``here.py``.", None),
+        ("Windows. Start\nwith `room/inside.py`.", None),
+    ],
+)
+def test_an_unclear_docstring_of_a_room_is_seen(docstring: str, lacks: str | None, tmp_path: Path) -> None:
+    (tmp_path / "room").mkdir()
+    (tmp_path / "here.py").touch()
+    (tmp_path / "room" / "inside.py").touch()
+    found = unclear(docstring, tmp_path)
+    assert found is None if lacks is None else lacks in (found or "")
 
 
 def test_modules_are_short_enough_to_read() -> None:

@@ -1,4 +1,10 @@
-"""Classes that every program uses: types, rows, time, watermarks, configuration, job clients. Names follow PyFlink."""
+"""Classes that every program uses: types, rows, time, watermarks, configuration, job clients. Names follow PyFlink.
+
+For contributors: Start with ``typeinfo.py``; the classes of types are in ``type_kinds``. Reports of jobs are in
+``reports``. ``calls.py`` is the only module that calls user functions on whole batches. The options themselves are in
+``tidemill.config``, the storage of typed values is in ``tidemill.state.codecs``, and user functions are in
+``tidemill.datastream.functions``.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,9 @@
     conf.get(CheckpointingOptions.INTERVAL)   # a timedelta, or None
 
 Durations are :class:`datetime.timedelta`, memory sizes are a number of bytes.
+
+Start with ``options.py``; ``option.py`` and ``values.py`` define what an option is and how its values are parsed. The
+class ``Configuration`` is not here but in ``tidemill.common.configuration``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
 """Sources and sinks, through which records enter and leave a job.
 
-``sources.py`` and ``sinks.py`` define the contracts with the engine: start there. ``write_ahead_log.py``,
+Start with ``sources.py`` and ``sinks.py``, which define the contracts with the engine. ``write_ahead_log.py``,
 ``two_phase_commit.py`` and ``idempotent_sink.py`` contain base classes for fault-tolerant sinks. The rest are
-connectors, one folder for each system. PyFlink's import paths are in ``tidemill.datastream.connectors``. Nothing here
-depends on Spark: what Spark reads or writes is described here as data, and executed in ``tidemill.spark``.
+connectors, one module or folder for each system.
+
+Programs import connectors from ``tidemill.datastream.connectors``, which has PyFlink's paths. Nothing here depends on
+Spark: what Spark reads or writes is described here as data, and executed in ``tidemill.spark``. The operators that call
+readers and writers are ``tidemill.runtime.operators.source`` and ``tidemill.runtime.operators.sink``.
 """
 
 from __future__ import annotations

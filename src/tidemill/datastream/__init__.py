@@ -11,6 +11,9 @@ The modules have the same paths as in PyFlink. Most of them only re-export class
 
 This package does not run jobs. Sources and sinks are in :mod:`tidemill.connectors`; the subpackages ``connectors`` and
 ``formats`` provide them under PyFlink's paths.
+
+For contributors: Start with ``streams/data_stream.py``. Programs are compiled in ``tidemill.graph``. User functions are
+called in ``tidemill.runtime.operators``, and the state that they use is implemented in ``tidemill.state``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 """Compiles a program to a plan: which operators share a task, at which parallelism, and how they are connected.
 
-Start in ``compiler.py``, which lists the steps. The package consists of pure functions and never calls user code.
+Start with ``compiler.py``, which lists the steps. The package consists of pure functions and never calls user code. The
+input, the program as data, is in ``tidemill.datastream.program``. The plan is run in ``tidemill.runtime``.
 """

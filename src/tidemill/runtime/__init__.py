@@ -3,6 +3,8 @@
 On workers: ``task`` (one subtask of one epoch), its ``operators``, the ``exchange`` between subtasks, records in
 ``batch``, event time in ``time``. On the driver: ``driver`` (the epoch loop, commits, savepoints, restarts) and
 ``start`` (the state a job starts from). ``observe`` provides metrics and logs for both. ``epoch.py`` contains what the
-driver sends to the tasks of an epoch. ``docs/architecture.md`` describes how the parts work together. Nothing in this
-package depends on Spark.
+driver sends to the tasks of an epoch. ``docs/architecture.md`` describes how the parts work together.
+
+Start with ``driver/epoch_loop.py`` and ``task/task.py``. Nothing in this package depends on Spark: the engines are
+``tidemill.spark`` and ``tidemill.local``. State is stored in ``tidemill.state`` and ``tidemill.checkpoint``.
 """

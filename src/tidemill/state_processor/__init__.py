@@ -5,6 +5,9 @@
 Traceback (most recent call last):
     ...
 tidemill.errors.CheckpointError: /no/such/directory is not the directory of a job: there are no manifests in it
+
+Start with ``reader.py`` and ``writer.py``. DataFrames of state are in ``tidemill.spark.output``, queries of a running
+job in ``tidemill.ops.queryable``, and the format of state files in ``tidemill.state.files``.
 """
 
 from __future__ import annotations

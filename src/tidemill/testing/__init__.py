@@ -5,6 +5,9 @@ inspect output, state and timers, snapshot, restore, rescale. :class:`JobHarness
 with chosen input, faults, cold workers and restarts. All of them run the engine's own code.
 
 ``tidemill.testing.sink_contract`` and ``source_contract`` test custom sinks and sources.
+
+For contributors: Start with ``job_harness.py``. Named points at which tests inject faults are in ``tidemill.faults``.
+Tidemill's own tests are in ``tests``; what only they use is in ``simulation``.
 """
 
 from __future__ import annotations

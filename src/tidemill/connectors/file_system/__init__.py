@@ -1,4 +1,12 @@
-"""File sources and sinks, under PyFlink's names; the implementation is in the modules imported here."""
+"""File sources and sinks, with PyFlink's class names.
+
+Start with ``sink.py`` or ``source.py``. ``writer.py`` writes part files (``parts.py``) to a part store
+(``part_store.py``). The format of records inside a file is defined in ``formats.py``, ``columnar.py`` and
+``tidemill.connectors.formats``.
+
+Files are read by Spark, in ``tidemill.spark.files``. This is not PyFlink's import path: programs use
+``tidemill.datastream.connectors.file_system``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The public classes of the Kafka connector, under PyFlink's import path."""
+"""The Kafka source and sink, with PyFlink's class names.
+
+Start with ``source.py`` or ``sink.py``. The source is only described here: Spark reads it, in ``tidemill.spark.kafka``.
+The sink writes from the workers, with transactions in ``transactions.py``. This is not PyFlink's import path: programs
+use ``tidemill.datastream.connectors.kafka``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A sink that uses Spark's own writers, and the mapping between Spark's schemas and ``Types``."""
+"""A sink for everything that Spark can write, and the mapping between Spark's schemas and ``Types``.
+
+Start with ``sink.py``. Nothing here imports PySpark: the writers run in ``tidemill.spark.output``, and DataFrames as
+sources are read in ``tidemill.spark.frames``. Programs import ``tidemill.datastream.connectors.spark``.
+"""
 
 from __future__ import annotations
 

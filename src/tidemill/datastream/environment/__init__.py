@@ -1,4 +1,6 @@
-"""Where a program begins: the execution environment, its settings, and how streams start.
+"""The execution environment, its settings, and its methods that create streams.
 
-Start in ``stream_execution_environment.py``.
+Start with ``stream_execution_environment.py``. ``sources.py`` has ``from_collection``, ``from_source`` and the other
+methods that create streams. Jobs are not run here: ``tidemill.datastream.program.execution`` submits a program to an
+executor.
 """

@@ -1,4 +1,9 @@
-"""All user functions under PyFlink's path; they are written down in the modules imported here."""
+"""All user functions, under PyFlink's path, and the interfaces of the state and timers that they use.
+
+Start with ``base.py``: the life cycle of functions, and the methods that return state. ``state.py`` and
+``state_descriptors.py`` define and declare state. State is implemented in ``tidemill.state.keyed`` and
+``tidemill.state.operator``. Functions are called in ``tidemill.runtime.operators``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What a program consists of before it is compiled: data, no behavior of a job.
+"""The parts of a program before it is compiled. They are pure data.
 
-Start in ``transformations.py``: the nodes that streams add. Each holds a spec (``specs.py``), which says what kind of
-operator it is. ``taken.py`` keeps user code as it was when it was passed in; ``execution.py`` hands the program to an
-executor, the one place where the API reaches higher layers.
+Start with ``transformations.py``, the nodes that streams add. Each node has a spec (``specs.py``), which describes the
+operator. ``taken.py`` captures user code at the time it is passed in. ``execution.py`` submits the program to an
+executor; it is the only place where the API calls higher layers. Programs are compiled in ``tidemill.graph``, and
+``tidemill.runtime.operators.factory`` maps specs to operators.
 """

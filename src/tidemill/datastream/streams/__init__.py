@@ -1,4 +1,5 @@
-"""The classes whose methods build a program: data streams, keyed, connected, joined and windowed ones.
+"""The classes whose methods build a program: data streams, and keyed, connected, joined and windowed streams.
 
-Start in ``data_stream.py``. A method adds a transformation and returns a stream; nothing runs here.
+Start with ``data_stream.py``. A method adds a transformation (``tidemill.datastream.program``) and returns a stream; it
+does not run anything. The methods that create the first stream are in ``tidemill.datastream.environment``.
 """

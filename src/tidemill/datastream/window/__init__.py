@@ -1,4 +1,11 @@
-"""Windows under PyFlink's path: assigners, triggers, evictors. They are written down in the modules imported here."""
+"""Window assigners, triggers and evictors, under PyFlink's path.
+
+Start with ``assigners.py``; session windows are in ``sessions.py``. ``trigger.py`` is the interface of triggers,
+``triggers.py`` has the built-in ones, and ``nested_triggers.py`` those that wrap another trigger.
+
+The operators that evaluate windows are in ``tidemill.runtime.operators.windowing``. ``tidemill.graph.window_kinds``
+stores the class names of triggers in manifests: a renamed trigger is another trigger to a job that restarts.
+"""
 
 from __future__ import annotations
 
@@ -84,12 +91,12 @@ __all__ = [
 
 
 class TimeWindowSerializer:
-    """Accepted where PyFlink's custom assigners return one: windows are stored in a form of their own."""
+    """Unused. It exists because custom assigners for PyFlink return one; Tidemill stores windows in its own format."""
 
 
 class CountWindowSerializer:
-    """Accepted where PyFlink's custom assigners return one: windows are stored in a form of their own."""
+    """Unused. It exists because custom assigners for PyFlink return one; Tidemill stores windows in its own format."""
 
 
 class GlobalWindowSerializer:
-    """Accepted where PyFlink's custom assigners return one: windows are stored in a form of their own."""
+    """Unused. It exists because custom assigners for PyFlink return one; Tidemill stores windows in its own format."""

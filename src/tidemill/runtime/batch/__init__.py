@@ -1,5 +1,8 @@
-"""Records on their way through a chain: batches as lists or columns, and what user code did to them.
+"""Batches of records in a chain, as lists or as Arrow columns. This is not Flink's BATCH mode.
 
-Start in ``records.py``. ``emitted.py`` makes sure that what a function emitted does not change any more;
-``failures.py`` turns errors of user code into errors that name the operator and the record.
+Start with ``records.py``. ``columns.py`` keeps records columnar for as long as possible. ``emitted.py`` makes sure that
+emitted records do not change afterwards; ``failures.py`` creates errors that name the operator and the record.
+
+User functions are called in ``tidemill.runtime.operators.record_loops``, and batches are serialized in
+``tidemill.runtime.exchange``. The sorted input of BATCH mode is ``tidemill.runtime.exchange.sorted_input``.
 """

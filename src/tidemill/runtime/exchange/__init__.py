@@ -1,5 +1,7 @@
 """How records get from one subtask to another.
 
-``routes.py`` decides who gets a record, ``sender.py`` packs parcels (``parcels.py``), ``outbox.py`` hands them to the
-engine; ``inbox.py`` unpacks them in order at the other end. How bytes move is up to the engine.
+Start with ``routes.py``, which selects the targets of records. ``sender.py`` packs parcels (``parcels.py``),
+``outbox.py`` passes them to the engine, and ``inbox.py`` of the receiver unpacks them in order. The bytes are moved by
+the engine (``tidemill.spark.jobs.stages``, ``tidemill.local.engine``). ``sorted_input.py`` sorts keyed input in BATCH
+mode.
 """

@@ -1,5 +1,6 @@
 """Finds the state that a job starts from, and checks whether its program is compatible with that state.
 
-Start in ``starting_point.py``, then ``upgrade.py``. The checks have no side effects: an incompatible program is refused
-before it runs.
+Start with ``starting_point.py``, then ``upgrade.py``. ``trust.py`` checks whether state may be unpickled. The checks
+have no side effects: an incompatible program is refused before it runs. State is copied in ``tidemill.checkpoint`` and
+loaded in ``tidemill.runtime.task.warm``.
 """

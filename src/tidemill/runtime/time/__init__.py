@@ -17,4 +17,8 @@ The model, from a source to a timer:
 
 Only the driver determines processing time (``processing_clock.py``): it is constant within an epoch and never goes
 back.
+
+Start with ``watermarks.py``. Timers are not here: they are stored in ``tidemill.state.keyed.timers`` and
+``tidemill.state.rocksdb.timers``, and fired in ``tidemill.runtime.operators.keyed``. Watermark strategies and
+generators are in ``tidemill.common``.
 """

@@ -1,4 +1,5 @@
-"""The Spark session that jobs share, the cluster behind it, and its failures in our words.
+"""The Spark session that jobs share, its cluster, and the translation of Spark's failures.
 
-Start in ``session_lease.py``: who uses a session and when it is stopped.
+Start with ``session_lease.py``, which counts the users of a session and stops it after the last one. ``session.py`` has
+Spark's settings. Jobs are submitted in ``tidemill.spark.jobs``.
 """

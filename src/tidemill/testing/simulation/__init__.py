@@ -1,4 +1,5 @@
-"""Whole jobs in one process with faults that a seed draws: the production coordinator on a simulated cluster.
+"""Simulates whole jobs in one process, with faults drawn from a seed: the production coordinator on a fake cluster.
 
-Start in ``simulation.py``; ``checks.py`` has what must hold afterwards. For the tests of Tidemill itself.
+Start with ``simulation.py``; ``checks.py`` has the invariants that are checked after each run. This package is for the
+tests of Tidemill itself (``tests/simulation``). Users test their programs with ``tidemill.testing.JobHarness``.
 """
