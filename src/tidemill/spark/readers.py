@@ -1,7 +1,9 @@
 """Maps sources to their readers, and groups the Spark sources of a job by the way its epochs read them.
 
-To add a kind of source, describe it in :mod:`tidemill.connectors`, implement a
-:class:`~tidemill.spark.frames.source_reader.SourceReader` for it, and add both to :data:`READERS`.
+This is for sources that Spark reads, subclasses of :class:`~tidemill.connectors.sources.SparkSource`. To add a kind,
+describe it in :mod:`tidemill.connectors`, implement a :class:`~tidemill.spark.frames.source_reader.SourceReader` for
+it, and add both to :data:`READERS`. A :class:`~tidemill.connectors.sources.SplitSource` needs nothing here: workers
+read its splits in plain Python.
 """
 
 from __future__ import annotations

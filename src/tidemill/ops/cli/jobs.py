@@ -1,4 +1,7 @@
-"""``tidemill list``, ``checkpoints``, ``savepoint`` and ``logs``: list jobs, their checkpoints and logs."""
+"""``tidemill list``, ``checkpoints`` and ``logs``: list jobs, their checkpoints and logs.
+
+``tidemill savepoint`` is in ``steering.py``; its option to delete a savepoint calls :func:`dispose` here.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The epoch loop: take input, run an epoch on the engine, commit it, repeat.
 
-Jobs whose sources the driver reads itself call :meth:`EpochLoop.run`, which decides when the next epoch is due. If
-another component decides (a streaming query that delivers batches, a harness, a simulation), it calls
-:meth:`EpochLoop.step` for each epoch.
+In jobs without a streaming query, the driver only assigns splits and files, which workers read. Such jobs call
+:meth:`EpochLoop.run`, which decides when the next epoch is due. If another component decides (a streaming query that
+delivers batches, a harness, a simulation), it calls :meth:`EpochLoop.step` for each epoch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidemill.runtime.driver.rescaling import JobParallelism
 from tidemill.runtime.driver.savepoints import Savepoints
 from tidemill.runtime.driver.split_input import SplitInput
 
-#: Completes the input of an epoch with the input that the driver does not read itself.
+#: Completes the input of an epoch, which consists of splits, with the batch of a streaming query.
 Complete = Callable[[EpochInput], EpochInput]
 
 #: How often a job without input checks for new input, in seconds.

@@ -1,8 +1,16 @@
 """The kinds of keyed state: everything that distinguishes one kind from another is defined here.
 
-To add a kind, write its descriptor and its user interface (:mod:`tidemill.datastream.functions`), the classes that
-implement it, and one entry in :data:`KINDS`. Backends, time to live, undo, the state processor and queryable state then
-support it: they look up the kind of a state when it is registered, loaded or read as data, and never per record.
+To add a kind, write:
+
+1. its descriptor (``datastream/functions/state_descriptors.py``) and its user interface (``.../state.py``);
+2. the method that returns it, ``get_..._state`` of ``KeyedStateStore`` (``datastream/functions/base.py``);
+3. the re-exports in ``datastream/functions/state.py``, ``datastream/state.py`` and ``datastream/__init__.py``;
+4. the classes that implement it, in modules of this package;
+5. one entry in :data:`KINDS`.
+
+``tests/contract/made_up_kinds.py`` has two examples, without steps 2 and 3, and
+``tests/contract/test_new_state_kind.py`` tests them. Backends, time to live, undo, the state processor and queryable
+state then support the kind: they look it up when a state is registered, loaded or read as data, and never per record.
 
 Most kinds can be stored as one of the existing kinds of sections (:mod:`tidemill.state.files.section_kinds`): as single
 values, lists or maps. A kind that cannot needs an entry there, which changes the file format, and tables.
