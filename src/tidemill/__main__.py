@@ -1,16 +1,16 @@
-"""``python -m tidemill``: the command line, as ``tidemill`` is."""
+"""``python -m tidemill``: the same command line as ``tidemill``."""
 
 from __future__ import annotations
 
 import sys
 from typing import Final
 
-#: As a shell tells of a process that was interrupted.
+#: The exit code that shells use for an interrupted process.
 _INTERRUPTED: Final = 130
 
 
 def main() -> None:
-    """Run the command line of this process; ends the process with an exit code."""
+    """Run the command line and end the process with an exit code."""
     try:
         from tidemill.ops.cli.app import app
     except ModuleNotFoundError as error:

@@ -1,6 +1,6 @@
-"""Every exception Tidemill raises on purpose, in one hierarchy.
+"""The exceptions that Tidemill raises, in one hierarchy.
 
-An error says what went wrong, where (operator, uid, subtask, epoch, key, file) and what to do about it.
+An error message states what went wrong, where (operator, uid, subtask, epoch, key, file) and what to do about it.
 Catch :class:`TidemillError` to catch them all.
 """
 
@@ -12,9 +12,9 @@ from typing import Final
 
 @dataclass(frozen=True)
 class FailureSite:
-    """Where in a job something failed, as far as it is known; a key or record is shown as text, and shortened.
+    """Where in a job something failed, as far as it is known. Keys and records are shortened text.
 
-    ``exception`` is the class of what was raised; ``subtask`` counts from 0.
+    ``exception`` is the class of the exception. ``subtask`` starts at 0.
     """
 
     operator: str = ""
@@ -26,7 +26,7 @@ class FailureSite:
     record: str | None = None
 
     def where(self) -> str:
-        """The place in words."""
+        """A description of the place."""
         named = f"operator {self.operator!r}" if self.operator else "an operator" if self.uid else ""
         parts = [
             f"{named} (uid {self.uid})" if self.uid else named,
@@ -37,9 +37,9 @@ class FailureSite:
 
 
 class TidemillError(Exception):
-    """Base of all errors raised by Tidemill itself."""
+    """Base class of all errors raised by Tidemill itself."""
 
-    #: Where in the job it happened, if the job knows.
+    #: Where in the job the error occurred, if it is known.
     site: FailureSite | None = None
 
 
@@ -48,11 +48,11 @@ class ConfigurationError(TidemillError):
 
 
 class GraphError(TidemillError):
-    """The program does not form a valid dataflow; the message names the operator and the user's line."""
+    """The program is not a valid dataflow. The message contains the operator and the line of the program."""
 
 
 class SerializationError(TidemillError):
-    """A function or value cannot be turned into bytes, or bytes cannot be turned back."""
+    """A function or value cannot be serialized or deserialized."""
 
 
 class TypeMismatchError(TidemillError):
@@ -60,23 +60,26 @@ class TypeMismatchError(TidemillError):
 
 
 class InvalidKeyError(TidemillError):
-    """A key is unhashable, mutable, or has no hash that is equal in every process."""
+    """A key is not hashable, is mutable, or does not have the same hash in every process."""
 
 
 class StateError(TidemillError):
-    """State was used in a way that cannot work: outside a key, after close, with another type."""
+    """State was used incorrectly: without a current key, after close, or with another type."""
 
 
 class StateMigrationError(StateError):
-    """What is stored of a state cannot become what the program declares; no value of it has been read."""
+    """Stored state cannot be converted to the state that the program declares. No value of it has been read."""
 
 
 class UserCodeError(TidemillError):
-    """A user function raised. The user's own traceback is the first thing in the message."""
+    """A user function raised. The message begins with the traceback of the user's code."""
 
 
 class ConnectorError(TidemillError):
-    """A system outside, a database or broker, refused something or did not answer; the message has its address."""
+    """An external system, such as a database or broker, rejected a request or did not respond.
+
+    The message contains its address.
+    """
 
 
 class CheckpointError(TidemillError):
@@ -84,27 +87,27 @@ class CheckpointError(TidemillError):
 
 
 class CorruptFileError(CheckpointError):
-    """A durable file does not match its checksum or its format; the message names file and offset."""
+    """A durable file does not match its checksum or format. The message contains the file and offset."""
 
 
 class NewerFormatError(CheckpointError):
-    """A durable file was written by a newer version of Tidemill, in a format that this one does not read."""
+    """A durable file was written by a newer version of Tidemill in a format that this version cannot read."""
 
 
 class NoSavepointError(CheckpointError):
-    """What a job was to start from is not there, or not any more: a savepoint, or a checkpoint of another job."""
+    """The savepoint, or the checkpoint of another job, from which a job should start does not exist (anymore)."""
 
 
 class JobFinishedError(CheckpointError):
-    """What a job was to start from has come to its end: there is nothing to go on with."""
+    """The job whose savepoint or checkpoint should be resumed has finished: there is nothing left to process."""
 
 
 class UntrustedStateError(CheckpointError):
-    """State from elsewhere is pickled, and the job may not unpickle it; nothing of it was read."""
+    """State from outside the job's own directories is pickled, which is not allowed. Nothing of it was read."""
 
 
 class LocalStateError(CheckpointError):
-    """State on a worker's local disk is damaged or cannot be written. What is committed is safe: it is loaded again."""
+    """State on a worker's local disk is corrupt or cannot be written. Committed state is safe and is loaded again."""
 
 
 class CheckpointOwnershipError(CheckpointError):
@@ -112,11 +115,11 @@ class CheckpointOwnershipError(CheckpointError):
 
 
 class LostInputError(TidemillError):
-    """Input that a job has still to read is not there any more; the message says what is missing."""
+    """Input that a job has not read yet no longer exists. The message states what is missing."""
 
 
 class FencedError(TidemillError):
-    """Another driver has taken this job over; this one must stop and may commit nothing."""
+    """Another driver has taken over this job. This driver must stop and must not commit anything."""
 
 
 class JobExecutionError(TidemillError):
@@ -124,14 +127,14 @@ class JobExecutionError(TidemillError):
 
 
 class EngineLostError(JobExecutionError):
-    """What runs the tasks is gone for this driver; the job goes on when another driver is started."""
+    """This driver has lost the engine that runs its tasks. The job resumes when another driver is started."""
 
 
 class JobCancelledError(TidemillError):
     """The job was cancelled."""
 
 
-#: Errors that are the same after a restart: something must be mended first.
+#: Errors that a restart cannot resolve: something must be fixed first.
 LASTING: Final = (
     ConfigurationError,
     GraphError,

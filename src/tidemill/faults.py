@@ -1,12 +1,13 @@
-"""Named points of the epoch protocol at which a test may inject a fault.
+"""Named points of the epoch protocol at which a test can inject a fault.
 
-``reach("manifest.before")`` costs one global read when no plan is installed. A plan is installed by a test in the same
-process (:func:`install`) or, for a child process, by the environment variable ``TIDEMILL_FAULTS`` holding JSON::
+``reach("manifest.before")`` costs one global read if no plan is installed. A plan is installed by a test in the same
+process (:func:`install`) or, for a child process, by the environment variable ``TIDEMILL_FAULTS``, which contains
+JSON::
 
     [{"point": "manifest.before", "action": "kill", "skip": 2, "once": "/tmp/token"}]
 
-``skip`` passes the point that many times first. ``once`` names a file created exclusively by whoever fires the fault:
-of many processes, and of later incarnations of one, only the first is hit.
+``skip`` is the number of times that the point is passed first. ``once`` is a file that the process that fires the fault
+creates exclusively. So the fault fires only once among several processes and their restarts.
 """
 
 from __future__ import annotations
@@ -21,60 +22,60 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-#: Every point that production code reaches, with the step of the protocol it stands for.
+#: All points that production code reaches, with the step of the protocol they represent.
 POINTS: Final[dict[str, str]] = {
     "lineage.before": "before a driver claims the job by writing its takeover record",
     "lineage.after": "after the takeover record is durable",
     "offsets.logged": "the input of the epoch is chosen, nothing has run yet",
-    "state.loaded": "a subtask has its committed state at hand",
+    "state.loaded": "a subtask has loaded its committed state",
     "task.batch": "a subtask has processed one batch of its input",
-    "sink.precommit.before": "before a sink prepares what it will commit",
-    "sink.precommit.after": "after a sink has prepared what it will commit",
+    "sink.precommit.before": "before a sink prepares its committables",
+    "sink.precommit.after": "after a sink has prepared its committables",
     "delta.before": "before a subtask writes the delta of its epoch",
     "delta.after": "after the delta is written",
-    "ack.before": "before a subtask hands over its ack",
-    "acks.collected": "the driver holds all acks of the epoch, the manifest is not written",
+    "ack.before": "before a subtask sends its ack",
+    "acks.collected": "the driver has all acks of the epoch, the manifest is not written",
     "manifest.before": "the driver is about to publish the manifest",
     "manifest.after": "the manifest is published: the epoch is committed",
     "sink.commit.before": "before the committables of a committed epoch are committed",
     "sink.commit.after": "after they are committed",
     "epoch.done": "the epoch is finished for Tidemill; Spark has not logged its commit",
-    "snapshot.published": "a background snapshot's files are written, no manifest names them yet",
-    "retention.delete": "before files nobody refers to are deleted",
+    "snapshot.published": "the files of a background snapshot are written, no manifest refers to them yet",
+    "retention.delete": "before unreferenced files are deleted",
 }
 
-#: Those of savepoints, which a job reaches only when it is asked for one, or starts from one.
+#: Points of savepoints, which a job reaches only when it takes a savepoint or starts from one.
 SAVEPOINT_POINTS: Final[dict[str, str]] = {
-    "savepoint.begun": "the directory of a savepoint is there, nothing is copied yet",
+    "savepoint.begun": "the directory of a savepoint exists, nothing is copied yet",
     "savepoint.copied": "all files are copied, the metadata is not written",
-    "savepoint.written": "the metadata is durable: there is a savepoint",
-    "restore.copied": "a new job has the files of the savepoint it starts from, and no lineage",
+    "savepoint.written": "the metadata is durable: the savepoint exists",
+    "restore.copied": "a new job has the files of its savepoint, but no lineage",
 }
 
-#: Those of sources that have state of their own, as watched files have.
+#: Points of sources that have their own state, such as monitored files.
 SOURCE_POINTS: Final[dict[str, str]] = {
-    "files.begun": "what the epoch adds to the state of its sources is durable, nothing has run yet",
+    "files.begun": "the state that the epoch adds to its sources is durable, nothing has run yet",
 }
 
-#: Those of an external system's own transaction, in sinks that deliver results after the manifest.
+#: Points of transactions of external systems, in sinks that deliver results after the manifest.
 DELIVERY_POINTS: Final[dict[str, str]] = {
-    "delivery.before": "an epoch's results are not delivered yet, and their transaction is about to begin",
-    "delivery.written": "the results are handed over, their transaction is not committed",
-    "delivery.after": "the transaction is committed, and nobody else knows",
+    "delivery.before": "the results of an epoch are not delivered yet, their transaction is about to begin",
+    "delivery.written": "the results are written, their transaction is not committed",
+    "delivery.after": "the transaction is committed, but this is not recorded elsewhere yet",
 }
 
 
 class InjectedFaultError(RuntimeError):
-    """Raised at a point by a plan with the action ``raise``."""
+    """Raised at a point by a fault with the action ``raise``."""
 
 
 class ProcessDeath(BaseException):
-    """Raised by a test in the place of a process's death: nothing may catch it or report it as somebody's error."""
+    """Simulates the death of a process in a test. It must not be caught or reported as an error of user code."""
 
 
 @dataclass
 class Fault:
-    """One fault: what happens at which point, after how many passes."""
+    """One fault: what happens at which point, and after how many passes."""
 
     point: str
     action: str = "raise"  # raise | kill | kill_executor | stop | exit | hang | call
@@ -88,7 +89,7 @@ class Fault:
         points = (*POINTS, *SAVEPOINT_POINTS, *SOURCE_POINTS, *DELIVERY_POINTS)
         if self.point not in points:
             known = ", ".join(points)
-            raise ValueError(f"no fault point is called {self.point!r}; known points: {known}")
+            raise ValueError(f"unknown fault point {self.point!r}; known points: {known}")
 
     def reach(self) -> None:
         self.hits += 1
@@ -106,7 +107,7 @@ class Fault:
             os.kill(executor_process(), signal.SIGKILL)
             time.sleep(60)  # Spark's worker daemon ends this process when its executor is gone
         elif self.action == "stop":
-            os.kill(os.getpid(), signal.SIGSTOP)  # goes on here when somebody sends SIGCONT
+            os.kill(os.getpid(), signal.SIGSTOP)  # continues here after SIGCONT
         elif self.action == "exit":
             os._exit(17)
         elif self.action == "hang":
@@ -118,7 +119,7 @@ class Fault:
 
 
 def executor_process() -> int:
-    """The process id of the executor that runs this Python worker: its nearest ancestor that is a JVM."""
+    """The process id of the executor that runs this Python worker, which is its nearest JVM ancestor."""
     pid = os.getppid()
     while pid > 1:
         if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == "java":
@@ -133,7 +134,7 @@ _trace: Callable[[str], None] | None = None
 
 
 def reach(point: str) -> None:
-    """Pass a named point; does nothing unless a plan or a trace is installed."""
+    """Pass a named point. Does nothing unless a plan or a trace is installed."""
     if _plan is None and _trace is None:
         return
     if _trace is not None:
@@ -144,7 +145,7 @@ def reach(point: str) -> None:
 
 
 def install(faults: list[Fault]) -> None:
-    """Make these the faults of this process, in place of any earlier ones; an empty list removes them."""
+    """Install the faults of this process. They replace any earlier ones; an empty list removes all."""
     global _plan
     plan: dict[str, list[Fault]] = {}
     for fault in faults:
@@ -154,7 +155,7 @@ def install(faults: list[Fault]) -> None:
 
 @contextlib.contextmanager
 def injected(*faults: Fault) -> Iterator[None]:
-    """Install faults for the length of a ``with`` block."""
+    """Install faults for the duration of a ``with`` block."""
     install(list(faults))
     try:
         yield
@@ -174,7 +175,7 @@ def traced(on_point: Callable[[str], None]) -> Iterator[None]:
 
 
 def install_from_environment() -> None:
-    """Install the plan of ``TIDEMILL_FAULTS``, if it is set; called once by drivers and workers as they start."""
+    """Install the plan of ``TIDEMILL_FAULTS`` if it is set. Drivers and workers call this once when they start."""
     text = os.environ.get("TIDEMILL_FAULTS")
     if text:
         install([Fault(**entry) for entry in json.loads(text)])

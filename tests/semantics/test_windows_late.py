@@ -106,7 +106,7 @@ def test_lateness_in_any_form(lateness: Time) -> None:
 
 
 def test_negative_lateness_is_refused() -> None:
-    with pytest.raises(ValueError, match="cannot be negative"):
+    with pytest.raises(ValueError, match="must not be negative"):
         windows(tumbling(10), lambda windowed: windowed.allowed_lateness(-1).sum(1))
 
 

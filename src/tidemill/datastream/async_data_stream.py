@@ -1,4 +1,4 @@
-"""Adds functions to a stream that wait for something outside the job."""
+"""Asynchronous I/O: functions that wait for external systems."""
 
 from __future__ import annotations
 

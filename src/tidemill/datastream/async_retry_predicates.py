@@ -1,4 +1,4 @@
-"""Predicates for :class:`AsyncRetryStrategy` that are often needed."""
+"""Common predicates for :class:`AsyncRetryStrategy`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The strategies behind the factory methods of :class:`AsyncRetryStrategy`."""
+"""The strategies that the factory methods of :class:`AsyncRetryStrategy` create."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoint settings of a program: a typed view on its configuration."""
+"""Checkpoint settings of a program: a typed view of its configuration."""
 
 from __future__ import annotations
 
@@ -23,58 +23,58 @@ _FORCED = "execution.checkpointing.unaligned.forced"
 
 
 class CheckpointConfig:
-    """When, where and how checkpoints are made. Everything set here is in the environment's configuration."""
+    """When, where and how checkpoints are taken. All settings are stored in the environment's configuration."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
 
     def is_checkpointing_enabled(self) -> bool:
-        """Whether checkpoints are made: an interval is set."""
+        """Whether checkpointing is enabled, that is, whether an interval is set."""
         return self._configuration.get(CheckpointingOptions.INTERVAL) is not None
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """Exactly once, unless set otherwise."""
+        """The checkpointing mode; exactly-once by default."""
         return CheckpointingMode[self._configuration.get(CheckpointingOptions.MODE)]
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
-        """Exactly once or at least once."""
+        """Sets the checkpointing mode."""
         self._configuration.set(CheckpointingOptions.MODE, checkpointing_mode.name)
         return self
 
     def get_checkpoint_interval(self) -> int:
-        """Milliseconds between checkpoints, -1 if there are none."""
+        """The interval between checkpoints in milliseconds, or -1 if checkpointing is disabled."""
         interval = self._configuration.get(CheckpointingOptions.INTERVAL)
         return -1 if interval is None else interval // _MS
 
     def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
-        """Make a checkpoint every so many milliseconds."""
+        """Sets the interval between checkpoints in milliseconds."""
         self._configuration.set(CheckpointingOptions.INTERVAL, timedelta(milliseconds=checkpoint_interval))
         return self
 
     def get_checkpoint_timeout(self) -> int:
-        """Milliseconds after which a checkpoint is given up."""
+        """The time in milliseconds after which a checkpoint is abandoned."""
         return self._configuration.get(CheckpointingOptions.TIMEOUT) // _MS
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
-        """Give a checkpoint up after so many milliseconds."""
+        """Sets the time in milliseconds after which a checkpoint is abandoned."""
         self._configuration.set(CheckpointingOptions.TIMEOUT, timedelta(milliseconds=checkpoint_timeout))
         return self
 
     def get_min_pause_between_checkpoints(self) -> int:
-        """Milliseconds that pass at least between two checkpoints."""
+        """The minimum time between two checkpoints in milliseconds."""
         return self._configuration.get(CheckpointingOptions.MIN_PAUSE) // _MS
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
-        """Let so many milliseconds pass between two checkpoints."""
+        """Sets the minimum time between two checkpoints in milliseconds."""
         self._configuration.set(CheckpointingOptions.MIN_PAUSE, timedelta(milliseconds=min_pause_between_checkpoints))
         return self
 
     def get_max_concurrent_checkpoints(self) -> int:
-        """How many checkpoints may be under way at a time."""
+        """The maximum number of concurrent checkpoints."""
         return self._configuration.get(CheckpointingOptions.MAX_CONCURRENT)
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
-        """Allow so many checkpoints at a time."""
+        """Sets the maximum number of concurrent checkpoints."""
         self._configuration.set(CheckpointingOptions.MAX_CONCURRENT, max_concurrent_checkpoints)
         return self
 
@@ -83,57 +83,57 @@ class CheckpointConfig:
         return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
-        """Whether the first failed checkpoint fails the job."""
+        """Sets whether the first failed checkpoint fails the job."""
         tolerable = 0 if fail_on_checkpointing_errors else (1 << 31) - 1
         return self.set_tolerable_checkpoint_failure_number(tolerable)
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
-        """How many checkpoints in a row may fail."""
+        """The number of consecutive checkpoint failures that the job tolerates."""
         return self._configuration.get(CheckpointingOptions.TOLERABLE_FAILED)
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
-        """Let so many checkpoints in a row fail."""
+        """Sets the number of consecutive checkpoint failures that the job tolerates."""
         self._configuration.set(CheckpointingOptions.TOLERABLE_FAILED, tolerable_checkpoint_failure_number)
         return self
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """What becomes of checkpoints when the job is cancelled."""
+        """Sets what happens to checkpoints when the job is cancelled."""
         self._configuration.set(CheckpointingOptions.EXTERNALIZED_RETENTION, retention_mode.name)
         return self
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """What becomes of checkpoints when the job is cancelled."""
+        """What happens to checkpoints when the job is cancelled."""
         return ExternalizedCheckpointRetention[self._configuration.get(CheckpointingOptions.EXTERNALIZED_RETENTION)]
 
     def is_externalized_checkpoints_enabled(self) -> bool:
-        """Whether a choice about retention was made."""
+        """Whether a retention mode is set."""
         return (
             self.get_externalized_checkpoint_retention()
             is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
         )
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Whether unaligned checkpoints were asked for; epochs have nothing to align."""
+        """Whether unaligned checkpoints are enabled. The setting has no effect: epochs need no alignment."""
         return self._configuration.get(CheckpointingOptions.UNALIGNED)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
-        """Accepted: epochs have nothing to align."""
+        """Accepted without effect: epochs need no alignment."""
         self._configuration.set(CheckpointingOptions.UNALIGNED, enabled)
         return self
 
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:
-        """Accepted: epochs have nothing to align."""
+        """Accepted without effect: epochs need no alignment."""
         return self.enable_unaligned_checkpoints(False)
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """Accepted: epochs have nothing to align."""
+        """Accepted without effect: epochs need no alignment."""
         self._configuration.set_string(_ALIGNED_TIMEOUT, f"{alignment_timeout.to_millis()} ms")
         return self
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
-        """What was set with :meth:`set_aligned_checkpoint_timeout`."""
+        """The value set with :meth:`set_aligned_checkpoint_timeout`."""
         text = self._configuration.get_string(_ALIGNED_TIMEOUT, "0 ms")
         return Duration.of_millis(CheckpointingOptions.MIN_PAUSE.parse(text) // _MS)
 
@@ -146,25 +146,25 @@ class CheckpointConfig:
         return self.get_aligned_checkpoint_timeout()
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
-        """Accepted: epochs have nothing to align."""
+        """Accepted without effect: epochs need no alignment."""
         self._configuration.set_boolean(_FORCED, force_unaligned_checkpoints)
         return self
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """What was set with :meth:`set_force_unaligned_checkpoints`."""
+        """The value set with :meth:`set_force_unaligned_checkpoints`."""
         return self._configuration.get_boolean(_FORCED, False)
 
     def set_checkpoint_storage(self, storage: CheckpointStorage) -> CheckpointConfig:
-        """Where checkpoints are kept (Flink 1.x)."""
+        """Sets where checkpoints are stored (Flink 1.x)."""
         storage.apply(self._configuration)
         return self
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
-        """Keep checkpoints in this directory (Flink 1.x)."""
+        """Stores checkpoints in this directory (Flink 1.x)."""
         return self.set_checkpoint_storage(FileSystemCheckpointStorage(checkpoint_path))
 
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
-        """Where checkpoints are kept, None if nothing was set (Flink 1.x)."""
+        """Where checkpoints are stored, or None if not set (Flink 1.x)."""
         kind = self._configuration.get(CheckpointingOptions.STORAGE)
         directory = self._configuration.get(CheckpointingOptions.DIRECTORY)
         if kind == "jobmanager":

@@ -1,4 +1,4 @@
-"""Where checkpoints are kept. Each class only writes the configuration that names it."""
+"""Checkpoint storages. Each class only writes its settings to the configuration."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = [
 
 
 class CheckpointStorage(abc.ABC):
-    """A place for checkpoints."""
+    """Where checkpoints are stored."""
 
     @abc.abstractmethod
     def apply(self, configuration: Configuration) -> None:
-        """Write the settings that stand for this storage."""
+        """Write the settings of this storage to ``configuration``."""
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):
-    """Keeps checkpoints in the driver's memory, up to a size; they do not survive the driver."""
+    """Stores checkpoints in the driver's memory, up to a maximum size. They do not survive the driver."""
 
     DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
 
@@ -33,19 +33,19 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         self._max_state_size = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
 
     def get_checkpoint_path(self) -> str | None:
-        """Where checkpoints are written besides, None if nowhere."""
+        """The directory that checkpoints are additionally written to, or None."""
         return self._checkpoint_path
 
     def get_max_state_size(self) -> int:
-        """Most bytes one state may have."""
+        """The maximum size of one state in bytes."""
         return self._max_state_size
 
     def get_savepoint_path(self) -> str | None:
-        """Where savepoints go by default: not set here."""
+        """The default savepoint directory. Always None: it is not set here."""
         return None
 
     def apply(self, configuration: Configuration) -> None:
-        """Write the settings that stand for this storage."""
+        """Write the settings of this storage to ``configuration``."""
         configuration.set(CheckpointingOptions.STORAGE, "jobmanager")
         configuration.set(CheckpointingOptions.JOBMANAGER_MAX_STATE_SIZE, self._max_state_size)
         if self._checkpoint_path is not None:
@@ -53,7 +53,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):
-    """Keeps checkpoints in a directory: a path or a URI."""
+    """Stores checkpoints in a directory, given as a path or URI."""
 
     MAX_FILE_STATE_THRESHOLD = 1024 * 1024
 
@@ -64,39 +64,39 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         write_buffer_size: int = -1,
     ) -> None:
         if not checkpoint_path:
-            raise ValueError("FileSystemCheckpointStorage needs the directory for checkpoints")
+            raise ValueError("FileSystemCheckpointStorage needs a checkpoint directory")
         self._checkpoint_path = checkpoint_path
         self._threshold = 20 * 1024 if file_state_size_threshold is None else file_state_size_threshold
         self._write_buffer_size = write_buffer_size
 
     def get_checkpoint_path(self) -> str:
-        """The directory."""
+        """The checkpoint directory."""
         return self._checkpoint_path
 
     def get_savepoint_path(self) -> str | None:
-        """Where savepoints go by default: not set here."""
+        """The default savepoint directory. Always None: it is not set here."""
         return None
 
     def get_min_file_size_threshold(self) -> int:
-        """State smaller than this many bytes needs no file of its own."""
+        """The size in bytes below which state is not stored in a separate file."""
         return self._threshold
 
     def get_write_buffer_size(self) -> int:
-        """Bytes of the write buffer, -1 for the default."""
+        """The size of the write buffer in bytes, or -1 for the default."""
         return self._write_buffer_size
 
     def apply(self, configuration: Configuration) -> None:
-        """Write the settings that stand for this storage."""
+        """Write the settings of this storage to ``configuration``."""
         configuration.set(CheckpointingOptions.STORAGE, "filesystem")
         configuration.set(CheckpointingOptions.DIRECTORY, self._checkpoint_path)
 
 
 class CustomCheckpointStorage(CheckpointStorage):
-    """A storage of the user's own, by the dotted name of its class."""
+    """A user-defined storage, given by the dotted name of its class."""
 
     def __init__(self, class_name: str) -> None:
         self.class_name = class_name
 
     def apply(self, configuration: Configuration) -> None:
-        """Write the settings that stand for this storage."""
+        """Write the settings of this storage to ``configuration``."""
         configuration.set(CheckpointingOptions.STORAGE, self.class_name)

@@ -1,4 +1,4 @@
-"""What a checkpoint promises."""
+"""The consistency guarantee of checkpoints."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["CheckpointingMode"]
 
 
 class CheckpointingMode(enum.Enum):
-    """How often a record may affect state after a failure.
+    """Whether a record affects state exactly once or at least once if there is a failure.
 
-    Tidemill's epochs are exactly once in either mode; the mode is kept so that programs and tools can ask for it.
+    Tidemill's epochs are exactly-once in both modes. The mode is only stored, so that programs and tools can read it.
     """
 
     EXACTLY_ONCE = 0

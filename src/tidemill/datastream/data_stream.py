@@ -1,4 +1,4 @@
-"""Streams: each method adds an operator to the program, nothing runs until the program is executed."""
+"""Streams. Each method adds an operator to the program; nothing runs until the program is executed."""
 
 from __future__ import annotations
 

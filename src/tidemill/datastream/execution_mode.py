@@ -1,4 +1,4 @@
-"""Whether a program runs as a stream or as a batch."""
+"""The execution mode of a program: streaming or batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["RuntimeExecutionMode"]
 
 
 class RuntimeExecutionMode(enum.Enum):
-    """STREAMING emits results as they change; BATCH needs bounded sources and emits the final ones only.
+    """STREAMING emits results as they change. BATCH needs bounded sources and emits only final results.
 
     AUTOMATIC is BATCH if every source is bounded, else STREAMING.
     """

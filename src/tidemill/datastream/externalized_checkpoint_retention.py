@@ -1,4 +1,4 @@
-"""What becomes of the last checkpoint when a job is cancelled."""
+"""What happens to the last checkpoint when a job is cancelled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ __all__ = ["ExternalizedCheckpointRetention"]
 
 
 class ExternalizedCheckpointRetention(enum.Enum):
-    """Retained checkpoints belong to the user, who deletes them; a job can be started from them."""
+    """Whether checkpoints are retained on cancellation.
+
+    Retained checkpoints can be used to start a job. The user is responsible for deleting them.
+    """
 
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1

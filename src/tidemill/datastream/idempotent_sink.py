@@ -1,4 +1,4 @@
-"""Deprecated: the names of :mod:`tidemill.connectors.idempotent_sink`, under the path that they had before."""
+"""Deprecated: the former path of :mod:`tidemill.connectors.idempotent_sink`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names a side output."""
+"""Tags that identify side outputs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["OutputTag"]
 class OutputTag:
     """The name and type of a side output.
 
-    A process function emits to it by yielding ``tag, value``; :meth:`DataStream.get_side_output` reads it. Tags are
-    equal when their ids are: a worker works with a copy of the tag the program was built with.
+    A process function emits to it by yielding ``tag, value``; :meth:`DataStream.get_side_output` returns its stream.
+    Tags are equal if their ids are equal, because workers use copies of the program's tags.
 
     >>> late = OutputTag("late", Types.STRING())
     >>> late == OutputTag("late")
@@ -22,7 +22,7 @@ class OutputTag:
 
     __slots__ = ("tag_id", "type_info")
 
-    #: Whether this process has ever held a tag: where none exists, no record needs to be looked at for one.
+    #: Whether a tag was ever created in this process. If not, records need not be checked for tags.
     in_use: ClassVar[bool] = False
 
     def __new__(cls, *_args: object, **_kwargs: object) -> Self:

@@ -1,7 +1,7 @@
-"""Groups of operators that may share a slot, and the resources they ask for.
+"""Slot sharing groups of operators, and the resources they request.
 
-On Spark the executors' size is Spark's business: a group decides here only which operators may be chained, and its
-resources are kept for tools that read the program.
+Spark determines the size of its executors. A group only determines which operators may be chained; its resources are
+stored for tools that read the program.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class MemorySize:
 
     def __init__(self, bytes_size: int) -> None:
         if bytes_size < 0:
-            raise ValueError(f"an amount of memory cannot be negative: {bytes_size}")
+            raise ValueError(f"a memory size must not be negative: {bytes_size}")
         self._bytes = bytes_size
 
     @staticmethod
@@ -31,23 +31,23 @@ class MemorySize:
         return MemorySize(mebi_bytes << 20)
 
     def get_bytes(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return self._bytes
 
     def get_kibi_bytes(self) -> int:
-        """In units of 2**10 bytes, rounded down."""
+        """The size in units of 2**10 bytes, rounded down."""
         return self._bytes >> 10
 
     def get_mebi_bytes(self) -> int:
-        """In units of 2**20 bytes, rounded down."""
+        """The size in units of 2**20 bytes, rounded down."""
         return self._bytes >> 20
 
     def get_gibi_bytes(self) -> int:
-        """In units of 2**30 bytes, rounded down."""
+        """The size in units of 2**30 bytes, rounded down."""
         return self._bytes >> 30
 
     def get_tebi_bytes(self) -> int:
-        """In units of 2**40 bytes, rounded down."""
+        """The size in units of 2**40 bytes, rounded down."""
         return self._bytes >> 40
 
     def __eq__(self, other: object) -> bool:
@@ -65,7 +65,7 @@ class MemorySize:
 
 @dataclass(frozen=True)
 class SlotSharingGroup:
-    """A named group; build it with :meth:`builder`."""
+    """A named slot sharing group. Build it with :meth:`builder`."""
 
     name: str
     cpu_cores: float | None = None
@@ -75,36 +75,36 @@ class SlotSharingGroup:
     external_resources: dict[str, float] = field(default_factory=dict, hash=False)
 
     def get_name(self) -> str:
-        """The group's name: what operators are grouped by."""
+        """The name of the group, which operators refer to."""
         return self.name
 
     def get_cpu_cores(self) -> float | None:
-        """CPU cores asked for, None if unspecified."""
+        """The requested CPU cores, or None if unspecified."""
         return self.cpu_cores
 
     def get_task_heap_memory(self) -> MemorySize | None:
-        """Heap memory asked for, None if unspecified."""
+        """The requested heap memory, or None if unspecified."""
         return self.task_heap_memory
 
     def get_task_off_heap_memory(self) -> MemorySize | None:
-        """Off-heap memory asked for, None if unspecified."""
+        """The requested off-heap memory, or None if unspecified."""
         return self.task_off_heap_memory
 
     def get_managed_memory(self) -> MemorySize | None:
-        """Managed memory asked for, None if unspecified."""
+        """The requested managed memory, or None if unspecified."""
         return self.managed_memory
 
     def get_external_resources(self) -> dict[str, float]:
-        """Other resources asked for, by name."""
+        """Other requested resources, by name."""
         return dict(self.external_resources)
 
     @staticmethod
     def builder(name: str) -> SlotSharingGroup.Builder:
-        """Start building a group of this name."""
+        """Creates a builder for a group with this name."""
         return SlotSharingGroup.Builder(name)
 
     class Builder:
-        """Collects what a group asks for."""
+        """Builds a slot sharing group."""
 
         def __init__(self, name: str) -> None:
             self._name = name
@@ -115,44 +115,44 @@ class SlotSharingGroup:
             self._external: dict[str, float] = {}
 
         def set_cpu_cores(self, cpu_cores: float) -> SlotSharingGroup.Builder:
-            """Ask for CPU cores."""
+            """Sets the requested CPU cores."""
             self._cpu_cores = cpu_cores
             return self
 
         def set_task_heap_memory(self, task_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Ask for heap memory."""
+            """Sets the requested heap memory."""
             self._heap = task_heap_memory
             return self
 
         def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Ask for heap memory, in MiB."""
+            """Sets the requested heap memory in MiB."""
             return self.set_task_heap_memory(MemorySize.of_mebi_bytes(task_heap_memory_mb))
 
         def set_task_off_heap_memory(self, task_off_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Ask for off-heap memory."""
+            """Sets the requested off-heap memory."""
             self._off_heap = task_off_heap_memory
             return self
 
         def set_task_off_heap_memory_mb(self, task_off_heap_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Ask for off-heap memory, in MiB."""
+            """Sets the requested off-heap memory in MiB."""
             return self.set_task_off_heap_memory(MemorySize.of_mebi_bytes(task_off_heap_memory_mb))
 
         def set_managed_memory(self, managed_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Ask for managed memory."""
+            """Sets the requested managed memory."""
             self._managed = managed_memory
             return self
 
         def set_managed_memory_mb(self, managed_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Ask for managed memory, in MiB."""
+            """Sets the requested managed memory in MiB."""
             return self.set_managed_memory(MemorySize.of_mebi_bytes(managed_memory_mb))
 
         def set_external_resource(self, name: str, value: float) -> SlotSharingGroup.Builder:
-            """Ask for some other resource, by name."""
+            """Sets the requested amount of another resource, by name."""
             self._external[name] = value
             return self
 
         def build(self) -> SlotSharingGroup:
-            """The group."""
+            """Builds the group."""
             return SlotSharingGroup(
                 self._name, self._cpu_cores, self._heap, self._off_heap, self._managed, dict(self._external)
             )

@@ -1,4 +1,4 @@
-"""Deprecated: the names of :mod:`tidemill.connectors.sources`, under the path that they had before."""
+"""Deprecated: the former path of :mod:`tidemill.connectors.sources`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keyed state as a user function sees it, and the descriptors that declare it."""
+"""The interfaces of keyed and operator state for user functions, and the descriptors that declare state."""
 
 from __future__ import annotations
 

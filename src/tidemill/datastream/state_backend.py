@@ -1,4 +1,4 @@
-"""Where state lives while a job runs. Each class only writes the configuration that names it."""
+"""State backends. Each class only writes its settings to the configuration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class PredefinedOptions(enum.Enum):
-    """Sets of RocksDB settings for a kind of disk."""
+    """Predefined RocksDB settings for a kind of disk."""
 
     DEFAULT = 0
     SPINNING_DISK_OPTIMIZED = 1
@@ -31,23 +31,23 @@ class PredefinedOptions(enum.Enum):
 
 
 class StateBackend(abc.ABC):
-    """A home for state."""
+    """Where state is kept while a job runs."""
 
     @abc.abstractmethod
     def apply(self, configuration: Configuration) -> None:
-        """Write the settings that stand for this backend."""
+        """Write the settings of this backend to ``configuration``."""
 
 
 class HashMapStateBackend(StateBackend):
-    """Keeps state as live Python objects in the worker's memory: fastest, bounded by memory."""
+    """Keeps state as Python objects in the worker's memory. It is the fastest backend; state is limited by memory."""
 
     def apply(self, configuration: Configuration) -> None:
-        """Write the settings that stand for this backend."""
+        """Write the settings of this backend to ``configuration``."""
         configuration.set(StateOptions.BACKEND, "hashmap")
 
 
 class EmbeddedRocksDBStateBackend(StateBackend):
-    """Keeps state in a RocksDB on the worker's disk: larger than memory."""
+    """Keeps state in RocksDB on the worker's local disk. State can be larger than memory."""
 
     def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
         self._incremental = enable_incremental_checkpointing
@@ -57,47 +57,47 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._transfer_threads = 4
 
     def set_db_storage_paths(self, *paths: str) -> None:
-        """Local directories for the databases, spread over the subtasks."""
+        """Sets the local directories for the databases. The subtasks are distributed over them."""
         if not paths:
             raise ValueError("at least one path is needed")
         self._paths = paths
 
     def get_db_storage_paths(self) -> list[str]:
-        """The local directories, empty for the default."""
+        """The local directories. Empty for the default."""
         return list(self._paths)
 
     def is_incremental_checkpoints_enabled(self) -> bool:
-        """What was asked for; Tidemill always writes only what changed."""
+        """The value that was set. It has no effect: checkpoints are always incremental."""
         return bool(self._incremental)
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
-        """Choose settings for a kind of disk."""
+        """Selects predefined settings for a kind of disk."""
         self._predefined = options
 
     def get_predefined_options(self) -> PredefinedOptions:
-        """The settings chosen."""
+        """The selected predefined settings."""
         return self._predefined
 
     def set_options(self, options_factory_class_name: str) -> None:
-        """Dotted name of a class that makes RocksDB options."""
+        """Sets the dotted name of a class that creates RocksDB options."""
         self._options_factory = options_factory_class_name
 
     def get_options(self) -> str | None:
-        """Dotted name of the class that makes RocksDB options, if set."""
+        """The dotted name of the class that creates RocksDB options, or None."""
         return self._options_factory
 
     def get_number_of_transfer_threads(self) -> int:
-        """Threads that move files of a snapshot."""
+        """The number of threads that transfer the files of a snapshot."""
         return self._transfer_threads
 
     def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
-        """Threads that move files of a snapshot."""
+        """Sets the number of threads that transfer the files of a snapshot."""
         if number_of_transfering_threads < 1:
             raise ValueError(f"at least one thread is needed, not {number_of_transfering_threads}")
         self._transfer_threads = number_of_transfering_threads
 
     def apply(self, configuration: Configuration) -> None:
-        """Write the settings that stand for this backend."""
+        """Write the settings of this backend to ``configuration``."""
         configuration.set(StateOptions.BACKEND, "rocksdb")
         configuration.set(RocksDBOptions.PREDEFINED_OPTIONS, self._predefined.name)
         if self._incremental is not None:
@@ -110,48 +110,48 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
 
 class CustomStateBackend(StateBackend):
-    """A backend of the user's own, by the dotted name of its class."""
+    """A user-defined backend, given by the dotted name of its class."""
 
     def __init__(self, class_name: str) -> None:
         self.class_name = class_name
 
     def apply(self, configuration: Configuration) -> None:
-        """Write the settings that stand for this backend."""
+        """Write the settings of this backend to ``configuration``."""
         configuration.set(StateOptions.BACKEND, self.class_name)
 
 
 class MemoryStateBackend(HashMapStateBackend):
-    """Flink 1.x: state in memory, checkpoints in the driver's memory."""
+    """State in memory, checkpoints in the driver's memory (Flink 1.x)."""
 
     def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None) -> None:
         self._storage = JobManagerCheckpointStorage(checkpoint_path, max_state_size)
 
     def apply(self, configuration: Configuration) -> None:
-        """Write the settings that stand for this backend and its storage."""
+        """Write the settings of this backend and its checkpoint storage to ``configuration``."""
         super().apply(configuration)
         self._storage.apply(configuration)
 
 
 class FsStateBackend(HashMapStateBackend):
-    """Flink 1.x: state in memory, checkpoints in a directory."""
+    """State in memory, checkpoints in a directory (Flink 1.x)."""
 
     def __init__(self, checkpoint_directory_uri: str) -> None:
         self._storage = FileSystemCheckpointStorage(checkpoint_directory_uri)
 
     def apply(self, configuration: Configuration) -> None:
-        """Write the settings that stand for this backend and its storage."""
+        """Write the settings of this backend and its checkpoint storage to ``configuration``."""
         super().apply(configuration)
         self._storage.apply(configuration)
 
 
 class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
-    """Flink 1.x: state in RocksDB, checkpoints in a directory."""
+    """State in RocksDB, checkpoints in a directory (Flink 1.x)."""
 
     def __init__(self, checkpoint_data_uri: str, enable_incremental_checkpointing: bool | None = None) -> None:
         super().__init__(enable_incremental_checkpointing)
         self._storage = FileSystemCheckpointStorage(checkpoint_data_uri)
 
     def apply(self, configuration: Configuration) -> None:
-        """Write the settings that stand for this backend and its storage."""
+        """Write the settings of this backend and its checkpoint storage to ``configuration``."""
         super().apply(configuration)
         self._storage.apply(configuration)

@@ -1,4 +1,4 @@
-"""The environment: where a program is built and from where it is started."""
+"""The execution environment, in which a program is built and executed."""
 
 from __future__ import annotations
 

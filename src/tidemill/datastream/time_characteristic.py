@@ -1,4 +1,4 @@
-"""Flink 1.x's choice of one notion of time for a whole program."""
+"""Flink 1.x's setting of one notion of time for a whole program."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["TimeCharacteristic"]
 
 
 class TimeCharacteristic(enum.Enum):
-    """Legacy: which time the operators of a program work by.
+    """The notion of time of a program (legacy).
 
-    Event time is the default since Flink 1.12; ``ProcessingTime`` turns periodic watermarks off.
+    Event time is the default since Flink 1.12. ``ProcessingTime`` disables periodic watermarks.
     """
 
     ProcessingTime = 0

@@ -1,4 +1,4 @@
-"""Which clock a timer runs by."""
+"""The time domain of a timer."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["TimeDomain"]
 
 
 class TimeDomain(enum.Enum):
-    """The clock that fired a timer, as ``on_timer`` sees it through ``ctx.time_domain()``."""
+    """The time domain of a firing timer, which ``ctx.time_domain()`` returns in ``on_timer``."""
 
     #: The watermark passed the timer's timestamp.
     EVENT_TIME = 0
-    #: The epoch's processing-time clock passed the timer's timestamp.
+    #: The processing time of the epoch passed the timer's timestamp.
     PROCESSING_TIME = 1

@@ -1,10 +1,10 @@
-"""A bounded table of the most frequent keys of a stream: lossy counting, with weights.
+"""A bounded table of the most frequent keys of a stream: lossy counting with weights.
 
-Up to :data:`MOST` keys are counted. When there are more, a threshold rises until :data:`KEPT` of them are above it, and
-the others are forgotten; a key that comes (again) is taken to have been just below the threshold. So a key with more
-than about one in ``MOST - KEPT`` of all weight is in the table, and what is told of a key is at most what it really
-had: what came before it was in the table is not counted. To forget costs as little as it does because it is done for
-many keys at a time.
+Up to :data:`MOST` keys are counted. When there are more, a threshold is raised until :data:`KEPT` of them are above it,
+and the others are removed. A new key, or one that returns, is assumed to have been just below the threshold. So a key
+with more than about one in ``MOST - KEPT`` of the total weight is in the table. The reported weight of a key is never
+too high: occurrences before it was in the table are not counted. Removal is cheap because it removes many keys at a
+time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KEPT: Final = 64
 
 
 class KeyWeight(NamedTuple):
-    """A key, and the weight that it was seen with."""
+    """A key and its counted weight."""
 
     key: Hashable
     weight: float
@@ -40,11 +40,11 @@ class FrequentKeys:
     __slots__ = ("_seen", "_threshold", "times", "total")
 
     def __init__(self) -> None:
-        #: The weight, and the number, of all that was added.
+        #: The total weight and the number of all additions.
         self.total = 0.0
         self.times = 0.0
-        #: Of each key its weight, how often it came, and the most that it may have had before. It is a list because
-        #: that is made in a tenth of the time of an object.
+        #: For each key its weight, its number of additions, and the maximum weight it may have had before. A list,
+        #: because creating one takes a tenth of the time of creating an object.
         self._seen: dict[Hashable, list[float]] = {}
         self._threshold = 0.0
 
@@ -52,7 +52,7 @@ class FrequentKeys:
         return len(self._seen)
 
     def add(self, key: Hashable, weight: float) -> None:
-        """Count a key."""
+        """Add an occurrence of a key."""
         self.total += weight
         self.times += 1
         seen = self._seen.get(key)
@@ -65,7 +65,7 @@ class FrequentKeys:
         self._seen[key] = [weight, 1, self._threshold]
 
     def halve(self, times: int = 1) -> None:
-        """Let all that was counted so far count half as much."""
+        """Halve the weight of everything counted so far, ``times`` times."""
         factor = 0.5 ** min(times, 1000)
         self.total *= factor
         self.times *= factor
@@ -73,7 +73,7 @@ class FrequentKeys:
         self._seen = {key: [part * factor for part in seen] for key, seen in self._seen.items()}
 
     def top(self, count: int) -> list[KeyWeight]:
-        """The most frequent keys, at most so many, the first one first; without those that were seen only once."""
+        """The ``count`` most frequent keys in descending order, excluding keys that occurred only once."""
         often = [KeyWeight(key, weight) for key, (weight, times, _) in self._seen.items() if times > 1]
         often.sort(key=lambda one: one.weight, reverse=True)
         return often[:count]

@@ -1,7 +1,7 @@
-"""Metric kinds and the group that creates them; the runtime implements these.
+"""The interfaces of metrics and of the group that creates them. The runtime implements them.
 
-What a function counts is sent to the driver with the end of each epoch, and counts there if the epoch is committed:
-work that failed and was done again is counted once. To update a metric costs a few attribute accesses.
+The metrics of a function are sent to the driver at the end of each epoch and take effect if the epoch is committed:
+work that failed and was repeated is counted once. Updating a metric costs a few attribute accesses.
 """
 
 from __future__ import annotations
@@ -11,59 +11,59 @@ from collections.abc import Callable
 
 
 class Metric(abc.ABC):  # noqa: B024 - a common base, as in PyFlink
-    """Base of everything a :class:`MetricGroup` hands out."""
+    """Base class of the metrics that a :class:`MetricGroup` creates."""
 
 
 class Counter(Metric):
-    """A number that goes up and down."""
+    """A count that can be incremented and decremented."""
 
     @abc.abstractmethod
     def inc(self, n: int = 1) -> None:
-        """Add ``n``."""
+        """Increment by ``n``."""
 
     @abc.abstractmethod
     def dec(self, n: int = 1) -> None:
-        """Take ``n`` away."""
+        """Decrement by ``n``."""
 
     @abc.abstractmethod
     def get_count(self) -> int:
-        """What this instance has counted since it was opened."""
+        """The count of this instance since it was opened."""
 
 
 class Meter(Metric):
-    """A rate: how many events happened per second of the time span it was made with."""
+    """A rate: the number of events per second over a time span."""
 
     @abc.abstractmethod
     def mark_event(self, value: int = 1) -> None:
-        """Count ``value`` events now."""
+        """Record ``value`` events."""
 
     @abc.abstractmethod
     def get_count(self) -> int:
-        """How many events this instance has marked since it was opened."""
+        """The number of events of this instance since it was opened."""
 
 
 class Distribution(Metric):
-    """Count, sum, minimum and maximum of the values it is given."""
+    """Count, sum, minimum and maximum of the recorded values."""
 
     @abc.abstractmethod
     def update(self, value: float) -> None:
-        """Take one value."""
+        """Record one value."""
 
 
 class Histogram(Metric):
-    """A distribution that also knows how the values are spread: for quantiles. Tidemill's own, as in Flink for Java."""
+    """A distribution with buckets, from which quantiles are estimated. As in Flink for Java; PyFlink has none."""
 
     @abc.abstractmethod
     def update(self, value: float) -> None:
-        """Take one value."""
+        """Record one value."""
 
     @abc.abstractmethod
     def get_count(self) -> int:
-        """How many values this instance has taken since it was opened."""
+        """The number of values recorded by this instance since it was opened."""
 
 
 class MetricGroup(abc.ABC):
-    """Creates metrics under one name scope; asking twice for a name gives the same metric.
+    """Creates metrics under one name scope. Requesting the same name twice returns the same metric.
 
     >>> from tidemill.common import Types
     >>> from tidemill.datastream import MapFunction
@@ -87,27 +87,27 @@ class MetricGroup(abc.ABC):
 
     @abc.abstractmethod
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
-        """A group below this one; with ``extra``, ``name`` is a variable and ``extra`` its value.
+        """Creates a subgroup. With ``extra``, ``name`` is a variable and ``extra`` its value.
 
-        Each value of a variable makes metrics of its own: it must be one of a few, never a user or an order.
+        Each value of a variable creates separate metrics: a variable must have few values. Never use user or order ids.
         """
 
     @abc.abstractmethod
     def counter(self, name: str) -> Counter:
-        """A counter of this name."""
+        """Creates a counter with this name."""
 
     @abc.abstractmethod
     def gauge(self, name: str, obj: Callable[[], float]) -> None:
-        """Report what ``obj`` returns at the end of each epoch."""
+        """Registers a gauge, whose value is what ``obj`` returns at the end of each epoch."""
 
     @abc.abstractmethod
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """A meter of this name."""
+        """Creates a meter with this name."""
 
     @abc.abstractmethod
     def distribution(self, name: str) -> Distribution:
-        """A distribution of this name."""
+        """Creates a distribution with this name."""
 
     @abc.abstractmethod
     def histogram(self, name: str) -> Histogram:
-        """A histogram of this name."""
+        """Creates a histogram with this name."""

@@ -1,16 +1,16 @@
-"""Rates: how fast a count grows."""
+"""Rates, at which counts grow."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Final
 
-#: How many times a span is looked at: a rate forgets a burst to within this part of its span.
+#: Number of marks per span. A burst leaves the rate with an accuracy of this fraction of the span.
 _MARKS: Final = 12
 
 
 class Rate:
-    """How much a count grew per second, over the last ``span`` seconds, or since ``since`` if that is less.
+    """The growth of a count per second, over the last ``span`` seconds or since ``since``, whichever is shorter.
 
     >>> rate = Rate(span=60, since=100.0)
     >>> rate.mark(110.0, 50)
@@ -25,7 +25,7 @@ class Rate:
         self._marks: deque[tuple[float, float]] = deque([(since, 0.0)])
 
     def mark(self, now: float, count: float) -> None:
-        """The count is this much now."""
+        """Record the current count."""
         marks = self._marks
         if len(marks) > 1 and now - marks[-2][0] < self._span / _MARKS:
             marks[-1] = (now, count)
@@ -34,7 +34,7 @@ class Rate:
             self._forget(now)
 
     def at(self, now: float, count: float) -> float:
-        """The rate now, where the count is this much."""
+        """The current rate, given the current count."""
         self._forget(now)
         began, before = self._marks[0]
         return (count - before) / max(1.0, min(now - began, self._span))

@@ -1,12 +1,12 @@
-"""All metrics of one job, on the driver: fed once per epoch, looked at by whoever wants to know.
+"""The registry of all metrics of one job, on the driver. It is updated once per epoch.
 
-It starts nothing and listens nowhere. :meth:`MetricRegistry.snapshot` shows whole epochs: one that is being taken in is
-seen completely or not at all. Counts begin at zero with the driver, as Flink's do with the job manager; a job that is
-started again within its driver goes on counting.
+The registry starts no threads and no servers. :meth:`MetricRegistry.snapshot` contains whole epochs: an epoch is either
+included completely or not at all. Counts start at zero with the driver, as Flink's do with the job manager. They
+continue when a job is restarted within its driver.
 
-The number of subtasks that are told apart is bounded: a batch of Spark's may have thousands. The counts of those beyond
-are added up under ``other``; their gauges are left out. So is the number of metrics in all: one that is named after a
-user or a day must not fill the driver's memory in time.
+The number of subtasks that are reported individually is limited, because a Spark batch may have thousands. The counts
+of the others are summed up under ``other``; their gauges are omitted. The total number of metrics is limited too, so
+that metrics named after a user or a day do not fill the driver's memory over time.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ __all__ = ["OTHER", "MetricPlace", "MetricRegistry"]
 
 log = logging.getLogger(__name__)
 
-#: Stands for all subtasks beyond those that are told apart.
+#: Represents all subtasks that are not reported individually.
 OTHER: Final = "other"
-#: Metrics of a job in all, subtasks told apart.
+#: Maximum number of metrics of a job, counting each subtask.
 _MOST: Final = 100_000
-#: Seconds over which the rates of system metrics are taken, as in Flink.
+#: Time span of the rates of system metrics in seconds, as in Flink.
 _RATE_SPAN: Final = 60
 
 
 class _All:
-    """Every name."""
+    """Contains every name."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -48,7 +48,7 @@ Gauge = float | Callable[[], float | None]
 
 
 class MetricPlace(NamedTuple):
-    """Where a metric belongs: its scope, the uid of the operator or of the task's first one, the subtask."""
+    """The place of a metric: its scope, the uid of the operator or of the task's first operator, and the subtask."""
 
     scope: MetricScope = MetricScope.JOB
     operator: str = ""
@@ -64,7 +64,7 @@ class _Key(NamedTuple):
 
 
 class Series:
-    """One counter or meter, as a registry keeps it: to be added to within :meth:`MetricRegistry.update`."""
+    """One counter or meter of a registry. Add to it only within :meth:`MetricRegistry.update`."""
 
     __slots__ = ("_clock", "is_meter", "rate", "total")
 
@@ -75,7 +75,7 @@ class Series:
         self.is_meter = is_meter
 
     def add(self, increment: float) -> None:
-        """Count so much more."""
+        """Increment the count."""
         if increment:
             self.total += increment
             if self.rate is not None:
@@ -83,7 +83,7 @@ class Series:
 
 
 class MetricRegistry:
-    """The metrics of one job. All methods may be called by any thread.
+    """The metrics of one job. All methods are thread-safe.
 
     >>> registry = MetricRegistry("id", "my job")
     >>> with registry.update():
@@ -120,12 +120,12 @@ class MetricRegistry:
 
     @contextmanager
     def update(self) -> Iterator[None]:
-        """What the block changes is seen by others at once."""
+        """Make all changes within the block visible to other threads atomically."""
         with self._lock:
             yield
 
     def name(self, scope: MetricScope, operator: str, name: str) -> None:
-        """What people call an operator or a task."""
+        """Set the display name of an operator or a task."""
         with self._lock:
             self._names[scope, operator] = name
 
@@ -137,7 +137,7 @@ class MetricRegistry:
     def series(
         self, place: MetricPlace, name: str, *, span: int | None = None, variables: tuple[tuple[str, str], ...] = ()
     ) -> Series:
-        """A counter, to be kept by who adds to it often; with ``span`` a meter, whose rate is over so many seconds."""
+        """A counter, or with ``span`` a meter whose rate covers that many seconds. Frequent callers may keep it."""
         key = self._key(place, name, variables)
         with self._lock:
             found = self._counts.get(key)
@@ -151,7 +151,7 @@ class MetricRegistry:
             return found
 
     def gauge(self, place: MetricPlace, name: str, value: Gauge, variables: tuple[tuple[str, str], ...] = ()) -> None:
-        """Set a gauge; a function is asked whenever a snapshot is taken, and may say None: nothing to show."""
+        """Set a gauge. A function is called for each snapshot; if it returns None, the gauge is omitted."""
         key = self._key(place, name, variables)
         if key.subtask != OTHER:
             with self._lock:
@@ -187,19 +187,19 @@ class MetricRegistry:
         if not self._full:
             self._full = True
             log.warning(
-                "job %s has %d metrics: %r and all others that are new are not reported", self.job_id, _MOST, key.name
+                "job %s has %d metrics: %r and all other new metrics are not reported", self.job_id, _MOST, key.name
             )
         return False
 
     def forget_gauges(self, operators: frozenset[str], width: int) -> None:
-        """These operators and tasks have only so many subtasks now: of others nothing is as it was."""
+        """Remove the gauges of subtasks that no longer exist, because these operators now have ``width`` subtasks."""
         with self._lock:
             for key in list(self._gauges):
                 if key.operator in operators and isinstance(key.subtask, int) and key.subtask >= width:
                     del self._gauges[key]
 
     def snapshot(self, names: Container[str] = _ALL) -> MetricSnapshot:
-        """All metrics as they are now; with ``names`` only those of these names, for who looks often."""
+        """The current values of all metrics, or only of those in ``names``, for frequent callers."""
         now = self._clock()
         values: list[MetricValue] = []
         with self._lock:
@@ -215,7 +215,7 @@ class MetricRegistry:
             for key, summary in self._summaries.items():
                 if key.name in names:
                     values.append(self._value(key, MetricKind.HISTOGRAM, summary.value()))
-        for key, gauge in gauges:  # functions are asked without the lock: they may have to wait
+        for key, gauge in gauges:  # functions are called without the lock, because they may block
             value = gauge() if callable(gauge) else gauge
             if value is not None:
                 values.append(self._value(key, MetricKind.GAUGE, value))

@@ -1,12 +1,13 @@
-"""Reporters: what takes the metrics of a job elsewhere. Flink's keys choose them::
+"""Metric reporters, which export the metrics of a job. They are configured with Flink's keys::
 
-    metrics.reporters: prom; mine               # those to start; not set: all that are configured
+    metrics.reporters: prom; mine               # the reporters to start; if not set, all that are configured
     metrics.reporter.prom.port: 9249            # a Prometheus endpoint, see tidemill.ops.prometheus
     metrics.reporter.mine.factory.class: my_package.reporting.MyReporter
     metrics.reporter.mine.interval: 30 s
     metrics.reporter.mine.url: ...              # any other key is an option of the reporter
 
-A reporter can do a job no harm: it runs in a thread of its own, which nobody waits for, and what it raises is logged.
+A reporter cannot harm a job: it runs in a separate thread that the job does not wait for, and its exceptions are
+logged.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ log = logging.getLogger(__name__)
 
 _PREFIX: Final = "metrics.reporter."
 _PROMETHEUS: Final = "tidemill.ops.prometheus.PrometheusReporter"
-#: By name of the reporter where no class is given, and Flink's own classes.
+#: Reporter classes by reporter name, for reporters without a class, and by the names of Flink's classes.
 _KNOWN: Final = {
     "prom": _PROMETHEUS,
     "org.apache.flink.metrics.prometheus.PrometheusReporterFactory": _PROMETHEUS,
 }
-#: How long the end of a job waits for a last report.
+#: How long the end of a job waits for the last report.
 _LAST_SECONDS: Final = 2.0
 
 
 class MetricReporter(ABC):
-    """Takes metrics elsewhere. It is made without arguments, opened once, and closed when the job ends.
+    """Exports metrics. A reporter is created without arguments, opened once, and closed when the job ends.
 
     >>> class Printing(MetricReporter):
     ...     def report(self, snapshot):
@@ -50,19 +51,18 @@ class MetricReporter(ABC):
     """
 
     def open(self, registry: MetricRegistry, options: Mapping[str, str]) -> None:
-        """Get ready; ``options`` are the keys below ``metrics.reporter.<name>.``.
+        """Prepare the reporter. ``options`` are the keys below ``metrics.reporter.<name>.``.
 
-        A reporter that is asked, not one that tells, keeps the registry. Raise
-        :class:`~tidemill.errors.ConfigurationError` for options that cannot be: the job is then not started. Anything
-        else that is raised is logged, and the job runs without the reporter.
+        A pull-based reporter keeps the registry. Raise :class:`~tidemill.errors.ConfigurationError` for invalid
+        options: the job is then not started. Any other exception is logged, and the job runs without the reporter.
         """
 
     @abstractmethod
     def report(self, snapshot: MetricSnapshot) -> None:
-        """Called every ``interval`` (10 s), and once when the job ends, in a thread of the reporter's own."""
+        """Called every ``interval`` (10 s) and once when the job ends, in a separate thread of the reporter."""
 
     def close(self) -> None:
-        """Release what the reporter holds."""
+        """Release the resources of the reporter."""
 
 
 class RunningReporters:
@@ -75,7 +75,7 @@ class RunningReporters:
         self._over = threading.Event()
 
     def add(self, name: str, reporter: MetricReporter, interval: float) -> None:
-        """Have a reporter that is open tell the metrics from now on."""
+        """Start the periodic reports of an open reporter."""
         self._open.append((name, reporter))
         thread = threading.Thread(
             target=self._run, args=(name, reporter, interval), name=f"tidemill-metrics-{name}", daemon=True
@@ -84,7 +84,7 @@ class RunningReporters:
         thread.start()
 
     def close(self) -> None:
-        """Have all of them tell the last values, and close them; one that takes long is left behind."""
+        """Let all reporters report the last values, then close them. Does not wait for slow reporters."""
         self._over.set()
         for thread in self._threads:
             thread.join(_LAST_SECONDS)
@@ -105,12 +105,12 @@ class RunningReporters:
                 failing = False
             except Exception as error:
                 if not failing:
-                    log.warning("metric reporter %r failed, and will be asked again: %s", name, error)
+                    log.warning("metric reporter %r failed and will be called again: %s", name, error)
                 failing = True
 
 
 def start_reporters(configuration: Configuration, registry: MetricRegistry) -> RunningReporters:
-    """Start the reporters that a configuration asks for. Raises for what is configured wrongly."""
+    """Start the configured reporters. Raises if their configuration is invalid."""
     running = RunningReporters(registry)
     with ExitStack() as undo:
         undo.callback(running.close)
@@ -153,10 +153,10 @@ def _made(name: str, options: Mapping[str, str]) -> MetricReporter:
     except (ImportError, AttributeError, ValueError) as error:
         hint = ". Install tidemill[ops]" if getattr(error, "name", None) == "prometheus_client" else ""
         raise ConfigurationError(
-            f"metric reporter {name!r} cannot be made from {path} ({key}): {error}{hint}"
+            f"metric reporter {name!r} cannot be created from {path} ({key}): {error}{hint}"
         ) from error
     if not isinstance(made, MetricReporter):
-        raise ConfigurationError(f"{path}, which {key} names, is no MetricReporter")
+        raise ConfigurationError(f"{path}, set with {key}, is not a MetricReporter")
     return made
 
 

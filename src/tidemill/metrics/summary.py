@@ -1,7 +1,7 @@
-"""Values summed up: count, sum, extremes and, for histograms, how they are spread over fixed buckets.
+"""Summaries of values: count, sum, minimum, maximum and, for histograms, counts in fixed buckets.
 
-The bounds are the same for all histograms, so that those of subtasks and epochs can be added up: ten in each power of
-ten (a quantile is off by less than 13 %), from a thousandth to ten billion.
+The bounds are the same for all histograms, so that the histograms of subtasks and epochs can be added. There are ten
+bounds in each power of ten (the error of a quantile is less than 13 %), from 0.001 to 10,000,000,000.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from tidemill.common.reports.metric_value import HistogramValue
 
 _STEPS: Final = (1.0, 1.25, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.3, 8.0)
 BOUNDS: Final = tuple(float(f"{step}e{power}") for power in range(-3, 10) for step in _STEPS)
-#: Those that reporters show where each bound costs a time series: 1, 2 and 5 of each power of ten.
+#: The bounds for reporters in which each bound costs a time series: 1, 2 and 5 in each power of ten.
 COARSE_BOUNDS: Final = frozenset(float(f"{step}e{power}") for power in range(-3, 10) for step in (1.0, 2.0, 5.0))
 
-#: A summary on its way: count, sum, least, most, and the number of values by bucket (None: not kept).
+#: The serialized form of a summary: count, sum, minimum, maximum, and the count of each bucket (None without buckets).
 Packed = tuple[int, float, float, float, dict[int, int] | None]
 
 
 class Summary:
-    """What is known of values that were seen. With ``spread`` also how many fell into each bucket.
+    """A summary of recorded values. With ``spread`` it also has the count of each bucket.
 
     >>> seen = Summary(spread=True)
     >>> for value in (1, 2, 2, 30):
@@ -39,7 +39,7 @@ class Summary:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all values."""
+        """Discard all values."""
         self.count = 0
         self.total = 0.0
         self.least = math.inf
@@ -48,7 +48,7 @@ class Summary:
             self.buckets = {}
 
     def update(self, value: float) -> None:
-        """Take one value."""
+        """Record one value."""
         self.count += 1
         self.total += value
         if value < self.least:
@@ -61,11 +61,11 @@ class Summary:
             buckets[bucket] = buckets.get(bucket, 0) + 1
 
     def packed(self) -> Packed:
-        """All of it, as it is sent."""
+        """The summary in its serialized form."""
         return self.count, self.total, self.least, self.most, None if self.buckets is None else dict(self.buckets)
 
     def add(self, packed: Packed) -> None:
-        """Take all that another summary has seen."""
+        """Add all values of another summary."""
         count, total, least, most, buckets = packed
         self.count += count
         self.total += total
@@ -76,7 +76,7 @@ class Summary:
                 self.buckets[bucket] = self.buckets.get(bucket, 0) + number
 
     def value(self) -> HistogramValue:
-        """What was seen so far; of buckets without values only the neighbours of those that have some are named."""
+        """The summary as a histogram. Empty buckets are omitted, except the bound before a bucket with values."""
         if not self.count:
             return HistogramValue(0, 0.0, 0.0, 0.0)
         spread: list[tuple[float, int]] = []

@@ -1,6 +1,6 @@
-"""Column types under the names of Flink's SQL, as PyFlink's file formats take them.
+"""Column types with the names of Flink SQL, as used by PyFlink's file formats.
 
-They are known by their JSON form, which is Spark's: whatever takes a schema takes them.
+They have the same JSON form as Spark's types, so they are accepted wherever a schema is.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ __all__ = ["DataType", "DataTypes", "RowField"]
 
 @dataclass(frozen=True)
 class DataType:
-    """The type of a column; made by :class:`DataTypes`."""
+    """The type of a column, created by :class:`DataTypes`."""
 
     _json: Any = field(repr=False)
     _nullable: bool = True
 
     def jsonValue(self) -> Any:
-        """The type as Spark writes it in JSON, by Spark's name."""
+        """The type in Spark's JSON form. The method has the same name as in Spark."""
         return self._json
 
     def not_null(self) -> DataType:
-        """The same type, for columns that always have a value."""
+        """The same type without null values."""
         return replace(self, _nullable=False)
 
     def nullable(self) -> DataType:
-        """The same type, for columns that may have none."""
+        """The same type with null values."""
         return replace(self, _nullable=True)
 
 
 @dataclass(frozen=True)
 class RowField:
-    """A column: its name and its type."""
+    """The name and type of a column."""
 
     name: str
     data_type: DataType
@@ -42,13 +42,13 @@ class RowField:
 
 
 class DataTypes:
-    """Flink's names for the types of columns.
+    """Creates column types with Flink's names.
 
     >>> from tidemill.datastream.formats.parquet import ParquetBulkWriters
     >>> order = DataTypes.ROW([DataTypes.FIELD("id", DataTypes.BIGINT()), DataTypes.FIELD("day", DataTypes.DATE())])
     >>> writers = ParquetBulkWriters.for_row_type(order)
 
-    Types that files here cannot hold (TIME, INTERVAL, MULTISET) are not there.
+    Types that the supported file formats cannot store (TIME, INTERVAL, MULTISET) do not exist.
     """
 
     @staticmethod
@@ -88,27 +88,27 @@ class DataTypes:
 
     @staticmethod
     def DECIMAL(precision: int, scale: int, nullable: bool = True) -> DataType:
-        """Decimals with so many digits, ``scale`` of them behind the point."""
+        """Decimals with ``precision`` digits, ``scale`` of them after the decimal point."""
         return DataType(f"decimal({precision},{scale})", nullable)
 
     @staticmethod
     def TINYINT(nullable: bool = True) -> DataType:
-        """Whole numbers of one byte."""
+        """Integers of one byte."""
         return DataType("byte", nullable)
 
     @staticmethod
     def SMALLINT(nullable: bool = True) -> DataType:
-        """Whole numbers of two bytes."""
+        """Integers of two bytes."""
         return DataType("short", nullable)
 
     @staticmethod
     def INT(nullable: bool = True) -> DataType:
-        """Whole numbers of four bytes."""
+        """Integers of four bytes."""
         return DataType("integer", nullable)
 
     @staticmethod
     def BIGINT(nullable: bool = True) -> DataType:
-        """Whole numbers of eight bytes."""
+        """Integers of eight bytes."""
         return DataType("long", nullable)
 
     @staticmethod
@@ -123,22 +123,22 @@ class DataTypes:
 
     @staticmethod
     def DATE(nullable: bool = True) -> DataType:
-        """Days."""
+        """Dates."""
         return DataType("date", nullable)
 
     @staticmethod
     def TIMESTAMP(precision: int = 6, nullable: bool = True) -> DataType:
-        """Date and time of no zone, in microseconds whatever the precision."""
+        """Date and time without a time zone, in microseconds regardless of the precision."""
         return DataType("timestamp_ntz", nullable)
 
     @staticmethod
     def TIMESTAMP_WITH_LOCAL_TIME_ZONE(precision: int = 6, nullable: bool = True) -> DataType:
-        """Moments, in microseconds whatever the precision."""
+        """Points in time, in microseconds regardless of the precision."""
         return DataType("timestamp", nullable)
 
     @staticmethod
     def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> DataType:
-        """Moments, in microseconds whatever the precision."""
+        """Points in time, in microseconds regardless of the precision."""
         return DataType("timestamp", nullable)
 
     @staticmethod
@@ -155,7 +155,7 @@ class DataTypes:
 
     @staticmethod
     def ROW(row_fields: Sequence[RowField] = (), nullable: bool = True) -> DataType:
-        """Rows of columns."""
+        """Rows with the given columns."""
         fields = [
             {"name": one.name, "type": one.data_type._json, "nullable": one.data_type._nullable, "metadata": {}}
             for one in row_fields

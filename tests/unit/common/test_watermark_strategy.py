@@ -111,7 +111,7 @@ def test_what_is_no_generator_is_refused() -> None:
     with pytest.raises(TypeError, match="for_generator"):
         WatermarkStrategy.for_generator(OnMarker())  # type: ignore[arg-type]
     strategy = WatermarkStrategy.for_generator(lambda: 5)  # type: ignore[arg-type, return-value]
-    with pytest.raises(TypeError, match="no WatermarkGenerator"):
+    with pytest.raises(TypeError, match="not a WatermarkGenerator"):
         strategy.create_watermark_generator()
 
 

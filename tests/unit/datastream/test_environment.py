@@ -205,7 +205,7 @@ class TestSources:
         assert named.partition_by == ("topic", "partition")
         assert pickle.loads(pickle.dumps(named)).partition_by == named.partition_by
         assert source_of(env.from_dataframe(frame, None, strategy, partition_by="part")).partition_by == ("part",)
-        with pytest.raises(GraphError, match=r"names its partitions .* no watermark strategy"):
+        with pytest.raises(GraphError, match=r"sets partition_by.* no watermark strategy"):
             env.from_dataframe(frame, partition_by="part")
 
     def test_formats(self, env: StreamExecutionEnvironment) -> None:

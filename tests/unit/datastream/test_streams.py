@@ -380,7 +380,7 @@ class TestSeveral:
         assert node(pairs.key_by(0).connect(pairs.key_by(0)).process(KeyedBoth())).keyed
 
     def test_connect_mistakes(self, pairs: DataStream) -> None:
-        with pytest.raises(GraphError, match="only the first is keyed"):
+        with pytest.raises(GraphError, match="only the first of the connected streams is keyed"):
             pairs.key_by(0).connect(pairs).map(Both())
         with pytest.raises(TypeError, match="not keyed needs a CoProcessFunction"):
             pairs.connect(pairs).process(KeyedBoth())

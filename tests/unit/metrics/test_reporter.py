@@ -110,7 +110,7 @@ def test_one_that_fails_is_asked_again_and_logged_once(
     eventually(lambda: len(bad.told) > 3)
     running.close()
     assert [record.getMessage() for record in caplog.records if record.name == reporters.log.name] == [
-        "metric reporter 'bad' failed, and will be asked again: nobody listens"
+        "metric reporter 'bad' failed and will be called again: nobody listens"
     ]
 
 
@@ -139,9 +139,9 @@ def test_the_end_of_a_job_does_not_wait_for_one_that_hangs(
         ({"reporters": "mine"}, r"'mine' has no class: set metrics\.reporter\.mine\.factory\.class"),
         (
             {"reporter__mine__factory.class": "no.such.Module"},
-            "cannot be made from no.such.Module.*No module named 'no'",
+            "cannot be created from no.such.Module.*No module named 'no'",
         ),
-        ({"reporter__mine__factory.class": "json.JSONDecoder"}, "is no MetricReporter"),
+        ({"reporter__mine__factory.class": "json.JSONDecoder"}, "is not a MetricReporter"),
         (
             {"reporter__mine__factory.class": class_of(Noting), "reporter__mine__interval": "often"},
             r"'often' for configuration key 'metrics\.reporter\.mine\.interval'",

@@ -1,4 +1,4 @@
-"""Names that every connector shares, under PyFlink's path."""
+"""Classes that all connectors share, under PyFlink's path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated records: a function of a running number, at a chosen rate."""
+"""Generated records: a function of a sequence number, at a chosen rate."""
 
 from __future__ import annotations
 

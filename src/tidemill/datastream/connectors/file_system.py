@@ -1,4 +1,4 @@
-"""Files as source and sink, under PyFlink's names; the parts are in the modules imported here."""
+"""File sources and sinks, under PyFlink's path."""
 
 from __future__ import annotations
 

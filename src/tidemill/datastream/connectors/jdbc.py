@@ -1,4 +1,4 @@
-"""Databases as sinks and sources, under PyFlink's path. PostgreSQL needs the extra ``tidemill[postgres]``."""
+"""Database sources and sinks, under PyFlink's path. PostgreSQL needs the extra ``tidemill[postgres]``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka: what programs use of it, under PyFlink's path."""
+"""Kafka source and sink, under PyFlink's path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sequence of numbers as a source."""
+"""A source of consecutive numbers."""
 
 from __future__ import annotations
 

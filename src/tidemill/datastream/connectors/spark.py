@@ -1,4 +1,4 @@
-"""Spark's own writers as a sink, and how Spark's schemas and ``Types`` stand for each other."""
+"""A sink that uses Spark's writers, and the conversion of Spark schemas to ``Types``."""
 
 from __future__ import annotations
 

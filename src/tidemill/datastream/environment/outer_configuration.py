@@ -1,4 +1,4 @@
-"""What whoever starts a program sets for it: the command line, or a file that an environment variable names."""
+"""The configuration that a program is started with, from the command line or from a file."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tidemill.common.configuration import Configuration
 
 __all__ = ["CONFIGURATION_FILE", "configured_from_outside", "outer_configuration"]
 
-#: The environment variable that may name a YAML file.
+#: The environment variable with the path of a YAML file.
 CONFIGURATION_FILE: Final = "TIDEMILL_CONF"
 
 _given: Configuration | None = None
 
 
 def outer_configuration() -> Configuration:
-    """The settings that a program begins with, a copy: what the command line gives, else those of the file.
+    """A copy of the settings that the program is started with: those of the command line, else those of the file.
 
-    As in Flink, what the program sets itself has precedence over them. Raises
-    :class:`~tidemill.errors.ConfigurationError` for a file with an unknown key, or that cannot be read.
+    As in Flink, settings in the program itself take precedence. Raises :class:`~tidemill.errors.ConfigurationError` if
+    the file contains an unknown key or cannot be read.
 
     >>> with configured_from_outside(Configuration().set_string("parallelism.default", "3")):
     ...     outer_configuration()
@@ -35,7 +35,7 @@ def outer_configuration() -> Configuration:
 
 @contextmanager
 def configured_from_outside(configuration: Configuration) -> Iterator[None]:
-    """Let programs of this process begin with these settings, whatever the environment says."""
+    """Start programs of this process with these settings, regardless of the environment variable."""
     global _given
     before, _given = _given, configuration
     try:

@@ -27,12 +27,12 @@ _CHANGELOG = "state.changelog.enabled"
 
 
 def python_files(configuration: Configuration) -> list[str]:
-    """The files that ``python.files`` names."""
+    """The files listed in ``python.files``."""
     return list(filter(None, (configuration.get(PipelineOptions.PYTHON_FILES) or "").split(",")))
 
 
 class EnvironmentSettings:
-    """What can be set for a whole program. Everything but the time characteristic is kept in the configuration."""
+    """The settings of a program. All except the time characteristic are stored in the configuration."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
@@ -41,89 +41,89 @@ class EnvironmentSettings:
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
 
     def get_configuration(self) -> Configuration:
-        """The configuration itself: changes to it count."""
+        """The configuration of the program. Changes to the returned object take effect."""
         return self._configuration
 
     def configure(self, configuration: Configuration) -> None:
-        """Take over all settings of a configuration."""
+        """Adds all settings of a configuration."""
         self._configuration.add_all(configuration)
 
     def get_config(self) -> ExecutionConfig:
-        """The settings as PyFlink's ``ExecutionConfig``, a view on the configuration."""
+        """The settings as PyFlink's ``ExecutionConfig``, a view of the configuration."""
         return ExecutionConfig(self._configuration)
 
     # --- parallelism and mode
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """Subtasks of every operator that does not say otherwise."""
+        """Sets the default parallelism of operators."""
         self._configuration.set(PipelineOptions.PARALLELISM, parallelism)
         return self
 
     def get_parallelism(self) -> int:
-        """The default parallelism: as set, else the number of cores of this machine (a cluster may use another)."""
+        """The default parallelism. If not set, the number of cores of this machine (a cluster may use another)."""
         if self._configuration.contains(PipelineOptions.PARALLELISM):
             return self._configuration.get(PipelineOptions.PARALLELISM)
         return self._default_local_parallelism
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Number of key groups of every operator that does not say otherwise: at most 32768."""
+        """Sets the default max parallelism of operators, which is their number of key groups. At most 32768."""
         self._configuration.set(PipelineOptions.MAX_PARALLELISM, max_parallelism)
         return self
 
     def get_max_parallelism(self) -> int:
-        """The number of key groups, -1 if not set."""
+        """The default max parallelism, or -1 if not set."""
         return self._configuration.get(PipelineOptions.MAX_PARALLELISM)
 
     def get_default_local_parallelism(self) -> int:
-        """What :meth:`get_parallelism` answers if nothing is set."""
+        """The parallelism that :meth:`get_parallelism` returns if none is set."""
         return self._default_local_parallelism
 
     def set_default_local_parallelism(self, parallelism: int) -> None:
-        """What :meth:`get_parallelism` answers if nothing is set."""
+        """Sets the parallelism that :meth:`get_parallelism` returns if none is set."""
         if parallelism < 1:
-            raise ValueError(f"a parallelism is at least 1, not {parallelism}")
+            raise ValueError(f"the parallelism must be at least 1, not {parallelism}")
         self._default_local_parallelism = parallelism
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> Self:
-        """Run as a stream, as a batch, or as the sources suggest."""
+        """Sets the execution mode: streaming, batch, or automatic according to the sources."""
         self._configuration.set(ExecutionOptions.RUNTIME_MODE, execution_mode.name)
         return self
 
     def disable_operator_chaining(self) -> Self:
-        """Run every operator in a task of its own."""
+        """Runs every operator in a separate task."""
         self._configuration.set(PipelineOptions.OPERATOR_CHAINING, False)
         return self
 
     def is_chaining_enabled(self) -> bool:
-        """Whether neighbouring operators may share a task."""
+        """Whether adjacent operators may be chained into one task."""
         return self._configuration.get(PipelineOptions.OPERATOR_CHAINING)
 
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
-        """Operators with different max parallelism may share a task."""
+        """Always true: operators with different max parallelism may be chained."""
         return True
 
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
-        """Make a group known by its name."""
+        """Registers a slot sharing group under its name."""
         self._slot_sharing_groups[slot_sharing_group.name] = slot_sharing_group
         return self
 
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
-        """Accepted: an epoch hands its records on when they are there."""
+        """Accepted without effect: the exchange between operators does not use buffer timeouts."""
         self._configuration.set_string(_BUFFER_TIMEOUT, f"{max(timeout_millis, 0)} ms")
         return self
 
     def get_buffer_timeout(self) -> int:
-        """What was set with :meth:`set_buffer_timeout`, 100 by default."""
+        """The value set with :meth:`set_buffer_timeout`; 100 by default."""
         text = self._configuration.get_string(_BUFFER_TIMEOUT, "100 ms")
         return CheckpointingOptions.MIN_PAUSE.parse(text) // timedelta(milliseconds=1)
 
     # --- time
 
     def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> Self:
-        """Legacy: which time operators work by.
+        """Sets the notion of time for the program (legacy).
 
-        Processing time turns periodic watermarks off; ingestion time stamps the records of sources that are added
-        afterwards as they are read; event time is the default.
+        Processing time disables periodic watermarks. Ingestion time assigns timestamps to records when they are read,
+        for sources that are added afterwards. Event time is the default.
         """
         self._time_characteristic = characteristic
         interval = 0 if characteristic is TimeCharacteristic.ProcessingTime else 200
@@ -131,69 +131,69 @@ class EnvironmentSettings:
         return self
 
     def get_stream_time_characteristic(self) -> TimeCharacteristic:
-        """Legacy: which time operators work by."""
+        """The notion of time of the program (legacy)."""
         return self._time_characteristic
 
     # --- checkpoints and state
 
     def get_checkpoint_config(self) -> CheckpointConfig:
-        """Checkpoint settings, a view on the configuration."""
+        """The checkpoint settings, a view of the configuration."""
         return CheckpointConfig(self._configuration)
 
     def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> Self:
-        """Make a checkpoint every ``interval`` milliseconds."""
+        """Enables checkpoints every ``interval`` milliseconds."""
         config = self.get_checkpoint_config().set_checkpoint_interval(interval)
         if mode is not None:
             config.set_checkpointing_mode(mode)
         return self
 
     def get_checkpoint_interval(self) -> int:
-        """Milliseconds between checkpoints, -1 if there are none."""
+        """The interval between checkpoints in milliseconds, or -1 if checkpointing is disabled."""
         return self.get_checkpoint_config().get_checkpoint_interval()
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """Exactly once, unless set otherwise."""
+        """The checkpointing mode; exactly-once by default."""
         return self.get_checkpoint_config().get_checkpointing_mode()
 
     def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
-        """Exactly once, unless set otherwise."""
+        """The checkpointing mode; exactly-once by default."""
         return self.get_checkpointing_mode()
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Whether unaligned checkpoints were asked for."""
+        """Whether unaligned checkpoints are enabled. The setting has no effect."""
         return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Whether unaligned checkpoints were insisted on."""
+        """Whether unaligned checkpoints are forced. The setting has no effect."""
         return self.get_checkpoint_config().is_force_unaligned_checkpoints()
 
     def set_default_savepoint_directory(self, directory: str) -> Self:
-        """Where savepoints go that name no directory."""
+        """Sets the directory of savepoints that are triggered without a directory."""
         self._configuration.set(CheckpointingOptions.SAVEPOINT_DIRECTORY, directory)
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
-        """Where savepoints go that name no directory."""
+        """The directory of savepoints that are triggered without a directory."""
         return self._configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY)
 
     def enable_changelog_state_backend(self, enabled: bool) -> Self:
-        """Accepted: an epoch always writes only what it changed."""
+        """Accepted without effect: an epoch always writes only its changes."""
         self._configuration.set_boolean(_CHANGELOG, enabled)
         return self
 
     def is_changelog_state_backend_enabled(self) -> bool | None:
-        """What was set with :meth:`enable_changelog_state_backend`, None if nothing was."""
+        """The value set with :meth:`enable_changelog_state_backend`, or None if not set."""
         if not self._configuration.contains_key(_CHANGELOG):
             return None
         return self._configuration.get_boolean(_CHANGELOG, False)
 
     def set_state_backend(self, state_backend: StateBackend) -> Self:
-        """Legacy: where state lives while the job runs."""
+        """Sets the state backend (legacy)."""
         state_backend.apply(self._configuration)
         return self
 
     def get_state_backend(self) -> StateBackend | None:
-        """Legacy: where state lives, None if nothing was set."""
+        """The state backend, or None if not set (legacy)."""
         if not self._configuration.contains(StateOptions.BACKEND):
             return None
         kind = self._configuration.get(StateOptions.BACKEND)
@@ -202,10 +202,10 @@ class EnvironmentSettings:
         return EmbeddedRocksDBStateBackend() if kind == "rocksdb" else CustomStateBackend(kind)
 
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> Self:
-        """Legacy: what happens when the job fails."""
+        """Sets the restart strategy (legacy)."""
         restart_strategy_configuration.apply_to(self._configuration)
         return self
 
     def get_restart_strategy(self) -> RestartStrategyConfiguration:
-        """Legacy: what happens when the job fails."""
+        """The restart strategy (legacy)."""
         return self.get_config().get_restart_strategy()

@@ -1,4 +1,4 @@
-"""How streams begin: collections, sequences, DataFrames, files, other sources."""
+"""Methods that create streams from collections, sequences, DataFrames, files and other sources."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class EnvironmentSources(abc.ABC):
-    """The methods of an environment that begin a stream."""
+    """The methods of an environment that create a stream."""
 
     @abc.abstractmethod
     def _this(self) -> StreamExecutionEnvironment:
@@ -35,7 +35,7 @@ class EnvironmentSources(abc.ABC):
 
     @abc.abstractmethod
     def get_stream_time_characteristic(self) -> TimeCharacteristic:
-        """Which time the program works by."""
+        """The notion of time of the program."""
 
     def from_source(
         self,
@@ -44,7 +44,7 @@ class EnvironmentSources(abc.ABC):
         source_name: str,
         type_info: TypeSpec = None,
     ) -> DataStream:
-        """Begin with any source; the strategy's watermarks follow the source's own splits.
+        """Create a stream from a source. Watermarks are generated per split of the source.
 
         >>> from tidemill.common import WatermarkStrategy
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -65,8 +65,8 @@ class EnvironmentSources(abc.ABC):
             watermark_strategy = ingestion_time_strategy()
         if watermark_strategy is None and isinstance(source, (FormatSource, DataFrameSource)) and source.partition_by:
             raise GraphError(
-                f"source {source_name!r} names its partitions (partition_by), but has no watermark strategy that could "
-                "go by them: give it to the source, not to assign_timestamps_and_watermarks() behind it"
+                f"source {source_name!r} sets partition_by, but has no watermark strategy that could use it: pass the "
+                "strategy to the source, not to assign_timestamps_and_watermarks() after it"
             )
         found: TypeInformation | None = declared or getattr(source, "type_info", None)
         operator = Transformation.of(
@@ -80,13 +80,14 @@ class EnvironmentSources(abc.ABC):
     def add_source(
         self, source_func: Source, source_name: str = "Custom Source", type_info: TypeSpec = None
     ) -> DataStream:
-        """Begin with a source, without watermarks."""
+        """Create a stream from a source, without watermarks."""
         return self.from_source(source_func, None, source_name, type_info)
 
     def from_collection(self, collection: Iterable[Any], type_info: TypeSpec = None) -> DataStream:
-        """Begin with the elements of a collection, read by one subtask in order.
+        """Create a stream from the elements of a collection. One subtask reads them in order.
 
-        With a type, every element is checked now, and brought into its form: tuples become rows where it is a row.
+        With a type, every element is checked immediately and converted to the form of the type: for a row type, tuples
+        become rows.
 
         >>> from tidemill.datastream import StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.get_execution_environment()
@@ -100,11 +101,11 @@ class EnvironmentSources(abc.ABC):
         return self.from_source(CollectionSource(elements), None, "Collection Source", declared)
 
     def from_elements(self, *elements: Any, type_info: TypeSpec = None) -> DataStream:
-        """Begin with these elements, as :meth:`from_collection`."""
+        """Create a stream from the given elements. See :meth:`from_collection`."""
         return self.from_collection(elements, type_info)
 
     def from_sequence(self, start: int, end: int) -> DataStream:
-        """Begin with the numbers from ``start`` to ``end``, both included, read in parallel."""
+        """Create a stream of the numbers from ``start`` to ``end``, inclusive. They are read in parallel."""
         return self.from_source(NumberSequenceSource(start, end), None, "Sequence Source")
 
     def generate_sequence(self, start: int, end: int) -> DataStream:
@@ -112,7 +113,7 @@ class EnvironmentSources(abc.ABC):
         return self.from_sequence(start, end)
 
     def socket_text_stream(self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> DataStream:
-        """Begin with the lines that a server sends; when the job fails, those on their way are lost.
+        """Create a stream from the lines that a server sends. Lines in transit are lost if the job fails.
 
         >>> from tidemill.datastream import StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.get_execution_environment()
@@ -130,13 +131,13 @@ class EnvironmentSources(abc.ABC):
         watermark_strategy: WatermarkStrategy | None = None,
         partition_by: str | Sequence[str] = (),
     ) -> DataStream:
-        """Begin with a Spark DataFrame, batch or streaming.
+        """Create a stream from a Spark DataFrame, batch or streaming.
 
-        Records are rows with the columns' names, or tuples if ``type_info`` is a tuple, or the only column's values if
-        it is anything else.
+        Records are rows with the names of the columns. If ``type_info`` is a tuple they are tuples, and if it is
+        another type they are the values of the only column.
 
-        The columns ``partition_by``, such as Kafka's ``["topic", "partition"]``, name the lasting part of the source
-        that a row is from. The strategy then works on each of these by itself, and the slowest counts.
+        The columns in ``partition_by``, such as Kafka's ``["topic", "partition"]``, identify the permanent partition of
+        the source that a row comes from. Watermarks are then generated per partition, and the lowest one is used.
         """
         if not hasattr(df, "isStreaming") or not hasattr(df, "schema"):
             raise TypeError(f"from_dataframe() needs a Spark DataFrame, not {type(df).__name__}")
@@ -146,7 +147,7 @@ class EnvironmentSources(abc.ABC):
         return self.from_source(source, watermark_strategy, "DataFrame", declared)
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
-        """Begin with the lines of a text file, or of all files in a directory.
+        """Create a stream from the lines of a text file, or of all files in a directory.
 
         >>> from tidemill.datastream import StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.get_execution_environment()
@@ -163,10 +164,10 @@ class EnvironmentSources(abc.ABC):
         watch: bool = False,
         type_info: TypeSpec = None,
     ) -> DataStream:
-        """Begin with CSV files; ``schema`` in Spark's DDL form: ``"id STRING, amount DOUBLE"``.
+        """Create a stream from CSV files. ``schema`` is in Spark's DDL form: ``"id STRING, amount DOUBLE"``.
 
-        A line that does not fit it fails the job, and is shown. With the option ``mode`` Spark makes nulls of it
-        (``PERMISSIVE``) or leaves it out (``DROPMALFORMED``).
+        A line that does not match the schema fails the job, and the error contains the line. With the option ``mode``,
+        Spark replaces such a line by nulls (``PERMISSIVE``) or drops it (``DROPMALFORMED``).
 
         >>> from tidemill.datastream import StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.get_execution_environment()
@@ -184,7 +185,10 @@ class EnvironmentSources(abc.ABC):
         watch: bool = False,
         type_info: TypeSpec = None,
     ) -> DataStream:
-        """Begin with files of one JSON object per line; one that does not fit the schema is as in :meth:`read_csv`."""
+        """Create a stream from files with one JSON object per line.
+
+        Lines that do not match the schema are handled as in :meth:`read_csv`.
+        """
         return self.read_format("json", path, schema, _strict(options), watch, type_info)
 
     def read_parquet(
@@ -195,7 +199,7 @@ class EnvironmentSources(abc.ABC):
         watch: bool = False,
         type_info: TypeSpec = None,
     ) -> DataStream:
-        """Begin with Parquet files."""
+        """Create a stream from Parquet files."""
         return self.read_format("parquet", path, schema, options, watch, type_info)
 
     def read_format(
@@ -207,15 +211,16 @@ class EnvironmentSources(abc.ABC):
         watch: bool = False,
         type_info: TypeSpec = None,
     ) -> DataStream:
-        """Begin with anything Spark can read: ``spark.read.format(...)``, or ``readStream`` with ``watch``.
+        """Create a stream from any format that Spark can read.
 
-        With ``watch`` the stream never ends: files that appear later are read too, each path once, whatever its dates
-        are. A schema is needed then.
+        It is read with ``spark.read.format(...)``, or with ``readStream`` if ``watch`` is true. The stream is then
+        unbounded: files that appear later are also read. Each path is read once, regardless of its timestamps. A schema
+        is required.
         """
         if watch and schema is None and path is not None and format_name != "text":
             raise GraphError(
                 f"watching {path!r} as {format_name} needs a schema, such as schema='id STRING, amount DOUBLE': "
-                "Spark cannot infer one from files that are still to come"
+                "Spark cannot infer one from files that do not exist yet"
             )
         declared = None if type_info is None else resolve_type(type_info)
         source = FormatSource(
@@ -230,7 +235,7 @@ class EnvironmentSources(abc.ABC):
 
 
 def _strict(options: Mapping[str, str] | None) -> dict[str, str]:
-    """The options, with the one that makes an error of what cannot be read, unless the program says otherwise."""
+    """Adds the option that makes malformed input an error, unless the program sets ``mode`` itself."""
     given = dict(options or {})
     return given if "mode" in map(str.lower, given) else {**STRICT, **given}
 

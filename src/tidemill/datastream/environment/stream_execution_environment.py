@@ -1,4 +1,4 @@
-"""The environment: where a program is built and from where it is started."""
+"""The execution environment, in which a program is built and executed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["StreamExecutionEnvironment"]
 
 
 class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
-    """Builds a program of sources, transformations and sinks, and runs it.
+    """Builds a program of sources, transformations and sinks, and executes it.
 
     >>> env = StreamExecutionEnvironment.get_execution_environment()
     >>> words = env.from_collection(["to be", "or not to be"]).flat_map(str.split)
@@ -47,17 +47,21 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
-        """A new environment with these settings, over those that the program is started with: by ``tidemill run``, or
-        in the YAML file that the environment variable ``TIDEMILL_CONF`` names."""
+        """Creates an environment.
+
+        The given settings take precedence over those that the program is started with: those of ``tidemill run``, or
+        those in the YAML file that the environment variable ``TIDEMILL_CONF`` refers to.
+        """
         merged = outer_configuration()
         return StreamExecutionEnvironment(merged if configuration is None else merged.add_all(configuration))
 
-    # --- running
+    # --- execution
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
-        """Run the program built so far and wait for its end; raises what it failed with.
+        """Execute the program built so far and wait until it finishes. Raises the error if the job fails.
 
-        The program is taken: what is built afterwards is the next one. Interrupting the wait cancels the job.
+        The environment is empty afterwards: transformations added later belong to the next program. Interrupting the
+        wait cancels the job.
         """
         client = self.execute_async(job_name)
         try:
@@ -67,60 +71,63 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
             raise
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
-        """Start the program built so far; the client watches and steers it.
+        """Start the program built so far, and return a client that monitors and controls the job.
 
-        Errors in the program itself are raised here, and the program stays as it is.
+        Errors in the program itself are raised here; the program is then kept in the environment.
         """
         client = execution.submit(self._program(job_name))
         self._transformations = []
         return client
 
     def get_execution_plan(self) -> str:
-        """The program as JSON in the form of Flink's plan: nodes with their predecessors and ship strategies.
+        """The program as JSON in the format of Flink's plan: nodes with their predecessors and ship strategies.
 
-        Neither this nor :meth:`explain` changes the program.
+        Neither this method nor :meth:`explain` changes the program.
 
-        A parallelism of -1 is the default one, which the cluster decides; -2 follows the partitions of a Spark source.
+        A parallelism of -1 is the default, which the cluster determines. -2 is the number of partitions of a Spark
+        source.
         """
         return execution.plan_as_json(self._program(None))
 
     def explain(self) -> str:
-        """The program as it will run, for people to read: levels, chains, operators, exchanges."""
+        """A readable description of how the program will run: levels, chains, operators, exchanges."""
         return execution.plan_as_text(self._program(None))
 
     def check_upgrade(self, path: str | None = None) -> UpgradeReport:
-        """What this program would find of the state it would start from; nothing is started or written.
+        """Report what would happen to each stored state if this program started. Nothing is started or written.
 
-        ``path`` is a savepoint, or the directory of a job, or ``<directory of a job>/chk-<epoch>``; by default the one
-        of ``execution.state-recovery.path``, else the job's own (``execution.checkpointing.dir``,
-        ``execution.job-id``). Printed, the report is a table of all states: restored, migrated, new, orphaned, dropped
-        or refused. ``report.check()`` raises if the program would be refused.
+        ``path`` is a savepoint, the directory of a job, or ``<directory of a job>/chk-<epoch>``. The default is
+        ``execution.state-recovery.path`` if it is set, else the job's own directory (``execution.checkpointing.dir``,
+        ``execution.job-id``). The text form of the report is a table of all states: restored, migrated, new, orphaned,
+        dropped or refused. ``report.check()`` raises if the program could not start.
 
-        Functions that can have state are opened and closed once, in this process; states that they register later are
-        shown as orphaned. To the same effect, with the report printed, a program can be run with
-        ``execution.state-recovery.dry-run: true``.
+        Functions that can have state are opened and closed once in this process; states that they register later are
+        shown as orphaned. Running a program with ``execution.state-recovery.dry-run: true`` prints the same report.
         """
         return execution.check_upgrade(self._program(None), path)
 
     def close(self) -> None:
-        """Forget the program built so far."""
+        """Discard the program built so far."""
         self._transformations = []
 
-    # --- what a job needs besides the program
+    # --- dependencies of the job
 
     def add_python_file(self, file_path: str) -> None:
-        """Ship a Python file, package or zip with the job, so that functions can import it on workers."""
+        """Ship a Python file, package or zip with the job, so that functions can import it on the workers."""
         self._python_files.append(file_path)
 
     def set_dead_letter_sink(self, sink: Sink) -> None:
-        """Beyond Flink: where operators with ``ErrorPolicy.dead_letter()`` send the records they fail at, as
-        :class:`PoisonRecord` objects. Without it they go to files: see ``execution.dead-letter.dir``."""
+        """Set the sink for records at which operators with ``ErrorPolicy.dead_letter()`` fail. Not part of Flink.
+
+        The sink receives :class:`PoisonRecord` objects. Without a sink, the records are written to files: see
+        ``execution.dead-letter.dir``.
+        """
         if not isinstance(sink, Sink):
             raise TypeError(f"a Sink is needed, not {type(sink).__name__}")
         self._dead_letter_sink = for_driver(sink, f"set_dead_letter_sink() ({find_user_line()})")
 
     def add_jars(self, *jars_path: str) -> None:
-        """Accepted: connectors of Flink are Java, those of Spark are named by ``spark.jars``."""
+        """Accepted without effect: Flink's Java connectors cannot be used. Set ``spark.jars`` for Spark connectors."""
         known = Configuration.parse_list_value(self._configuration.get_string("pipeline.jars", ""))
         self._configuration.set_string("pipeline.jars", ";".join([*known, *jars_path]))
 
@@ -133,7 +140,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
         self._transformations.append(transformation)
 
     def _program(self, job_name: str | None) -> execution.JobProgram:
-        """The program built so far, with the settings of now; what was built is not changed by this."""
+        """The program built so far with the current settings. Does not change the environment."""
         transformations = with_dead_letters(self._transformations, self._dead_letter_sink, self._configuration)
         return execution.JobProgram(
             tuple([self._configured(node) for node in transformations]),
@@ -143,8 +150,10 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
         )
 
     def _configured(self, node: Transformation) -> Transformation:
-        """An operator as it runs with the settings of now: a sink may take some of them. Nothing reads from a sink, so
-        that a copy can stand in its place."""
+        """Apply the current settings to an operator; only sinks use them.
+
+        A sink can be replaced by a copy, because no operator reads from it.
+        """
         if not isinstance(given := node.taken.on_driver, SinkSpec):
             return node
         sink = given.sink.configured(self._configuration)
@@ -163,7 +172,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
 
         def stop() -> None:
             if not client.get_job_execution_result().done():
-                with contextlib.suppress(TidemillError):  # it may end by itself at this very moment
+                with contextlib.suppress(TidemillError):  # the job may end on its own at this moment
                     client.cancel().result()
 
         results = CloseableIterator(execution.results_of(client, sink), stop)

@@ -1,4 +1,4 @@
-"""Records as Avro, one by one and without a file around them, under PyFlink's names. Needs the extra ``avro``."""
+"""Individual records in Avro format (not Avro files), under PyFlink's names. Needs the extra ``avro``."""
 
 from __future__ import annotations
 

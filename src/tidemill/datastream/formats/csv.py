@@ -1,4 +1,4 @@
-"""CSV: files of it, and records as lines of it."""
+"""CSV files, and records as CSV lines."""
 
 from __future__ import annotations
 

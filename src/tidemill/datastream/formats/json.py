@@ -1,4 +1,4 @@
-"""Records as JSON objects, with PyFlink's builders."""
+"""Records as JSON objects, under PyFlink's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ORC files, written in bulk."""
+"""Bulk writers of ORC files."""
 
 from __future__ import annotations
 

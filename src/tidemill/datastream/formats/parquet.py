@@ -1,4 +1,4 @@
-"""Parquet files: read in columns, written in bulk."""
+"""Columnar reading and bulk writing of Parquet files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that wait for other services: many records are on their way at once, none blocks the others."""
+"""Functions that call external services asynchronously, for many records concurrently."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from tidemill.datastream.functions.type_parameters import IN, OUT
 
 
 class AsyncFunction(Function, Generic[IN, OUT]):
-    """Asks something outside the job for each record; see :class:`AsyncDataStream`.
+    """Calls an external service for each record; see :class:`AsyncDataStream`.
 
-    ``async_invoke`` runs on an event loop of the subtask, together with that of other records. All of them share the
-    function object and one thread: nothing interrupts the function between two ``await``. It must not block. Clients
-    that do (``requests``, ``time.sleep``, most database drivers) belong into ``await asyncio.to_thread(...)``: a
-    blocking call stops the calls of all other records too, and its timeout is noticed only when it returns.
+    ``async_invoke`` runs on the event loop of the subtask, concurrently with the calls for other records. All calls
+    share the function object and one thread: the function is never interrupted between two ``await`` expressions. It
+    must not block. Wrap blocking clients (``requests``, ``time.sleep``, most database drivers) in
+    ``await asyncio.to_thread(...)``: a blocking call also stops the calls for all other records, and its timeout is
+    only detected when it returns.
 
-    ``open`` and ``close`` run on the same loop, and may be ``async def`` themselves: a client session made in ``open``
-    serves all records. There is no keyed state and no timer.
+    ``open`` and ``close`` run on the same loop and may be ``async def``: a client session created in ``open`` can be
+    used for all records. Keyed state and timers are not available.
 
     >>> import asyncio
     >>> class Lookup(AsyncFunction):
@@ -32,10 +33,10 @@ class AsyncFunction(Function, Generic[IN, OUT]):
 
     @abc.abstractmethod
     async def async_invoke(self, value: Any) -> Iterable[Any]:
-        """The results for one record, any number of them. An exception fails the job, unless it is to be retried."""
+        """Returns any number of results for one record. An exception fails the job, unless the call is retried."""
 
     def timeout(self, value: Any) -> Iterable[Any]:
-        """The results for a record whose call took too long and was cancelled; raises ``TimeoutError`` by default."""
+        """Returns results for a record whose call timed out and was cancelled. Raises ``TimeoutError`` by default."""
         raise TimeoutError(
-            "async_invoke() took longer than its timeout: allow for more, or override timeout() to give results"
+            "async_invoke() took longer than its timeout: increase the timeout, or override timeout() to return results"
         )

@@ -1,4 +1,4 @@
-"""What every user function has in common: its life cycle and what it can ask of the runtime."""
+"""The base of all user functions: their life cycle and their access to the runtime."""
 
 from __future__ import annotations
 
@@ -23,86 +23,86 @@ if TYPE_CHECKING:
 
 
 class KeyedStateStore(abc.ABC):  # noqa: B024 - one method is enough, or any of the others
-    """Gives access to the state of the current key.
+    """Provides access to the state of the current key.
 
-    State objects are made once, usually in ``open()``; each access then works on the key of the record at hand.
+    State objects are created once, usually in ``open()``. Each access then refers to the key of the current record.
     """
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        """One value per key."""
+        """State with one value per key."""
         found: ValueState[Any] = self._keyed_state(state_descriptor)
         return found
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list per key; adding costs what is added, not what is there."""
+        """State with a list per key. The cost of adding elements does not depend on the length of the list."""
         found: ListState[Any] = self._keyed_state(state_descriptor)
         return found
 
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """A map per key; an access touches one entry, not the map."""
+        """State with a map per key. Access to an entry does not load the whole map."""
         found: MapState[Any, Any] = self._keyed_state(state_descriptor)
         return found
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """One value per key, combined from all values added."""
+        """State with one value per key, which is the reduction of all added values."""
         found: ReducingState[Any] = self._keyed_state(state_descriptor)
         return found
 
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
-        """One accumulator per key, read as a result."""
+        """State with one accumulator per key. Reading it returns the result of the aggregation."""
         found: AggregatingState[Any, Any] = self._keyed_state(state_descriptor)
         return found
 
     def _keyed_state(self, state_descriptor: StateDescriptor) -> Any:
-        """The state that a descriptor declares, of any kind."""
+        """The state that a descriptor declares. Supports all kinds of state."""
         raise NotImplementedError
 
 
 class RuntimeContext(KeyedStateStore):
-    """What a function can learn and get while it runs; handed to :meth:`Function.open`."""
+    """Information about the running subtask, and access to its state and metrics. Passed to :meth:`Function.open`."""
 
     @abc.abstractmethod
     def get_task_name(self) -> str:
-        """The operator's name."""
+        """The name of the operator."""
 
     @abc.abstractmethod
     def get_number_of_parallel_subtasks(self) -> int:
-        """How many subtasks run this operator."""
+        """The parallelism of the operator."""
 
     @abc.abstractmethod
     def get_max_number_of_parallel_subtasks(self) -> int:
-        """The operator's max parallelism: its number of key groups."""
+        """The max parallelism of the operator, which is its number of key groups."""
 
     @abc.abstractmethod
     def get_index_of_this_subtask(self) -> int:
-        """Which subtask this is, from 0."""
+        """The index of this subtask, starting from 0."""
 
     @abc.abstractmethod
     def get_attempt_number(self) -> int:
-        """How often this subtask was started before, from 0."""
+        """The attempt number of this subtask, starting from 0."""
 
     @abc.abstractmethod
     def get_task_name_with_subtasks(self) -> str:
-        """The operator's name with subtask and parallelism: ``Map (1/4)``."""
+        """The name of the operator with subtask and parallelism: ``Map (1/4)``."""
 
     @abc.abstractmethod
     def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
-        """A job-wide parameter (``pipeline.global-job-parameters``), else the default."""
+        """The value of a global job parameter (``pipeline.global-job-parameters``), or the default."""
 
     @abc.abstractmethod
     def get_metrics_group(self) -> MetricGroup:
-        """Where the function registers its own metrics."""
+        """The metric group in which the function registers its metrics."""
 
 
 class Function(abc.ABC):  # noqa: B024 - every hook is optional
-    """Base of all user functions.
+    """Base class of all user functions.
 
-    ``open`` runs once for a subtask in a worker, not once per epoch. Only declared state survives a failure or a move
-    to another worker: attributes set on ``self`` are working memory.
+    ``open`` runs once per subtask in a worker, not once per epoch. Only declared state survives a failure or a move to
+    another worker. Attributes of ``self`` are transient.
     """
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Called before the first record: get state, register metrics, open connections."""
+        """Called before the first record, to get state, register metrics and open connections."""
 
     def close(self) -> None:
-        """Called after the last record, also after a failure: release what ``open`` took."""
+        """Called after the last record and after a failure, to release resources acquired in ``open``."""

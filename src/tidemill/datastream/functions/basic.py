@@ -1,4 +1,4 @@
-"""Functions that see one record at a time and nothing else: map, filter, reduce, keys, partitions, sinks."""
+"""Functions without access to timers or side outputs: map, filter, reduce, aggregate, keys, partitions, sinks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemill.datastream.functions.base import Function
 
 
 class MapFunction(Function):
-    """One record in, one record out.
+    """Transforms each record into one record.
 
     >>> class Twice(MapFunction):
     ...     def map(self, value):
@@ -21,11 +21,11 @@ class MapFunction(Function):
 
     @abc.abstractmethod
     def map(self, value: Any) -> Any:
-        """The record that takes the place of ``value``."""
+        """Returns the result for ``value``."""
 
 
 class FlatMapFunction(Function):
-    """One record in, any number of records out.
+    """Transforms each record into zero or more records.
 
     >>> class Words(FlatMapFunction):
     ...     def flat_map(self, value):
@@ -36,38 +36,38 @@ class FlatMapFunction(Function):
 
     @abc.abstractmethod
     def flat_map(self, value: Any) -> Iterable[Any] | None:
-        """The records that take the place of ``value``: yield or return them; None means none."""
+        """Yields or returns the results for ``value``. None means no results."""
 
 
 class FilterFunction(Function):
-    """Keeps the records it returns true for."""
+    """Keeps the records for which it returns true."""
 
     @abc.abstractmethod
     def filter(self, value: Any) -> bool:
-        """Whether ``value`` stays."""
+        """Whether to keep ``value``."""
 
 
 class ReduceFunction(Function):
-    """Combines two records of a kind into one; must be associative."""
+    """Combines two records into one of the same type. Must be associative."""
 
     @abc.abstractmethod
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """``value1``, which came first, and ``value2`` as one. Returns a new value: ``value1`` is state."""
+        """Combines ``value1``, the earlier value, with ``value2``. Must return a new value: ``value1`` is state."""
 
 
 class CallableReduceFunction(ReduceFunction):
-    """A plain ``f(a, b)`` as a :class:`ReduceFunction`."""
+    """Wraps a function ``f(a, b)`` as a :class:`ReduceFunction`."""
 
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         self.function = function
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """Call the function."""
+        """Calls the function."""
         return self.function(value1, value2)
 
 
 class AggregateFunction(Function):
-    """Adds records to an accumulator and reads a result from it; the three may have different types.
+    """Adds records to an accumulator and computes a result from it. All three may have different types.
 
     >>> class Mean(AggregateFunction):
     ...     def create_accumulator(self):
@@ -85,55 +85,55 @@ class AggregateFunction(Function):
 
     @abc.abstractmethod
     def create_accumulator(self) -> Any:
-        """An accumulator that has seen nothing."""
+        """Creates an empty accumulator."""
 
     @abc.abstractmethod
     def add(self, value: Any, accumulator: Any) -> Any:
-        """The accumulator after one more value."""
+        """Adds a value to the accumulator and returns the new accumulator."""
 
     @abc.abstractmethod
     def get_result(self, accumulator: Any) -> Any:
-        """What the accumulator amounts to."""
+        """Computes the result from the accumulator."""
 
     @abc.abstractmethod
     def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        """Two accumulators as one; needed for merging windows only."""
+        """Merges two accumulators. Only needed for merging windows."""
 
 
 class KeySelector(Function):
-    """Computes the key of a record: it must depend on the record alone."""
+    """Computes the key of a record. The key must depend only on the record."""
 
     @abc.abstractmethod
     def get_key(self, value: Any) -> Any:
-        """The key of ``value``: immutable, and with a hash that does not change from process to process."""
+        """Returns the key of ``value``. It must be immutable, and its hash must be the same in every process."""
 
 
 class NullByteKeySelector(KeySelector):
-    """Gives every record the same key."""
+    """Assigns the same key to every record."""
 
     def get_key(self, value: Any) -> Any:
-        """Always 0."""
+        """Returns 0."""
         return 0
 
 
 class Partitioner(Function):
-    """Chooses the subtask a record goes to."""
+    """Selects the subtask that a record is sent to."""
 
     @abc.abstractmethod
     def partition(self, key: Any, num_partitions: int) -> int:
-        """An index in ``range(num_partitions)``."""
+        """Returns an index in ``range(num_partitions)``."""
 
 
 class CoMapFunction(Function):
-    """A map over two connected streams; a result of None emits nothing, as in PyFlink."""
+    """A map over two connected streams. As in PyFlink, a result of None is not emitted."""
 
     @abc.abstractmethod
     def map1(self, value: Any) -> Any:
-        """A record of the first stream."""
+        """Called for each record of the first stream."""
 
     @abc.abstractmethod
     def map2(self, value: Any) -> Any:
-        """A record of the second stream."""
+        """Called for each record of the second stream."""
 
 
 class CoFlatMapFunction(Function):
@@ -141,41 +141,41 @@ class CoFlatMapFunction(Function):
 
     @abc.abstractmethod
     def flat_map1(self, value: Any) -> Iterable[Any] | None:
-        """A record of the first stream."""
+        """Called for each record of the first stream."""
 
     @abc.abstractmethod
     def flat_map2(self, value: Any) -> Iterable[Any] | None:
-        """A record of the second stream."""
+        """Called for each record of the second stream."""
 
 
 class SinkFunction(Function):
-    """A sink written in Python, called for each record: at least once.
+    """A sink in Python that is called for each record, with at-least-once semantics.
 
-    After a failure the records of the epoch that was running come again: write idempotently, or use a
-    :class:`tidemill.connectors.sinks.Sink` with a committer for exactly once.
+    After a failure, the records of the running epoch are processed again. Write idempotently, or use a
+    :class:`tidemill.connectors.sinks.Sink` with a committer for exactly-once semantics.
     """
 
     class Context(abc.ABC):
-        """What is known about the record at hand."""
+        """Information about the current record."""
 
         @abc.abstractmethod
         def timestamp(self) -> int | None:
-            """The record's event timestamp in ms, None if it has none."""
+            """The event timestamp of the record in ms, or None if it has none."""
 
         @abc.abstractmethod
         def current_processing_time(self) -> int:
-            """The epoch's processing-time clock in ms."""
+            """The processing time of the epoch in ms."""
 
         @abc.abstractmethod
         def current_watermark(self) -> int:
-            """The event-time clock in ms."""
+            """The current watermark in ms."""
 
     @abc.abstractmethod
     def invoke(self, value: Any, context: SinkFunction.Context) -> None:
-        """Write one record."""
+        """Writes one record."""
 
 
-# Java and Scala programs distinguish functions with open() and close() as "rich"; here every function is.
+# In Java and Scala, functions with open() and close() are called "rich". Here every function is.
 RichMapFunction = MapFunction
 RichFlatMapFunction = FlatMapFunction
 RichFilterFunction = FilterFunction

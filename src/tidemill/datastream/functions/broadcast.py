@@ -1,6 +1,6 @@
-"""Functions over a stream and a broadcast stream: what is broadcast becomes state that is equal on all subtasks.
+"""Functions on a stream and a broadcast stream. Broadcast elements update a state that is the same on all subtasks.
 
-They emit by yielding, as process functions do.
+Like process functions, they emit by yielding.
 """
 
 from __future__ import annotations
@@ -25,48 +25,48 @@ __all__ = [
 
 
 class KeyedStateFunction(abc.ABC):
-    """What ``apply_to_keyed_state`` calls for each key; a plain callable of key and state does as well."""
+    """The function that ``apply_to_keyed_state`` calls for each key. A callable of key and state is also accepted."""
 
     @abc.abstractmethod
     def process(self, key: Any, state: State) -> None:
-        """Read or change the state of one key."""
+        """Reads or changes the state of one key."""
 
 
 class BaseBroadcastProcessFunction(Function):
-    """What both functions with a broadcast side have in common."""
+    """Base class of functions with a broadcast side."""
 
     class BaseContext(abc.ABC):
-        """What is known about the record at hand, or the timer that fires."""
+        """Information about the current record or the firing timer."""
 
         @abc.abstractmethod
         def timestamp(self) -> int | None:
-            """The event timestamp of the record, or the time of the timer; None if there is none."""
+            """The event timestamp of the record or the time of the timer. None if the record has no timestamp."""
 
         @abc.abstractmethod
         def current_processing_time(self) -> int:
-            """The epoch's processing-time clock in ms."""
+            """The processing time of the epoch in ms."""
 
         @abc.abstractmethod
         def current_watermark(self) -> int:
-            """The event-time clock in ms."""
+            """The current watermark in ms."""
 
     class Context(BaseContext):
         """The context of the broadcast side, which can change the broadcast state."""
 
         @abc.abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-            """One of the states that the stream was broadcast with."""
+            """One of the states that were passed to ``broadcast()``."""
 
     class ReadOnlyContext(BaseContext):
         """The context of the data side, which can read the broadcast state."""
 
         @abc.abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-            """One of the states that the stream was broadcast with, to be read."""
+            """A read-only view of one of the states that were passed to ``broadcast()``."""
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
-    """A function over a stream that is not keyed and a broadcast stream.
+    """A function on a non-keyed stream and a broadcast stream.
 
     >>> from tidemill.common import Configuration, Types
     >>> from tidemill.datastream import MapStateDescriptor, StreamExecutionEnvironment
@@ -91,15 +91,15 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
 
     @abc.abstractmethod
     def process_element(self, value: Any, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterable[Any] | None:
-        """Take one record of the data side; yield what it gives."""
+        """Processes one record of the data side. Yields the results."""
 
     @abc.abstractmethod
     def process_broadcast_element(self, value: Any, ctx: BroadcastProcessFunction.Context) -> Iterable[Any] | None:
-        """Take one element of the broadcast side, on every subtask; yield what it gives."""
+        """Processes one element of the broadcast side. Called on every subtask. Yields the results."""
 
 
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
-    """A function over a keyed stream and a broadcast stream: with state and timers of the record's key.
+    """A function on a keyed stream and a broadcast stream, with access to the state and timers of the record's key.
 
     >>> from tidemill.common import Types
     >>> from tidemill.datastream import MapStateDescriptor, ValueStateDescriptor
@@ -122,15 +122,15 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
     """
 
     class Context(BaseBroadcastProcessFunction.Context):
-        """The context of the broadcast side, which has no key at hand."""
+        """The context of the broadcast side, which has no current key."""
 
         @abc.abstractmethod
         def apply_to_keyed_state(
             self, state_descriptor: StateDescriptor, function: KeyedStateFunction | Callable[[Any, Any], None]
         ) -> None:
-            """Call ``function(key, state)`` for each key of this subtask that has something in the state.
+            """Calls ``function(key, state)`` for each key of this subtask for which the state is not empty.
 
-            The order of the keys is the same on every run. Keys that the function adds meanwhile are not visited.
+            The order of the keys is the same in every run. Keys that are added during the iteration are not visited.
             """
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext):
@@ -138,27 +138,27 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
 
         @abc.abstractmethod
         def timer_service(self) -> TimerService:
-            """Clocks and timers."""
+            """Access to timers and the current time."""
 
         @abc.abstractmethod
         def get_current_key(self) -> Any:
-            """The key of the record at hand, or of the timer that fires."""
+            """The key of the current record or of the firing timer."""
 
     class OnTimerContext(ReadOnlyContext):
         """The context of a timer."""
 
         @abc.abstractmethod
         def time_domain(self) -> TimeDomain:
-            """Which clock fired the timer."""
+            """Whether the timer is an event-time or a processing-time timer."""
 
     @abc.abstractmethod
     def process_element(self, value: Any, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterable[Any] | None:
-        """Take one record of the keyed side; yield what it gives."""
+        """Processes one record of the keyed side. Yields the results."""
 
     @abc.abstractmethod
     def process_broadcast_element(self, value: Any, ctx: KeyedBroadcastProcessFunction.Context) -> Iterable[Any] | None:
-        """Take one element of the broadcast side, on every subtask; yield what it gives."""
+        """Processes one element of the broadcast side. Called on every subtask. Yields the results."""
 
     def on_timer(self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext) -> Iterable[Any] | None:
-        """A timer set earlier for this key is due; yield what it gives."""
+        """Called when a timer of this key fires. Yields the results."""
         return None

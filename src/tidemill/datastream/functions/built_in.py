@@ -1,6 +1,6 @@
-"""Aggregates that need no code of the user, as data: what is to be done, and over which field.
+"""Descriptions of built-in aggregates: the kind of aggregate and its field.
 
-Which code does it is decided where the job runs (:mod:`tidemill.runtime.operators.built_in`).
+The implementation is selected where the job runs (:mod:`tidemill.runtime.operators.built_in`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["AggregateKind", "BuiltIn"]
 
 
 class AggregateKind(enum.Enum):
-    """What a built-in aggregate does; the value is the name of its method."""
+    """The kind of a built-in aggregate. The enum value is the name of its method."""
 
     SUM = "sum"
     MIN = "min"
@@ -27,7 +27,7 @@ class AggregateKind(enum.Enum):
 
     @property
     def keeps_a_record(self) -> bool:
-        """Whether the result is a record like those that came in, rather than a number."""
+        """Whether the result is a record of the input type rather than a number."""
         return self not in _NUMBERS
 
 
@@ -36,7 +36,7 @@ _NUMBERS: Final = frozenset({AggregateKind.COUNT, AggregateKind.AVG})
 
 @dataclass(frozen=True)
 class BuiltIn:
-    """A built-in aggregate. ``field`` is a position, a name or a dotted path of names; a count has none.
+    """A built-in aggregate. ``field`` is a position, a name or a dotted path of names; None for a count.
 
     >>> BuiltIn(AggregateKind.SUM, 1)
     BuiltIn(sum(1))

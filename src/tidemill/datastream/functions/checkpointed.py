@@ -1,11 +1,11 @@
-"""Functions that take part in checkpoints: state of a subtask rather than of a key, and news of what was committed.
+"""Functions that participate in checkpoints: with operator state, or with notifications of committed checkpoints.
 
-Any kind of function (map, flat_map, filter, process, co-functions, sinks; keyed or not) can implement these beside its
-own base class. Every epoch is a checkpoint of state; its number is the checkpoint's id.
+Any kind of function (map, flat_map, filter, process, co-functions, sinks; keyed or not) can implement these interfaces
+in addition to its base class. Every epoch is a checkpoint; its number is the checkpoint id.
 
-The life of an instance: ``initialize_state``, ``open``, then for each epoch records and ``snapshot_state`` at its
-barrier, at last ``close``. An instance that moves to another worker is made anew and restored there, exactly as after a
-failure.
+The life cycle of an instance is ``initialize_state``, ``open``, then for each epoch the records and ``snapshot_state``
+at its barrier, and finally ``close``. If an instance moves to another worker, a new instance is created and restored
+there, exactly as after a failure.
 """
 
 from __future__ import annotations
@@ -29,54 +29,55 @@ __all__ = [
 
 
 class FunctionInitializationContext(abc.ABC):
-    """What a function can learn and get while its state is set up."""
+    """The context in which a function initializes its state."""
 
     @abc.abstractmethod
     def is_restored(self) -> bool:
-        """Whether the job goes on from a checkpoint; then restored state is at hand once it is registered."""
+        """Whether the job resumes from a checkpoint. If so, a state contains its restored value once registered."""
 
     @abc.abstractmethod
     def get_restored_checkpoint_id(self) -> int | None:
-        """The number of the epoch the job goes on from, None for a new job."""
+        """The number of the epoch that the job resumes from, or None for a new job."""
 
     @abc.abstractmethod
     def get_operator_state_store(self) -> OperatorStateStore:
-        """Where state of this subtask is registered."""
+        """The store in which operator state is registered."""
 
     @abc.abstractmethod
     def get_keyed_state_store(self) -> KeyedStateStore:
-        """Where state of the current key is registered; the function must stand on a keyed stream."""
+        """The store in which keyed state is registered. Only available on a keyed stream."""
 
     @abc.abstractmethod
     def get_raw_operator_state_inputs(self) -> Iterable[bytes]:
-        """The partitions of raw state that fell to this subtask, each as it was written."""
+        """The partitions of raw state assigned to this subtask, each as it was written."""
 
 
 class RawOperatorStateOutput(abc.ABC):
-    """Takes state that a function serialises itself, as partitions: with another parallelism they are dealt out anew.
+    """Output for state that a function serializes itself.
 
-    What is written at one barrier is the whole raw state; a barrier at which nothing is written leaves none.
+    The state consists of partitions, which are redistributed when the parallelism changes. The partitions written at a
+    barrier replace the raw state as a whole: if nothing is written, the state is empty.
     """
 
     @abc.abstractmethod
     def start_new_partition(self) -> None:
-        """Begin a partition; ``write`` adds to it."""
+        """Start a partition, to which ``write`` adds."""
 
     @abc.abstractmethod
     def write(self, data: bytes) -> None:
-        """Add bytes to the current partition; begins the first one if there is none."""
+        """Add bytes to the current partition. Starts the first partition if there is none."""
 
     @abc.abstractmethod
     def get_number_of_partitions(self) -> int:
-        """How many partitions were begun."""
+        """The number of partitions started so far."""
 
 
 class FunctionSnapshotContext(abc.ABC):
-    """What a function can learn at a barrier."""
+    """The context in which a function takes a snapshot of its state."""
 
     @abc.abstractmethod
     def get_checkpoint_id(self) -> int:
-        """The number of the epoch that ends."""
+        """The number of the ending epoch."""
 
     @abc.abstractmethod
     def get_checkpoint_timestamp(self) -> int:
@@ -84,11 +85,11 @@ class FunctionSnapshotContext(abc.ABC):
 
     @abc.abstractmethod
     def get_raw_operator_state_output(self) -> RawOperatorStateOutput:
-        """Where raw state of this subtask is written."""
+        """The output for raw state of this subtask."""
 
 
 class CheckpointedFunction(abc.ABC):
-    """A function with operator state: state of its subtask, whatever the key.
+    """A function with operator state, which belongs to the subtask and not to a key.
 
     >>> from tidemill.common import Types
     >>> from tidemill.datastream import FlatMapFunction, ListStateDescriptor
@@ -117,15 +118,15 @@ class CheckpointedFunction(abc.ABC):
 
     @abc.abstractmethod
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Register states, and take what was restored into them; called once, before ``open``."""
+        """Register states and read their restored values. Called once, before ``open``."""
 
     @abc.abstractmethod
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """The barrier: put into the states what must not be lost. What did not change costs nothing to store."""
+        """Update the registered states at a barrier. States that did not change cost nothing to store."""
 
 
 class ListCheckpointed(abc.ABC):
-    """A function whose state is one list, dealt out evenly when the parallelism changes.
+    """A function whose state is one list, which is redistributed evenly when the parallelism changes.
 
     >>> from tidemill.datastream import MapFunction
     >>> from tidemill.testing import OperatorHarness
@@ -150,31 +151,32 @@ class ListCheckpointed(abc.ABC):
 
     @abc.abstractmethod
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> Sequence[Any]:
-        """The barrier: the elements of the state."""
+        """Return the elements of the state. Called at a barrier."""
 
     @abc.abstractmethod
     def restore_state(self, state: list[Any]) -> None:
-        """Take the elements that fell to this subtask, possibly none; called before ``open``, not for a new job."""
+        """Restore the elements assigned to this subtask, possibly none. Called before ``open``, not for a new job."""
 
 
 class CheckpointListener:
-    """A function that is told what became of the epochs it took part in.
+    """A function that is notified when its epochs are committed or aborted.
 
-    - ``notify_checkpoint_complete(n)`` comes at the start of an instance's next epoch, if epoch ``n`` was committed
-      from what this instance did. Until the manifest of an epoch is written nothing of it counts.
-    - ``notify_checkpoint_aborted(n)`` comes if epoch ``n`` is run again; the instance is closed right after.
+    - ``notify_checkpoint_complete(n)`` is called at the start of the instance's next epoch, if epoch ``n`` was
+      committed with the results of this instance. An epoch has no effect until its manifest is written.
+    - ``notify_checkpoint_aborted(n)`` is called if epoch ``n`` is repeated. The instance is closed right afterwards.
 
-    Neither is promised: the last epoch of a job has no next one, and an instance that is lost with its worker hears
-    nothing. What was restored is complete (``get_restored_checkpoint_id``), so act on all earlier numbers too.
+    Notifications are not guaranteed: there is no epoch after the last one of a job, and an instance that is lost with
+    its worker is not notified. A restored epoch is committed (``get_restored_checkpoint_id``), so handle all earlier
+    epochs too.
     """
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Epoch ``checkpoint_id``, and with it all earlier ones, is committed."""
+        """Called when epoch ``checkpoint_id``, and therefore all earlier ones, are committed."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """What this instance did in epoch ``checkpoint_id`` does not count."""
+        """Called when the results of this instance in epoch ``checkpoint_id`` are discarded."""
 
 
 def is_checkpointed(function: Any) -> bool:
-    """Whether a function takes part in checkpoints, so that its subtasks must not come and go."""
+    """Whether a function participates in checkpoints, so that its number of subtasks must not vary between epochs."""
     return isinstance(function, (CheckpointedFunction, ListCheckpointed, CheckpointListener))

@@ -1,7 +1,7 @@
-"""Reading and replacing one field of a record: tuple, list, Row, NamedTuple, dict, dataclass or other object.
+"""Reads and replaces one field of a record: tuple, list, Row, NamedTuple, dict, dataclass or other object.
 
-A field is a position, a name, or a dotted path of names (``"a.b"``). In plain tuples, lists and rows without names the
-fields are called ``f0``, ``f1``, ... as in Flink.
+A field is a position, a name, or a dotted path of names (``"a.b"``). As in Flink, the fields of plain tuples, lists and
+rows without names are ``f0``, ``f1``, ...
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _POSITIONAL_NAME = re.compile(r"f(\d+)")
 
 
 def column(values: Sequence[Any], field: Field) -> list[Any]:
-    """One field of each value, in one pass per path step if all values have one type.
+    """Read one field of each value, in one pass per path step if all values have the same type.
 
-    Raises ``LookupError`` naming the first value that has no such field.
+    Raises ``LookupError``, which describes the first value without such a field.
     """
     if isinstance(field, str) and "." in field:
         result: Sequence[Any] = values
@@ -40,22 +40,22 @@ def column(values: Sequence[Any], field: Field) -> list[Any]:
             try:
                 return with_each(getter, values)
             except (LookupError, AttributeError, ValueError):
-                pass  # one of them is different: find it below
+                pass  # one of the values is different: find it below
     return [get_field(value, field) for value in values]
 
 
 def _column_of_rows(rows: Sequence[Row], field: Field) -> list[Any]:
-    """One field of each row: the position is looked up once for all rows that have the same names."""
+    """Read one field of each row. The position is looked up once for all rows that have the same names."""
     names = rows[0].get_field_names()
     position = _position(rows[0], field) or 0
     try:
         return [row._values[position] if row._fields is names else get_field(row, field) for row in rows]
-    except IndexError:  # one of them is shorter
+    except IndexError:  # one of the rows is shorter
         return [get_field(row, field) for row in rows]
 
 
 def get_field(value: Any, field: Field) -> Any:
-    """One field of one value; raises ``LookupError`` naming the value's type and the fields it has."""
+    """Read one field of a value. Raises ``LookupError`` with the value's type and fields if there is no such field."""
     if isinstance(field, str) and "." in field:
         for step in field.split("."):
             value = get_field(value, step)
@@ -76,7 +76,7 @@ def get_field(value: Any, field: Field) -> Any:
 
 
 def with_field(value: Any, field: Field, new: Any) -> Any:
-    """A copy of ``value`` in which one field is ``new``; the original stays as it is."""
+    """Return a copy of ``value`` in which one field is ``new``. The original is not changed."""
     if isinstance(field, str) and "." in field:
         first, rest = field.split(".", 1)
         return with_field(value, first, with_field(get_field(value, first), rest, new))
@@ -94,13 +94,13 @@ def with_field(value: Any, field: Field, new: Any) -> Any:
 
 
 def describe_missing(value: Any, field: Field) -> str:
-    """Why ``value`` has no such field, and what it has instead."""
+    """A message that ``value`` has no such field, with the fields it has."""
     what = f"position {field}" if isinstance(field, int) else f"field {field!r}"
     return f"a record of type {type(value).__name__} has no {what}{_fields_of(value)}: {_shorten(value)}"
 
 
 def _position(value: Any, field: Field) -> int | None:
-    """The position that ``field`` means in a sequence-like value, None if it is to be looked up by name."""
+    """The position of ``field`` in a sequence-like value, or None if it must be looked up by name."""
     if isinstance(field, int):
         return field
     names = _names(value)
@@ -116,7 +116,7 @@ def _position(value: Any, field: Field) -> int | None:
 
 
 def _names(value: Any) -> Sequence[str] | None:
-    """Field names of a row or NamedTuple, None if it has none."""
+    """Field names of a row or NamedTuple, or None if it has none."""
     if isinstance(value, Row):
         return value.get_field_names()
     if isinstance(value, tuple):
@@ -137,7 +137,7 @@ def _with_position(value: Any, position: int, new: Any) -> Any:
 
 
 def _fast_getter(kind: type, field: Field) -> Callable[[Any], Any] | None:
-    """A C-level getter for values of exactly this type, where there is one."""
+    """A C-level getter for values of exactly this type, or None."""
     if isinstance(field, int):
         return itemgetter(field) if issubclass(kind, (tuple, list)) else None
     if issubclass(kind, dict):
@@ -151,7 +151,7 @@ def _fast_getter(kind: type, field: Field) -> Callable[[Any], Any] | None:
 
 
 def _fields_of(value: Any) -> str:
-    """`` (it has a, b)`` for what has fields, else nothing."""
+    """`` (it has a, b)`` for a value with fields, else an empty string."""
     names: Sequence[Any] = ()
     if isinstance(value, (Row, tuple)):
         names = _names(value) or [f"f{i}" for i in range(len(value))]

@@ -1,4 +1,4 @@
-"""Functions that join records of two streams: pairs within an interval of time, or what meets in a window."""
+"""Functions that join records of two streams within a time interval or a window."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["CoGroupFunction", "FlatJoinFunction", "JoinFunction", "ProcessJoinFu
 
 
 class ProcessJoinFunction(Function):
-    """Called for each pair of an interval join; yields what the pair gives, ``(tag, value)`` for a side output.
+    """Processes each pair of an interval join. Emits by yielding; ``yield tag, value`` emits to a side output.
 
-    It may use keyed state, but no timers.
+    It may use keyed state but not timers.
 
     >>> class Delay(ProcessJoinFunction):
     ...     def process_element(self, left, right, ctx):
@@ -22,7 +22,7 @@ class ProcessJoinFunction(Function):
     """
 
     class Context(abc.ABC):
-        """What is known about the pair at hand."""
+        """Information about the current pair."""
 
         @abc.abstractmethod
         def get_left_timestamp(self) -> int:
@@ -34,15 +34,15 @@ class ProcessJoinFunction(Function):
 
         @abc.abstractmethod
         def get_timestamp(self) -> int:
-            """The event timestamp of what the pair gives: the later of the two."""
+            """The event timestamp of the results, which is the later of the two."""
 
     @abc.abstractmethod
     def process_element(self, left: Any, right: Any, ctx: ProcessJoinFunction.Context) -> Iterable[Any] | None:
-        """Take one pair; yield what it gives."""
+        """Processes one pair. Yields the results."""
 
 
 class JoinFunction(Function):
-    """One record out for each pair of records that meet in a window; a plain callable of two records does as well.
+    """Returns one result for each pair of records in a window. A callable of two records may be used instead.
 
     >>> class Both(JoinFunction):
     ...     def join(self, first, second):
@@ -53,11 +53,11 @@ class JoinFunction(Function):
 
     @abc.abstractmethod
     def join(self, first: Any, second: Any) -> Any:
-        """The record for a pair."""
+        """Returns the result for a pair."""
 
 
 class FlatJoinFunction(Function):
-    """Any number of records out for each pair of records that meet in a window.
+    """Emits zero or more results for each pair of records in a window.
 
     >>> class Ordered(FlatJoinFunction):
     ...     def join(self, first, second):
@@ -69,11 +69,11 @@ class FlatJoinFunction(Function):
 
     @abc.abstractmethod
     def join(self, first: Any, second: Any) -> Iterable[Any] | None:
-        """Take one pair; yield what it gives."""
+        """Processes one pair. Yields the results."""
 
 
 class CoGroupFunction(Function):
-    """Called once for each window of a key with all its records of both streams; one side may have none.
+    """Called once for each key and window with all records of both streams. One side may be empty.
 
     >>> class Outer(CoGroupFunction):
     ...     def co_group(self, first, second):
@@ -85,4 +85,4 @@ class CoGroupFunction(Function):
 
     @abc.abstractmethod
     def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any] | None:
-        """Take the records of a window, each side in the order in which they came; yield what they give."""
+        """Processes the records of a window, each side in order of arrival. Yields the results."""

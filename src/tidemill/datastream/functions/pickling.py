@@ -1,4 +1,4 @@
-"""Turning what the user wrote into bytes, and naming the culprit where that fails."""
+"""Pickles user objects, and explains which part of an object cannot be pickled."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ T = TypeVar("T")
 
 
 def to_bytes(value: Any, part: str, function: Any, where: str) -> bytes:
-    """``value`` pickled for the workers; ``part``, ``function`` and ``where`` say in an error what it is, and of what.
+    """Pickle ``value`` for the workers. ``part``, ``function`` and ``where`` describe it in error messages.
 
-    Raises ``SerializationError`` that names the place, the function and the smallest thing inside it that cannot be
-    pickled.
+    Raises ``SerializationError`` with the location, the function and the smallest part of it that cannot be pickled.
     """
     try:
         data: bytes = cloudpickle.dumps(value)
@@ -36,11 +35,11 @@ def to_bytes(value: Any, part: str, function: Any, where: str) -> bytes:
 
 
 def copied(value: T, part: str, where: str, kept: Callable[[Any], bool] = lambda inside: False) -> T:
-    """``value`` as it is now, for use in this process: what is changed in it later does not change the copy.
+    """Return a copy of ``value`` for use in this process. Later changes to ``value`` do not affect the copy.
 
-    Functions are copied with what they have captured, as the workers get them. Classes are not: unpickling one of the
-    main script by value would put copies of its methods in place of the program's own. Nor are objects inside it that
-    are to be ``kept``.
+    Functions are copied with their captured variables, as they are sent to the workers. Classes are not copied:
+    unpickling a class of the main script by value would replace the program's methods by copies. Objects inside
+    ``value`` for which ``kept`` returns true are not copied either.
 
     >>> numbers = []
     >>> taken = copied({"count": lambda: len(numbers)}, "example", "here")
@@ -61,12 +60,12 @@ def copied(value: T, part: str, where: str, kept: Callable[[Any], bool] = lambda
 
 
 def given(value: T, part: str, method: str) -> T:
-    """What the user gave to ``method()`` as it is now, where no operator is made of it yet."""
+    """Copy an argument that the user passed to ``method()``, for methods that do not create an operator yet."""
     return copied(value, part, f"{method}() ({find_user_line()})")
 
 
 class _Keeping(cloudpickle.Pickler):  # type: ignore[misc] # cloudpickle has no types
-    """Pickles classes, and what else is to be kept, as numbers."""
+    """Pickles classes and other objects that must not be copied as indexes into ``found``."""
 
     def __init__(self, file: io.BytesIO, kept: Callable[[Any], bool]) -> None:
         super().__init__(file)
@@ -88,7 +87,7 @@ class _Finding(pickle.Unpickler):
 
 
 def find_culprit(value: Any, name: str) -> tuple[str, Any]:
-    """The smallest part of a value that cannot be pickled, as a path from ``name``, and the part itself.
+    """Find the smallest part of a value that cannot be pickled. Returns its path, starting at ``name``, and the part.
 
     >>> import threading
     >>> class Client:
@@ -111,7 +110,7 @@ def find_culprit(value: Any, name: str) -> tuple[str, Any]:
 
 
 def function_name(function: Any) -> str:
-    """A function, or function object, as the user knows it."""
+    """The name of a function or function object as it appears in the user's program."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return str(name).replace("<locals>.", "")
 
@@ -132,13 +131,13 @@ def _explain(error: Exception, part: str, function: Any, where: str) -> str:
 def _can_pickle(value: Any) -> bool:
     try:
         cloudpickle.dumps(value)
-    except Exception:  # whatever a user's __reduce__ may raise
+    except Exception:  # a user's __reduce__ may raise anything
         return False
     return True
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What a value refers to that is pickled with it, with the step that leads there."""
+    """The objects that are pickled together with a value, each with its step in the path."""
     if isinstance(value, types.MethodType):
         yield "", value.__self__
         yield "", value.__func__

@@ -1,7 +1,7 @@
-"""Process functions: records with their time, key, timers and side outputs.
+"""Process functions, with access to time, keys, timers and side outputs.
 
-All of them emit by yielding (or by returning an iterable). ``yield value`` goes to the main output,
-``yield tag, value`` with an :class:`OutputTag` to a side output.
+All of them emit by yielding (or by returning an iterable). ``yield value`` emits to the main output, ``yield tag,
+value`` with an :class:`OutputTag` to a side output.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from tidemill.datastream.timerservice import TimerService
 
 
 class _ProcessContext(abc.ABC):
-    """What every process function's context knows."""
+    """The context of all process functions."""
 
     @abc.abstractmethod
     def timer_service(self) -> TimerService:
-        """Clocks, and on keyed streams timers."""
+        """Access to the current time and, on keyed streams, to timers."""
 
     @abc.abstractmethod
     def timestamp(self) -> int | None:
-        """The event timestamp of the record at hand, or the time of the timer that fires; None if there is none."""
+        """The event timestamp of the record or the time of the firing timer. None if the record has no timestamp."""
 
 
 class _KeyedProcessContext(_ProcessContext):
-    """A context that also knows the key."""
+    """A context with a current key."""
 
     @abc.abstractmethod
     def get_current_key(self) -> Any:
-        """The key of the record at hand, or of the timer that fires."""
+        """The key of the current record or of the firing timer."""
 
 
 class _OnTimerContext(_KeyedProcessContext):
@@ -40,11 +40,11 @@ class _OnTimerContext(_KeyedProcessContext):
 
     @abc.abstractmethod
     def time_domain(self) -> TimeDomain:
-        """Which clock fired the timer."""
+        """Whether the timer is an event-time or a processing-time timer."""
 
 
 class ProcessFunction(Function):
-    """Any number of records out for one record in, with access to time and side outputs.
+    """Emits zero or more records for each record, with access to time and side outputs.
 
     >>> from tidemill.datastream.output_tag import OutputTag
     >>> odd = OutputTag("odd")
@@ -54,15 +54,15 @@ class ProcessFunction(Function):
     """
 
     class Context(_ProcessContext):
-        """What is known about the record at hand."""
+        """Information about the current record."""
 
     @abc.abstractmethod
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
-        """Take one record; yield what it gives."""
+        """Processes one record. Yields the results."""
 
 
 class KeyedProcessFunction(Function):
-    """A process function over a keyed stream: with state and timers of the record's key.
+    """A process function on a keyed stream, with access to the state and timers of the record's key.
 
     >>> from tidemill.common.typeinfo import Types
     >>> from tidemill.datastream.state import ValueStateDescriptor
@@ -75,70 +75,70 @@ class KeyedProcessFunction(Function):
     ...         yield ctx.get_current_key(), count
     """
 
-    #: Whether timers are set for a later job, and none fires in this one.
+    #: Whether timers are only registered for a later job and do not fire in this one.
     _timers_wait: ClassVar[bool] = False
 
     class Context(_KeyedProcessContext):
-        """What is known about the record at hand."""
+        """Information about the current record."""
 
     class OnTimerContext(Context, _OnTimerContext):
-        """What is known about the timer at hand."""
+        """Information about the firing timer."""
 
     @abc.abstractmethod
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
-        """Take one record; yield what it gives."""
+        """Processes one record. Yields the results."""
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any] | None:
-        """A timer set earlier for this key is due; yield what it gives."""
+        """Called when a timer of this key fires. Yields the results."""
         return None
 
 
 class CoProcessFunction(Function):
-    """A process function over two connected streams.
+    """A process function on two connected streams.
 
-    If both are keyed it may use keyed state and timers; a :class:`KeyedCoProcessFunction` also knows the key.
+    If both are keyed, it may use keyed state and timers. A :class:`KeyedCoProcessFunction` also has access to the key.
     """
 
     class Context(_ProcessContext):
-        """What is known about the record at hand."""
+        """Information about the current record."""
 
     class OnTimerContext(Context):
-        """What is known about the timer at hand."""
+        """Information about the firing timer."""
 
         @abc.abstractmethod
         def time_domain(self) -> TimeDomain:
-            """Which clock fired the timer."""
+            """Whether the timer is an event-time or a processing-time timer."""
 
     @abc.abstractmethod
     def process_element1(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any] | None:
-        """Take one record of the first stream; yield what it gives."""
+        """Processes one record of the first stream. Yields the results."""
 
     @abc.abstractmethod
     def process_element2(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any] | None:
-        """Take one record of the second stream; yield what it gives."""
+        """Processes one record of the second stream. Yields the results."""
 
     def on_timer(self, timestamp: int, ctx: CoProcessFunction.OnTimerContext) -> Iterable[Any] | None:
-        """A timer set earlier for the key of a record is due; yield what it gives."""
+        """Called when a timer fires. Yields the results."""
         return None
 
 
 class KeyedCoProcessFunction(Function):
-    """A process function over two connected streams with a common key: both sides share state and timers."""
+    """A process function on two connected streams with a common key. Both sides share state and timers."""
 
     class Context(_KeyedProcessContext):
-        """What is known about the record at hand."""
+        """Information about the current record."""
 
     class OnTimerContext(Context, _OnTimerContext):
-        """What is known about the timer at hand."""
+        """Information about the firing timer."""
 
     @abc.abstractmethod
     def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
-        """Take one record of the first stream; yield what it gives."""
+        """Processes one record of the first stream. Yields the results."""
 
     @abc.abstractmethod
     def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
-        """Take one record of the second stream; yield what it gives."""
+        """Processes one record of the second stream. Yields the results."""
 
     def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterable[Any] | None:
-        """A timer set earlier for this key is due; yield what it gives."""
+        """Called when a timer of this key fires. Yields the results."""
         return None

@@ -1,4 +1,4 @@
-"""Predicates for :class:`AsyncRetryStrategy` that are often needed."""
+"""Common predicates for :class:`AsyncRetryStrategy`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["empty_result_predicate", "exception_type_predicate", "has_exception_
 
 
 def empty_result_predicate(result: Any) -> bool:
-    """Whether a call gave no results.
+    """Whether a call returned no results.
 
     >>> empty_result_predicate([]), empty_result_predicate([0])
     (True, False)
@@ -17,10 +17,10 @@ def empty_result_predicate(result: Any) -> bool:
 
 
 def has_exception_predicate(error: Exception | None) -> bool:
-    """Whether a call failed, in whatever way."""
+    """Whether a call failed with any exception."""
     return error is not None
 
 
 def exception_type_predicate(error: Exception, expected_error_type: type[Exception]) -> bool:
-    """Whether a call failed with such an exception; to be given its type by ``functools.partial`` or a lambda."""
+    """Whether a call failed with an exception of this type. Bind the type with ``functools.partial`` or a lambda."""
     return isinstance(error, expected_error_type)

@@ -1,4 +1,4 @@
-"""When an async call is made again: the contract, and the strategies that come with the API."""
+"""Retry strategies of asynchronous calls: the interface and the built-in strategies."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ __all__ = [
 ]
 
 
-#: Tells from the results of a call whether it is to be made again.
+#: Returns whether to retry a call, given its results.
 ResultPredicate = Callable[[Any], bool]
-#: Tells from the exception of a call whether it is to be made again.
+#: Returns whether to retry a call, given its exception.
 ExceptionPredicate = Callable[[Exception], bool]
 
 
 class AsyncRetryPredicate(abc.ABC, Generic[OUT]):
-    """Which calls are to be made again; a predicate that is None never says so."""
+    """Determines which calls are retried. If a predicate is None, it causes no retries."""
 
     @abc.abstractmethod
     def result_predicate(self) -> ResultPredicate | None:
-        """Judges the results of a call that returned."""
+        """The predicate on the results of a successful call."""
 
     @abc.abstractmethod
     def exception_predicate(self) -> ExceptionPredicate | None:
-        """Judges the exception of a call that failed."""
+        """The predicate on the exception of a failed call."""
 
 
 class AsyncRetryStrategy(abc.ABC, Generic[OUT]):
-    """How often, and how long after each other, the call of a record is made again.
+    """Determines how often and after what delays the call for a record is retried.
 
-    Attempts count from 1. One strategy serves all records at once: it must keep nothing between calls.
+    Attempts are counted from 1. One strategy object is used for all records concurrently: it must be stateless.
 
     >>> strategy = AsyncRetryStrategy.exponential_backoff(
     ...     max_attempts=4,
@@ -58,19 +58,19 @@ class AsyncRetryStrategy(abc.ABC, Generic[OUT]):
 
     @abc.abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether there may be another attempt after so many."""
+        """Whether another attempt is allowed after this number of attempts."""
 
     @abc.abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """How long to wait after so many attempts."""
+        """The delay after this number of attempts, in milliseconds."""
 
     @abc.abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate:
-        """Which calls are to be made again."""
+        """The predicate that determines which calls are retried."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy:
-        """Each call is made once."""
+        """No retries."""
         return NO_RETRY_STRATEGY
 
     @staticmethod
@@ -80,7 +80,7 @@ class AsyncRetryStrategy(abc.ABC, Generic[OUT]):
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> AsyncRetryStrategy:
-        """At most ``max_attempts`` more calls, each so long after the one before."""
+        """At most ``max_attempts`` retries, each after a delay of ``backoff_time_millis``."""
         return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
 
     @staticmethod
@@ -92,14 +92,14 @@ class AsyncRetryStrategy(abc.ABC, Generic[OUT]):
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> AsyncRetryStrategy:
-        """At most ``max_attempts`` more calls; the delay grows by ``multiplier`` each time, up to a longest one."""
+        """At most ``max_attempts`` retries. The delay is multiplied by ``multiplier`` each time, up to a maximum."""
         return ExponentialBackoffDelayRetryStrategy(
             max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate
         )
 
 
 class RetryPredicate(AsyncRetryPredicate):
-    """Two predicates as they were given."""
+    """A pair of predicates."""
 
     def __init__(
         self, result_predicate: ResultPredicate | None, exception_predicate: ExceptionPredicate | None
@@ -115,7 +115,7 @@ class RetryPredicate(AsyncRetryPredicate):
 
 
 class NoRetryStrategy(AsyncRetryStrategy):
-    """Each call is made once."""
+    """No retries."""
 
     def can_retry(self, current_attempts: int) -> bool:
         return False
@@ -128,7 +128,7 @@ class NoRetryStrategy(AsyncRetryStrategy):
 
 
 class _LimitedRetryStrategy(AsyncRetryStrategy):
-    """At most ``max_attempts`` calls after the first one."""
+    """At most ``max_attempts`` retries."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class _LimitedRetryStrategy(AsyncRetryStrategy):
 
 
 class FixedDelayRetryStrategy(_LimitedRetryStrategy):
-    """The same delay before each further call."""
+    """Retries with a constant delay."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class FixedDelayRetryStrategy(_LimitedRetryStrategy):
 
 
 class ExponentialBackoffDelayRetryStrategy(_LimitedRetryStrategy):
-    """A delay that grows from call to call, up to a longest one."""
+    """Retries with a delay that grows from call to call, up to a maximum."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class ExponentialBackoffDelayRetryStrategy(_LimitedRetryStrategy):
     def get_backoff_time_millis(self, current_attempts: int) -> int:
         try:
             delay = self._initial_delay * self._multiplier ** max(current_attempts - 1, 0)
-        except OverflowError:  # of a float, after some hundred attempts
+        except OverflowError:  # a float overflows after some hundred attempts
             delay = self._max_retry_delay
         return int(min(delay, self._max_retry_delay))
 

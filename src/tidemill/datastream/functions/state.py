@@ -1,4 +1,4 @@
-"""Keyed state as a user function sees it, and the descriptors that declare it."""
+"""The interfaces of keyed and operator state for user functions, and the descriptors that declare state."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ OUT = TypeVar("OUT")
 
 
 class State(abc.ABC):
-    """State of the current key. Access outside a key, for instance in ``open()``, raises ``StateError``.
+    """State of the current key. Access without a current key, for example in ``open()``, raises ``StateError``.
 
-    State from an :class:`OperatorStateStore` belongs to the subtask, and has no key.
+    State from an :class:`OperatorStateStore` belongs to the subtask and has no key.
     """
 
     @abc.abstractmethod
     def clear(self) -> None:
-        """Forget everything held for the current key."""
+        """Remove the state of the current key."""
 
 
 class ValueState(State, Generic[T]):
@@ -60,7 +60,7 @@ class ValueState(State, Generic[T]):
 
     @abc.abstractmethod
     def value(self) -> T:
-        """The value of the current key; the descriptor's default (None) if there is none."""
+        """The value of the current key, or the default of the descriptor (None) if there is no value."""
 
     @abc.abstractmethod
     def update(self, value: T) -> None:
@@ -72,7 +72,7 @@ class AppendingState(State, Generic[IN, OUT]):
 
     @abc.abstractmethod
     def get(self) -> OUT:
-        """What was added amounts to."""
+        """The result of all values added."""
 
     @abc.abstractmethod
     def add(self, value: IN) -> None:
@@ -80,15 +80,15 @@ class AppendingState(State, Generic[IN, OUT]):
 
 
 class MergingState(AppendingState[IN, OUT]):
-    """Appending state of which two can be made one, as merging windows need."""
+    """Appending state that can be merged, as merging windows require."""
 
 
 class ReducingState(MergingState[T, T]):
-    """One value per key, reduced from all values added; None if there were none."""
+    """One value per key, which is the reduction of all values added; None if nothing was added."""
 
 
 class AggregatingState(MergingState[IN, OUT]):
-    """One accumulator per key, read as the aggregate function's result; None if nothing was added."""
+    """One accumulator per key. ``get`` returns the aggregate function's result, or None if nothing was added."""
 
 
 class ListState(MergingState[T, Iterable[T]]):
@@ -111,7 +111,7 @@ class MapState(State, Generic[K, V]):
 
     @abc.abstractmethod
     def get(self, key: K) -> V:
-        """The value of one entry, None if there is none."""
+        """The value of an entry, or None if the entry does not exist."""
 
     @abc.abstractmethod
     def put(self, key: K, value: V) -> None:
@@ -123,11 +123,11 @@ class MapState(State, Generic[K, V]):
 
     @abc.abstractmethod
     def remove(self, key: K) -> None:
-        """Remove one entry; without effect if there is none."""
+        """Remove an entry. No effect if it does not exist."""
 
     @abc.abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether there is an entry."""
+        """Whether the entry exists."""
 
     @abc.abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
@@ -162,18 +162,18 @@ class MapState(State, Generic[K, V]):
 
 
 class ReadOnlyBroadcastState(State, Generic[K, V]):
-    """Broadcast state as the data side sees it: a map, equal on all subtasks, that only the broadcast side changes.
+    """Broadcast state on the data side: a map that is the same on all subtasks. Only the broadcast side can change it.
 
-    Trying to change it raises ``StateError``. What it returns are copies: changing one changes no state.
+    An attempt to change it raises ``StateError``. Returned values are copies: modifying them does not change the state.
     """
 
     @abc.abstractmethod
     def get(self, key: K) -> V:
-        """The value of one entry, None if there is none."""
+        """The value of an entry, or None if the entry does not exist."""
 
     @abc.abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether there is an entry."""
+        """Whether the entry exists."""
 
     @abc.abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
@@ -202,10 +202,10 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
 
 class BroadcastState(ReadOnlyBroadcastState[K, V]):
-    """Broadcast state as the broadcast side sees it.
+    """Broadcast state on the broadcast side.
 
-    Every subtask keeps its own copy. All of them get the same elements in the same order, so the copies stay equal if
-    what is done with an element depends on nothing but the element and the broadcast state.
+    Every subtask has its own copy. All subtasks receive the same elements in the same order, so the copies stay equal
+    if the changes depend only on the element and the broadcast state.
     """
 
     @abc.abstractmethod
@@ -218,7 +218,7 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
     @abc.abstractmethod
     def remove(self, key: K) -> None:
-        """Remove one entry; without effect if there is none."""
+        """Remove an entry. No effect if it does not exist."""
 
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
@@ -228,27 +228,27 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
 
 class OperatorStateStore(abc.ABC):
-    """Gives access to the state of a subtask, whatever the key.
+    """Provides access to operator state, which belongs to a subtask and not to a key.
 
-    The kinds differ in what a subtask gets back when the parallelism has changed. A state is registered in
-    ``initialize_state``, each time in the same way.
+    The kinds of state differ in how they are redistributed when the parallelism changes. A state is registered in
+    ``initialize_state``, with the same kind and descriptor every time.
     """
 
     @abc.abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list whose elements are dealt out evenly; with the same parallelism each subtask gets its own back."""
+        """A list whose elements are redistributed evenly. With unchanged parallelism, each subtask keeps its list."""
 
     @abc.abstractmethod
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list that each subtask gets back as the elements of all subtasks.
+        """A list of which each subtask is restored with the elements of all subtasks.
 
-        It then reads what all had, and goes on storing its own part only: ``add`` adds to that, ``update`` and
+        The subtask reads the elements of all, but stores only its own part: ``add`` adds to that part, ``update`` and
         ``clear`` replace it.
         """
 
     @abc.abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """A map that is equal on all subtasks; a new subtask gets a copy."""
+        """A map that is the same on all subtasks. A new subtask gets a copy."""
 
     @abc.abstractmethod
     def get_registered_state_names(self) -> set[str]:

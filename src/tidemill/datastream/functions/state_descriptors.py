@@ -1,4 +1,4 @@
-"""Declarations of keyed state: a name, a type, and what should happen to it."""
+"""State descriptors, which declare the name, type and settings of a state."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tidemill.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from tidemill.datastream.functions.basic import AggregateFunction, CallableReduceFunction, ReduceFunction
 from tidemill.datastream.functions.state_ttl import StateTtlConfig
 
-#: PyFlink lets a list of types stand for a row of them; None is a pickled object.
+#: As in PyFlink, a list of types denotes a row of these types. None denotes a pickled object.
 TypeSpec: TypeAlias = "TypeInformation | list[TypeInformation] | None"
 
 
 def resolve_type(type_info: TypeSpec) -> TypeInformation:
-    """A type as the user gave it as a :class:`TypeInformation`."""
+    """Convert a type argument to a :class:`TypeInformation`."""
     if type_info is None:
         return Types.PICKLED_BYTE_ARRAY()
     if isinstance(type_info, list):
@@ -28,9 +28,9 @@ def resolve_type(type_info: TypeSpec) -> TypeInformation:
 
 
 class StateDescriptor(abc.ABC):
-    """Names a state and tells its type. State survives a changed program by operator uid and this name.
+    """Declares the name and type of a state. A changed program finds its state by the operator uid and this name.
 
-    ``kind`` is the name of the kind of state that it declares. ``default_value`` is set for value state only.
+    ``kind`` is the kind of state. ``default_value`` is only set for value state.
     """
 
     kind: ClassVar[str]
@@ -43,33 +43,34 @@ class StateDescriptor(abc.ABC):
         self.default_value: Any = None
         self.ttl_config: StateTtlConfig | None = None
         self.queryable_name: str | None = None
-        #: Functions that make values of the declared type of values stored with another, with that type.
+        #: Pairs of a stored type and a function that converts its values to the declared type.
         self.migrations: list[tuple[TypeInformation | str, Callable[[Any], Any]]] = []
 
     def get_name(self) -> str:
-        """The state's name."""
+        """The name of the state."""
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Let entries of this state expire."""
+        """Enables expiration of the entries of this state."""
         self.ttl_config = ttl_config
 
     def set_queryable(self, queryable_state_name: str) -> None:
-        """Publish the committed values of this state under a name."""
+        """Makes the committed values of this state queryable under a name."""
         if not queryable_state_name:
-            raise ValueError(f"state {self.name!r}: the name it is queried by cannot be empty")
+            raise ValueError(f"state {self.name!r}: the queryable state name must not be empty")
         self.queryable_name = queryable_state_name
 
     def migrate_from(self, stored: TypeInformation | str, function: Callable[[Any], Any]) -> Self:
-        """Let ``function`` turn each value that was stored with another type into one of the declared type.
+        """Registers a function that converts values stored with another type to the declared type.
 
-        ``stored`` is the type as it was declared then, or as an error or an upgrade report shows it (for a class that
-        is not there any more). For list state it is the type of an element, for map state that of a value; keys cannot
-        be migrated. The function gets plain data: a dict for an instance of a dataclass or NamedTuple, the name of an
-        enum member. It may be called several times for one value, and must then return the same.
+        ``stored`` is the type that was declared then, or its text in an error or an upgrade report (for a class that no
+        longer exists). For list state it is the type of an element, for map state the type of a value; keys cannot be
+        migrated. The function receives plain data: a dict for an instance of a dataclass or NamedTuple, and the name of
+        an enum member. It may be called several times for one value and must return the same result each time.
 
-        Not needed, but possible, where Tidemill converts values itself (a wider number, a field with a default). Call
-        it once for each type that may be stored; drop it when a later epoch has been committed.
+        A migration is optional where Tidemill converts values itself (a wider number, a field with a default). Call
+        this method once for each type that may be stored. The migration can be removed once a later epoch has been
+        committed.
 
         >>> ValueStateDescriptor("total", Types.DOUBLE()).migrate_from(Types.STRING(), float)
         ValueStateDescriptor('total', Double)
@@ -141,7 +142,7 @@ class ReducingStateDescriptor(StateDescriptor):
             )
 
     def get_reduce_function(self) -> ReduceFunction:
-        """The function that makes two values one."""
+        """The function that combines two values."""
         return self._reduce_function
 
 
@@ -157,5 +158,5 @@ class AggregatingStateDescriptor(StateDescriptor):
         self._agg_function = agg_function
 
     def get_agg_function(self) -> AggregateFunction:
-        """The function that accumulates."""
+        """The aggregate function."""
         return self._agg_function

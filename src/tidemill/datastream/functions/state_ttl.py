@@ -1,4 +1,4 @@
-"""When state expires, as data: :class:`StateTtlConfig` under PyFlink's names."""
+"""Configuration of state expiration: :class:`StateTtlConfig`, with PyFlink's names."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ __all__ = ["StateTtlConfig"]
 
 
 class StateTtlConfig:
-    """How long an entry of a state lives, and what is seen of it afterwards.
+    """The time to live of the entries of a state, and the visibility and cleanup of expired entries.
 
-    An entry is a value, a reduced value, an accumulator, an entry of a map or an element of a list. It has expired when
-    the time to live has passed since its last access: at that very millisecond. By default expired entries are removed
-    when they are read, a few at a time as the state is accessed and with each epoch, and from files when these are
-    merged.
+    An entry is a value, a reduced value, an accumulator, an entry of a map or an element of a list. It expires exactly
+    when the time to live has passed since its last access. By default, expired entries are removed when they are read,
+    incrementally when the state is accessed and with each epoch, and from files when these are merged.
 
     >>> config = StateTtlConfig.new_builder(Time.hours(1)).update_ttl_on_read_and_write().build()
     >>> config.get_update_type().name, config.get_state_visibility().name
@@ -24,23 +23,24 @@ class StateTtlConfig:
     """
 
     class UpdateType(enum.Enum):
-        """What renews an entry's life."""
+        """Which accesses reset the time to live of an entry."""
 
         Disabled = 0
         OnCreateAndWrite = 1
         OnReadAndWrite = 2
 
     class StateVisibility(enum.Enum):
-        """Whether an expired entry that is still there can be read."""
+        """Whether an expired entry that has not been removed yet can be read."""
 
         ReturnExpiredIfNotCleanedUp = 0
         NeverReturnExpired = 1
 
     class TtlTimeCharacteristic(enum.Enum):
-        """The clock an entry's life is measured by.
+        """The notion of time by which entries expire.
 
-        Processing time is fixed for each epoch. Event time, which is beyond Flink, is the operator's watermark: what a
-        record writes is as old as the record, though not older than the watermark.
+        Processing time is fixed for each epoch. Event time, which Flink does not support, is the watermark of the
+        operator. The age of an entry is then measured from the timestamp of the record that wrote it, or from the
+        watermark if that is higher.
         """
 
         ProcessingTime = 0
@@ -55,7 +55,7 @@ class StateTtlConfig:
         cleanup_strategies: StateTtlConfig.CleanupStrategies,
     ) -> None:
         if as_millis(ttl) <= 0:
-            raise ValueError(f"the time to live of a state must be a millisecond at least, not {ttl}")
+            raise ValueError(f"the time to live of a state must be at least one millisecond, not {ttl}")
         self._update_type = update_type
         self._state_visibility = state_visibility
         self._ttl_time_characteristic = ttl_time_characteristic
@@ -64,11 +64,11 @@ class StateTtlConfig:
 
     @staticmethod
     def new_builder(ttl: Time | Duration) -> StateTtlConfig.Builder:
-        """Start building a configuration with this time to live."""
+        """Creates a builder with this time to live."""
         return StateTtlConfig.Builder(ttl)
 
     def get_update_type(self) -> StateTtlConfig.UpdateType:
-        """What renews an entry's life."""
+        """Which accesses reset the time to live of an entry."""
         return self._update_type
 
     def get_state_visibility(self) -> StateTtlConfig.StateVisibility:
@@ -76,15 +76,15 @@ class StateTtlConfig:
         return self._state_visibility
 
     def get_ttl(self) -> Time | Duration:
-        """How long an entry lives."""
+        """The time to live of an entry."""
         return self._ttl
 
     def get_ttl_time_characteristic(self) -> StateTtlConfig.TtlTimeCharacteristic:
-        """The clock."""
+        """The notion of time by which entries expire."""
         return self._ttl_time_characteristic
 
     def is_enabled(self) -> bool:
-        """Whether entries expire at all."""
+        """Whether entries expire."""
         return self._update_type is not StateTtlConfig.UpdateType.Disabled
 
     def get_cleanup_strategies(self) -> StateTtlConfig.CleanupStrategies:
@@ -98,7 +98,10 @@ class StateTtlConfig:
         )
 
     class Builder:
-        """Collects the settings; by default writes renew, expired entries are not seen, by processing time."""
+        """Builds the configuration.
+
+        By default, writing resets the time to live, expired entries are not visible, and processing time is used.
+        """
 
         def __init__(self, ttl: Time | Duration) -> None:
             self._ttl = ttl
@@ -111,48 +114,48 @@ class StateTtlConfig:
             ] = {}
 
         def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> StateTtlConfig.Builder:
-            """What renews an entry's life."""
+            """Sets which accesses reset the time to live of an entry."""
             self._update_type = update_type
             return self
 
         def update_ttl_on_create_and_write(self) -> StateTtlConfig.Builder:
-            """Only writing renews an entry's life."""
+            """Only writing resets the time to live of an entry."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnCreateAndWrite)
 
         def update_ttl_on_read_and_write(self) -> StateTtlConfig.Builder:
-            """Reading renews an entry's life too."""
+            """Both reading and writing reset the time to live of an entry."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
 
         def set_state_visibility(self, state_visibility: StateTtlConfig.StateVisibility) -> StateTtlConfig.Builder:
-            """Whether expired entries can be read."""
+            """Sets whether expired entries can be read."""
             self._visibility = state_visibility
             return self
 
         def return_expired_if_not_cleaned_up(self) -> StateTtlConfig.Builder:
-            """An expired entry is readable until it is removed."""
+            """Expired entries can be read until they are removed."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp)
 
         def never_return_expired(self) -> StateTtlConfig.Builder:
-            """An expired entry is as good as removed."""
+            """Expired entries are never returned."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
 
         def set_ttl_time_characteristic(
             self, ttl_time_characteristic: StateTtlConfig.TtlTimeCharacteristic
         ) -> StateTtlConfig.Builder:
-            """Which clock to go by."""
+            """Sets the notion of time by which entries expire."""
             self._characteristic = ttl_time_characteristic
             return self
 
         def use_processing_time(self) -> StateTtlConfig.Builder:
-            """Go by processing time."""
+            """Entries expire by processing time."""
             return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.ProcessingTime)
 
         def use_event_time(self) -> StateTtlConfig.Builder:
-            """Go by the watermark (beyond Flink)."""
+            """Entries expire by the watermark (not supported by Flink)."""
             return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.EventTime)
 
         def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
-            """Leave expired entries out of merged state files and savepoints, and remove them after a restore."""
+            """Excludes expired entries from merged state files and savepoints, and removes them after a restore."""
             strategies = StateTtlConfig.CleanupStrategies
             self._strategies[strategies.Strategies.FULL_STATE_SCAN_SNAPSHOT] = strategies.EMPTY_STRATEGY
             return self
@@ -160,9 +163,9 @@ class StateTtlConfig:
         def cleanup_incrementally(
             self, cleanup_size: int, run_cleanup_for_every_record: bool = False
         ) -> StateTtlConfig.Builder:
-            """Look at ``cleanup_size`` further entries with each access, and if asked to with each record as well.
+            """Checks ``cleanup_size`` entries with each state access, and optionally also with each record.
 
-            Works for all backends. By default, entries kept in memory are looked at 5 per access.
+            Works for all backends. By default, 5 of the entries in memory are checked per access.
             """
             strategies = StateTtlConfig.CleanupStrategies
             self._strategies[strategies.Strategies.INCREMENTAL_CLEANUP] = strategies.IncrementalCleanupStrategy(
@@ -173,10 +176,10 @@ class StateTtlConfig:
         def cleanup_in_rocksdb_compact_filter(
             self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
         ) -> StateTtlConfig.Builder:
-            """Leave expired entries out of merged state files, and look at 1000 further entries with each epoch.
+            """Excludes expired entries from merged state files, and checks 1000 entries with each epoch.
 
-            Works for all backends, and is the default. The arguments are Flink's and have no effect here: the clock
-            stands still during an epoch, and state files are merged as they come.
+            Works for all backends and is the default. The arguments are Flink's and have no effect: time does not
+            advance during an epoch, and state files are merged on a fixed schedule.
             """
             strategies = StateTtlConfig.CleanupStrategies
             self._strategies[strategies.Strategies.ROCKSDB_COMPACTION_FILTER] = (
@@ -185,17 +188,17 @@ class StateTtlConfig:
             return self
 
         def disable_cleanup_in_background(self) -> StateTtlConfig.Builder:
-            """Remove expired entries only when they are read, unless a strategy was chosen."""
+            """Removes expired entries only when they are read, unless a cleanup strategy is set explicitly."""
             self._in_background = False
             return self
 
         def set_ttl(self, ttl: Time | Duration) -> StateTtlConfig.Builder:
-            """How long an entry lives."""
+            """Sets the time to live of an entry."""
             self._ttl = ttl
             return self
 
         def build(self) -> StateTtlConfig:
-            """The configuration."""
+            """Builds the configuration."""
             return StateTtlConfig(
                 self._update_type,
                 self._visibility,
@@ -205,40 +208,40 @@ class StateTtlConfig:
             )
 
     class CleanupStrategies:
-        """How expired entries are removed, besides when they are read."""
+        """How expired entries are removed in addition to removal on read."""
 
         class Strategies(enum.Enum):
-            """The kinds of cleanup."""
+            """The cleanup strategies."""
 
             FULL_STATE_SCAN_SNAPSHOT = 0
             INCREMENTAL_CLEANUP = 1
             ROCKSDB_COMPACTION_FILTER = 2
 
         class CleanupStrategy:
-            """Base of the settings of one kind of cleanup."""
+            """Base class of the settings of a cleanup strategy."""
 
         class EmptyCleanupStrategy(CleanupStrategy):
-            """A kind of cleanup that has no settings."""
+            """A cleanup strategy without settings."""
 
         class IncrementalCleanupStrategy(CleanupStrategy):
             """Settings of incremental cleanup."""
 
             def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
                 if cleanup_size < 0:
-                    raise ValueError(f"the number of entries to look at cannot be negative: {cleanup_size}")
+                    raise ValueError(f"the cleanup size must not be negative: {cleanup_size}")
                 self._cleanup_size = cleanup_size
                 self._run_cleanup_for_every_record = run_cleanup_for_every_record
 
             def get_cleanup_size(self) -> int:
-                """How many entries are looked at each time."""
+                """The number of entries that are checked each time."""
                 return self._cleanup_size
 
             def run_cleanup_for_every_record(self) -> bool:
-                """Whether records trigger it, not only accesses."""
+                """Whether records trigger cleanup in addition to state accesses."""
                 return self._run_cleanup_for_every_record
 
         class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
-            """Settings of cleanup while state files are merged, and with each epoch."""
+            """Settings of cleanup when state files are merged and with each epoch."""
 
             def __init__(
                 self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
@@ -249,11 +252,11 @@ class StateTtlConfig:
                 self._periodic_compaction_time = periodic_compaction_time or Duration.of_days(30)
 
             def get_query_time_after_num_entries(self) -> int:
-                """As it was given; has no effect."""
+                """The value that was set. It has no effect."""
                 return self._query_time_after_num_entries
 
             def get_periodic_compaction_time(self) -> Duration:
-                """As it was given; has no effect."""
+                """The value that was set. It has no effect."""
                 return self._periodic_compaction_time
 
         EMPTY_STRATEGY = EmptyCleanupStrategy()
@@ -273,17 +276,17 @@ class StateTtlConfig:
             return self._is_cleanup_in_background
 
         def is_chosen(self, strategy: StateTtlConfig.CleanupStrategies.Strategies) -> bool:
-            """Whether a kind of cleanup was asked for, and is not just the default."""
+            """Whether a cleanup strategy was set explicitly."""
             return strategy in self._strategies
 
         def in_full_snapshot(self) -> bool:
-            """Whether merged state files leave expired entries out, and restores remove them."""
+            """Whether expired entries are excluded from merged state files and removed on restore."""
             return StateTtlConfig.CleanupStrategies.Strategies.FULL_STATE_SCAN_SNAPSHOT in self._strategies
 
         def get_incremental_cleanup_strategy(
             self,
         ) -> StateTtlConfig.CleanupStrategies.IncrementalCleanupStrategy | None:
-            """Settings of incremental cleanup; by default 5 entries per access, None if background cleanup is off."""
+            """Settings of incremental cleanup. By default 5 entries per access, or None without background cleanup."""
             kinds = StateTtlConfig.CleanupStrategies
             chosen = self._strategies.get(kinds.Strategies.INCREMENTAL_CLEANUP)
             if isinstance(chosen, kinds.IncrementalCleanupStrategy):
@@ -293,7 +296,7 @@ class StateTtlConfig:
         def get_rocksdb_compact_filter_cleanup_strategy(
             self,
         ) -> StateTtlConfig.CleanupStrategies.RocksdbCompactFilterCleanupStrategy | None:
-            """Settings of cleanup in merges and with each epoch; the default ones, or None if that is off."""
+            """Settings of cleanup in merges and with each epoch. None if not set and background cleanup is disabled."""
             kinds = StateTtlConfig.CleanupStrategies
             chosen = self._strategies.get(kinds.Strategies.ROCKSDB_COMPACTION_FILTER)
             if isinstance(chosen, kinds.RocksdbCompactFilterCleanupStrategy):

@@ -1,7 +1,7 @@
-"""Types that functions, triggers and assigners may be given in brackets, as in PyFlink programs.
+"""Type parameters of functions, triggers and assigners, as in PyFlink programs.
 
-Nothing depends on them but what a type checker tells a reader: ``class Top(ProcessWindowFunction[tuple, tuple, str,
-TimeWindow])`` and ``class Top(ProcessWindowFunction)`` do the same.
+Only type checkers use them: ``class Top(ProcessWindowFunction[tuple, tuple, str, TimeWindow])`` and ``class
+Top(ProcessWindowFunction)`` behave the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["CONTEXT_WINDOW", "IN", "IN1", "IN2", "KEY", "OUT", "WINDOW"]
 
 if TYPE_CHECKING:
     from typing_extensions import (
-        TypeVar,  # with defaults, which Python 3.13 is the first to have: brackets are optional
+        TypeVar,  # with defaults (new in Python 3.13), so that type parameters are optional
     )
 
     IN = TypeVar("IN", default=Any)

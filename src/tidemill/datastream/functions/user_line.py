@@ -1,4 +1,4 @@
-"""Where in the user's program something was defined."""
+"""Finds the line of the user's program that calls the API."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 
 import tidemill
 
-#: Where the code of this package is: frames of other files are the user's.
+#: The directory of this package. Stack frames of other files belong to the user.
 PACKAGE: Final = str(Path(tidemill.__file__).parent)
 
 
 def find_user_line() -> str:
-    """The first stack frame outside this package, as ``file.py:12``: where the user created the operator."""
+    """The first stack frame outside this package, as ``file.py:12``. This is where the user created the operator."""
     frame = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename

@@ -1,4 +1,4 @@
-"""What is done with the records of a window when it fires. Functions emit by yielding, as process functions do."""
+"""Functions that process the records of a window when it fires. Like process functions, they emit by yielding."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ class WindowFunction(Function, Generic[IN, OUT, KEY, WINDOW]):
 
     @abstractmethod
     def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
-        """Take the records of a window; yield what they give."""
+        """Processes the records of a window. Yields the results."""
 
 
 class WithKey(WindowFunction):
-    """Puts the key before what a window holds."""
+    """Emits each value of a window as a pair of key and value."""
 
     def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
         return [(key, value) for value in inputs]
 
 
 class AllWindowFunction(Function, Generic[IN, OUT, WINDOW]):
-    """Evaluates a window of a stream that is not keyed."""
+    """Evaluates a window of a non-keyed stream."""
 
     @abstractmethod
     def apply(self, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
-        """Take the records of a window; yield what they give."""
+        """Processes the records of a window. Yields the results."""
 
 
 class WindowContext(ABC):
-    """What is known about the window that is evaluated, and its state."""
+    """Information about the evaluated window, and access to its state."""
 
     @abstractmethod
     def window(self) -> Any:
@@ -49,23 +49,23 @@ class WindowContext(ABC):
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """The processing time."""
+        """The current processing time."""
 
     @abstractmethod
     def current_watermark(self) -> int:
-        """The event time."""
+        """The current watermark."""
 
     @abstractmethod
     def window_state(self) -> KeyedStateStore:
-        """State of this key and window, to be removed in ``clear()``. Windows that merge have none."""
+        """State of this key and window. Remove it in ``clear()``. Not available for merging windows."""
 
     @abstractmethod
     def global_state(self) -> KeyedStateStore:
-        """State of this key, for all its windows."""
+        """State of this key, shared by all its windows."""
 
 
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, WINDOW]):
-    """Evaluates a window of one key, with its state and time. ``yield tag, value`` goes to a side output.
+    """Evaluates a window of one key, with access to state and time. ``yield tag, value`` emits to a side output.
 
     >>> class Count(ProcessWindowFunction):
     ...     def process(self, key, context, elements):
@@ -73,25 +73,25 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, WINDOW]):
     """
 
     class Context(WindowContext, Generic[CONTEXT_WINDOW]):
-        """What is known about the window that is evaluated, and its state."""
+        """Information about the evaluated window, and access to its state."""
 
     @abstractmethod
     def process(self, key: Any, context: ProcessWindowFunction.Context, elements: Iterable[Any]) -> Iterable[Any]:
-        """Take the records of a window; yield what they give."""
+        """Processes the records of a window. Yields the results."""
 
     def clear(self, context: ProcessWindowFunction.Context) -> None:
-        """The window is gone: remove what you keep in ``context.window_state()``."""
+        """Called when the window is removed. Clear the state in ``context.window_state()`` here."""
 
 
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, WINDOW]):
-    """Evaluates a window of a stream that is not keyed, with its state and time."""
+    """Evaluates a window of a non-keyed stream, with access to state and time."""
 
     class Context(WindowContext, Generic[CONTEXT_WINDOW]):
-        """What is known about the window that is evaluated, and its state."""
+        """Information about the evaluated window, and access to its state."""
 
     @abstractmethod
     def process(self, context: ProcessAllWindowFunction.Context, elements: Iterable[Any]) -> Iterable[Any]:
-        """Take the records of a window; yield what they give."""
+        """Processes the records of a window. Yields the results."""
 
     def clear(self, context: ProcessAllWindowFunction.Context) -> None:
-        """The window is gone: remove what you keep in ``context.window_state()``."""
+        """Called when the window is removed. Clear the state in ``context.window_state()`` here."""

@@ -1,4 +1,4 @@
-"""What becomes of a record at which a user function raises."""
+"""Error policies: how an operator handles a record at which a user function raises."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DEAD_LETTERS", "ErrorPolicy", "OnError", "PoisonRecord"]
 
 
 class OnError(Enum):
-    """The kinds of policy."""
+    """The kinds of error policies."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -22,13 +22,13 @@ class OnError(Enum):
     DEAD_LETTER = "dead letter"
 
 
-#: The side output in which records go to the dead-letter sink.
+#: The side output that carries records to the dead-letter sink.
 DEAD_LETTERS = "tidemill-dead-letters"
 
 
 @dataclass(frozen=True)
 class ErrorPolicy:
-    """What an operator does with a record at which its function raises: see :meth:`DataStream.on_error`.
+    """How an operator handles a record at which its function raises. See :meth:`DataStream.on_error`.
 
     >>> ErrorPolicy.side_output(OutputTag("bad"))
     ErrorPolicy.side_output(OutputTag('bad'))
@@ -39,32 +39,32 @@ class ErrorPolicy:
 
     @staticmethod
     def fail() -> ErrorPolicy:
-        """The job fails, and its restart strategy decides. This is what holds where nothing is said."""
+        """The job fails and its restart strategy applies. This is the default."""
         return ErrorPolicy(OnError.FAIL)
 
     @staticmethod
     def skip() -> ErrorPolicy:
-        """The record is dropped, counted (``numPoisonRecords``), and the first of them is logged."""
+        """The record is dropped and counted (``numPoisonRecords``). Only the first one is logged."""
         return ErrorPolicy(OnError.SKIP)
 
     @staticmethod
     def side_output(output_tag: OutputTag) -> ErrorPolicy:
-        """The record goes to a side output, as a :class:`PoisonRecord`."""
+        """The record is emitted to a side output as a :class:`PoisonRecord`."""
         if not isinstance(output_tag, OutputTag):
             raise TypeError(f"side_output() needs an OutputTag, not {type(output_tag).__name__}")
         if output_tag.type_info != Types.PICKLED_BYTE_ARRAY():
             raise TypeError(
-                f"side output {output_tag.tag_id!r} has the type {output_tag.type_info}, but what comes out of it are "
-                "PoisonRecord objects: make the OutputTag without a type"
+                f"side output {output_tag.tag_id!r} has the type {output_tag.type_info}, but it receives PoisonRecord "
+                "objects: create the OutputTag without a type"
             )
         return ErrorPolicy(OnError.SIDE_OUTPUT, output_tag)
 
     @staticmethod
     def dead_letter() -> ErrorPolicy:
-        """The record goes to the program's dead-letter sink, as a :class:`PoisonRecord`.
+        """The record is sent to the dead-letter sink of the program as a :class:`PoisonRecord`.
 
-        There is one for all operators: :meth:`StreamExecutionEnvironment.set_dead_letter_sink`, or files of JSON
-        lines in the directory ``execution.dead-letter.dir``.
+        All operators share one sink: the one set with :meth:`StreamExecutionEnvironment.set_dead_letter_sink`, or files
+        of JSON lines in the directory ``execution.dead-letter.dir``.
         """
         return ErrorPolicy(OnError.DEAD_LETTER, OutputTag(DEAD_LETTERS))
 
@@ -78,11 +78,11 @@ class ErrorPolicy:
 
 @dataclass(frozen=True)
 class PoisonRecord:
-    """A record at which a user function raised, with what it raised.
+    """A record at which a user function raised, with the exception.
 
-    ``value`` is the record. ``timer`` says that it was no record but a timer: ``value`` is then None or, for a window,
-    the list of elements that its function was given. ``timestamp`` is that of the record or timer. ``subtask`` counts
-    from 0.
+    ``value`` is the record. ``timer`` is true if the function raised for a timer instead of a record: ``value`` is then
+    None or, for a window, the list of elements passed to its function. ``timestamp`` is that of the record or timer.
+    ``subtask`` starts at 0.
 
     >>> poison = PoisonRecord("x", "ValueError", "no number", "Traceback ...", "parse", "parse-1", 0, timestamp=5)
     >>> print(poison.to_json())  # doctest: +NORMALIZE_WHITESPACE
@@ -102,7 +102,7 @@ class PoisonRecord:
     timer: bool = False
 
     def to_json(self) -> str:
-        """One line of JSON; what JSON cannot say stands there as its ``repr``."""
+        """The record as one line of JSON. Values that JSON cannot represent are replaced by their ``repr``."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return json.dumps({**fields, "value": _plain(self.value), "key": _plain(self.key)}, ensure_ascii=False)
 

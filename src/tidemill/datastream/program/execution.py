@@ -1,8 +1,8 @@
-"""From a program to a running job: the one point where the API reaches the layers above it.
+"""Submits a program for execution. This is the only place where the API calls the layers above it.
 
-The API builds graphs and imports nothing that compiles or runs them, so that a program can be built and tested without
-Spark, and so that imports go one way. What does compile and run is therefore named here by strings and loaded when
-it is needed: the executor by the configuration key ``execution.target``.
+The API builds graphs and does not import the code that compiles or runs them. So a program can be built and tested
+without Spark, and there are no circular imports. The compiler and the executors are therefore named here as strings and
+loaded on demand; the configuration key ``execution.target`` selects the executor.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ _taker: Callable[[JobProgram], JobClient] | None = None
 
 @dataclass(frozen=True)
 class JobProgram:
-    """A program ready to be compiled and run: the operators the environment registered, and its settings.
+    """A program ready to be compiled and run: the operators registered with the environment, and its settings.
 
-    ``transformations`` are the program's own objects: an executor finds in them what only the driver has (the data of
-    a collection, a DataFrame, the results of a collecting sink), by uid with ``tidemill.graph.uids.operators_by_uid``.
+    ``transformations`` are the original objects of the program. They contain the parts that exist only on the driver
+    (the data of a collection, a DataFrame, the results of a collecting sink). An executor looks them up by uid with
+    ``tidemill.graph.uids.operators_by_uid``.
     """
 
     transformations: tuple[Transformation, ...]
@@ -57,12 +58,12 @@ class JobProgram:
 
 
 class JobExecutor(Protocol):
-    """Runs programs. Made with the environment's configuration."""
+    """Runs programs. Created with the configuration of the environment."""
 
     def __init__(self, configuration: Configuration) -> None: ...
 
     def execute_async(self, program: JobProgram) -> JobClient:
-        """Compile and start a program; returns as soon as it is submitted.
+        """Compile and start a program. Returns as soon as it is submitted.
 
         Errors in the program (``GraphError``, ``SerializationError``) are raised here, not through the client. The
         client's result future completes after the last epoch is committed, sinks included.
@@ -72,26 +73,26 @@ class JobExecutor(Protocol):
 
 @runtime_checkable
 class CollectingClient(Protocol):
-    """A job client that brings results of ``execute_and_collect`` back itself, from a driver in another process."""
+    """A job client that fetches the results of ``execute_and_collect`` from a driver in another process."""
 
     def collected(self, uid: str) -> Iterator[Any]:
-        """The results of the collecting sink with this uid, until the job ends; raises what the job failed with."""
+        """The results of the collecting sink with this uid until the job ends. Raises the error if the job fails."""
         ...
 
 
 def job_name(configuration: Configuration, given: str | None) -> str:
-    """The name of a job: as given, else as configured, else a default."""
+    """The name of a job: the given name, else the configured name, else a default."""
     return given or configuration.get(PipelineOptions.NAME) or DEFAULT_JOB_NAME
 
 
 def submit(program: JobProgram) -> JobClient:
-    """Hand a program to whoever asked for it (:func:`handing_over`), else :func:`run` it."""
+    """Pass a program to the function registered with :func:`handing_over`, or :func:`run` it if there is none."""
     return (_taker or run)(program)
 
 
 @contextmanager
 def handing_over(taker: Callable[[JobProgram], JobClient]) -> Iterator[None]:
-    """Have the programs that are executed in this process handed to ``taker``, which may :func:`run` them, or not."""
+    """Pass the programs that are executed in this process to ``taker``, which may or may not :func:`run` them."""
     global _taker
     before, _taker = _taker, taker
     try:
@@ -101,7 +102,7 @@ def handing_over(taker: Callable[[JobProgram], JobClient]) -> Iterator[None]:
 
 
 def run(program: JobProgram) -> JobClient:
-    """Hand a program to the executor its configuration names; of a dry run the client tells only whether it is fine."""
+    """Run a program with the configured executor. The client of a dry run only reports whether it can start."""
     if program.configuration.get(StateRecoveryOptions.DRY_RUN):
         client: JobClient = _load(_DRY_RUN, "a dry run")(program)
         return client
@@ -109,7 +110,7 @@ def run(program: JobProgram) -> JobClient:
     executor: JobExecutor = _load(EXECUTORS[target], f"execution.target: {target}")(program.configuration)
     if not program.configuration.get(RestOptions.ENABLED):
         return executor.execute_async(program)
-    # The server is there before the job: what is configured wrongly is told before anything runs.
+    # Start the server before the job, so that configuration errors are raised before anything runs.
     server = _load(_REST_SERVER, "rest.enabled (pip install 'tidemill[ops]')")(program.configuration)
     client = executor.execute_async(program)
     server.show(client)
@@ -117,7 +118,7 @@ def run(program: JobProgram) -> JobClient:
 
 
 def check_upgrade(program: JobProgram, path: str | None) -> UpgradeReport:
-    """What a program would find of a savepoint or checkpoint."""
+    """Report what would happen to each state if a program started from a savepoint or checkpoint."""
     report: UpgradeReport = _load(_CHECK_UPGRADE, "an upgrade report")(program, path)
     return report
 
@@ -128,13 +129,13 @@ def to_dataframe(stream: DataStream, schema: Any, path: str | None, name: str | 
 
 
 def plan_as_json(program: JobProgram) -> str:
-    """The compiled plan in the form of Flink's ``getExecutionPlan``."""
+    """The compiled plan in the format of Flink's ``getExecutionPlan``."""
     text: str = _load(_PLAN_JSON, "the execution plan")(compile_program(program))
     return text
 
 
 def plan_as_text(program: JobProgram) -> str:
-    """The compiled plan for people to read."""
+    """The compiled plan in readable form."""
     text: str = _load(_EXPLAIN, "explain")(compile_program(program))
     return text
 
@@ -145,7 +146,7 @@ def compile_program(program: JobProgram) -> Any:
 
 
 def results_of(client: JobClient, sink: CollectSink) -> Iterator[Any]:
-    """The records that arrive in a collecting sink, until the job ends; raises what the job failed with."""
+    """The records that arrive in a collecting sink until the job ends. Raises the error if the job fails."""
     if isinstance(client, CollectingClient):
         return client.collected(sink.uid)
     results = sink.results
@@ -162,12 +163,12 @@ def results_of(client: JobClient, sink: CollectSink) -> Iterator[Any]:
 
 
 def _load(entry: str, wanted_for: str) -> Any:
-    """The object a ``module:attribute`` string names."""
+    """Load the object that a ``module:attribute`` string refers to."""
     module, _, attribute = entry.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"{wanted_for} needs {entry}, which cannot be loaded: {error}. Install what is missing, or choose another "
+            f"{wanted_for} needs {entry}, which cannot be loaded: {error}. Install the missing package, or use another "
             f"execution.target (one of {', '.join(EXECUTORS)})."
         ) from error

@@ -1,4 +1,4 @@
-"""Ingestion time: a record's event time is when it was read."""
+"""Ingestion time: the event time of a record is the time at which it was read."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ __all__ = ["IngestionTime", "ingestion_time_strategy"]
 
 
 class IngestionTime(TimestampAssigner):
-    """The processing time of the epoch that reads the record: the same on all subtasks, and never going back.
+    """Assigns the processing time of the epoch that reads the record.
 
-    The runtime puts the epoch's clock in the place of :meth:`extract_timestamp`.
+    That time is the same on all subtasks and never decreases. The runtime replaces :meth:`extract_timestamp` by the
+    clock of the epoch.
     """
 
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        """Now, in ms."""
+        """The current time in ms."""
         return time.time_ns() // 1_000_000
 
 
 def ingestion_time_strategy() -> WatermarkStrategy:
-    """Stamps records with the processing time of the epoch that reads them; watermarks follow, 1 ms behind.
+    """Assigns the processing time of the epoch as timestamp. Watermarks are 1 ms lower.
 
     >>> ingestion_time_strategy().timestamp_assigner.extract_timestamp("a record", -1) > 0
     True

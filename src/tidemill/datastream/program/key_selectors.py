@@ -1,6 +1,7 @@
-"""Key selectors: what ``key_by`` accepts, as small objects that can take the keys of a whole batch at once.
+"""Key selectors: the arguments of ``key_by`` as objects that can extract the keys of a whole batch.
 
-The engine calls ``selector(value)`` for one key and, where the selector has it, ``selector.bulk(values)`` for a batch.
+The runtime calls ``selector(value)`` for one key and, if the selector has this method, ``selector.bulk(values)`` for a
+batch.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tidemill.errors import InvalidKeyError
 
 @dataclass(frozen=True)
 class PositionSelector:
-    """The element at a position of a tuple, list or Row.
+    """Selects the element at a position of a tuple, list or Row.
 
     >>> PositionSelector(1).bulk([("a", 1), ("b", 2)])
     [1, 2]
@@ -41,7 +42,7 @@ class PositionSelector:
 
 @dataclass(frozen=True)
 class FieldSelector:
-    """A field by name, or by a dotted path of names: of Rows, dicts, NamedTuples, dataclasses and other objects.
+    """Selects a field by name or dotted path, from Rows, dicts, NamedTuples, dataclasses and other objects.
 
     >>> FieldSelector("user.id").bulk([{"user": {"id": 7}}, {"user": {"id": 8}}])
     [7, 8]
@@ -65,7 +66,7 @@ class FieldSelector:
 
 @dataclass(frozen=True)
 class FunctionKeySelector:
-    """A user's :class:`KeySelector` as a callable; the engine calls its ``open`` and ``close``."""
+    """Wraps a user's :class:`KeySelector` as a callable. The runtime calls its ``open`` and ``close``."""
 
     function: KeySelector
 
@@ -88,7 +89,7 @@ class FunctionKeySelector:
 
 @dataclass(frozen=True)
 class FunctionPartitioner:
-    """A user's :class:`Partitioner` as a callable of key and number of partitions."""
+    """Wraps a user's :class:`Partitioner` as a callable of key and number of partitions."""
 
     function: Partitioner
 
@@ -105,7 +106,7 @@ class FunctionPartitioner:
 
 
 def as_key_selector(key: Any) -> Callable[[Any], Any]:
-    """What ``key_by`` was given as a callable: a position, a field name, a KeySelector, or a callable as it is.
+    """Convert an argument of ``key_by`` to a callable: a position, a field name, a KeySelector or a callable.
 
     >>> as_key_selector(0), as_key_selector("a.b")
     (PositionSelector(position=0), FieldSelector(path='a.b'))
@@ -129,7 +130,7 @@ def as_key_selector(key: Any) -> Callable[[Any], Any]:
 
 
 def as_partitioner(partitioner: Any) -> Callable[[Any, int], int]:
-    """What ``partition_custom`` was given as a callable of key and number of partitions."""
+    """Convert an argument of ``partition_custom`` to a callable of key and number of partitions."""
     if isinstance(partitioner, Partitioner):
         return FunctionPartitioner(partitioner)
     if callable(partitioner):

@@ -1,7 +1,7 @@
-"""What each kind of operator does, as data: one small class per kind, holding the user's function.
+"""Descriptions of operators: one small class per kind of operator, which contains the user's function.
 
-``tidemill.runtime`` has one operator class for each of these. A spec is pickled on its own, so it must hold nothing but
-what the operator needs on a worker.
+``tidemill.runtime`` has one operator class for each of them. A spec is pickled separately, so it must contain only what
+the operator needs on a worker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """Reads a source; ``watermarks`` is applied per split when the program gave a strategy with ``from_source``."""
+    """Reads a source. ``watermarks`` is the strategy passed to ``from_source``, which is applied per split."""
 
     source: Source
     watermarks: WatermarkStrategy | None = None
@@ -54,9 +54,9 @@ class ProcessSpec:
 
 @dataclass(frozen=True)
 class ReduceSpec:
-    """A rolling reduce over a keyed stream: emits the new value for each record (in BATCH mode only the last).
+    """A rolling reduce on a keyed stream. Emits the new value for each record (in BATCH mode only the last value).
 
-    ``function`` may be a :class:`~tidemill.datastream.functions.built_in.BuiltIn`, of which some have an accumulator.
+    ``function`` may be a :class:`~tidemill.datastream.functions.built_in.BuiltIn`. Some of these use an accumulator.
     """
 
     function: Any
@@ -84,7 +84,7 @@ class CoProcessSpec:
 class BroadcastProcessSpec:
     """A BroadcastProcessFunction, or a KeyedBroadcastProcessFunction when the operator is keyed.
 
-    ``descriptors`` are the states that the second input is broadcast with.
+    ``descriptors`` are the states that were passed to ``broadcast()`` for the second input.
     """
 
     function: Any
@@ -93,9 +93,9 @@ class BroadcastProcessSpec:
 
 @dataclass(frozen=True)
 class IntervalJoinSpec:
-    """A ProcessJoinFunction over two keyed streams; bounds in ms, both inclusive, empty if lower is above upper.
+    """A ProcessJoinFunction on two keyed streams. Bounds are in ms and inclusive; empty if lower is above upper.
 
-    ``types`` are those of the records of both streams, None where unknown; ``late`` the tags for their late records.
+    ``types`` are the record types of both streams, None if unknown. ``late`` are the tags for their late records.
     """
 
     function: Any
@@ -107,7 +107,7 @@ class IntervalJoinSpec:
 
 @dataclass(frozen=True)
 class AsyncWaitSpec:
-    """An AsyncFunction with at most ``capacity`` records on their way; ``timeout`` is in ms, 0 for none."""
+    """An AsyncFunction with at most ``capacity`` records in flight. ``timeout`` is in ms; 0 means no timeout."""
 
     function: Any
     timeout: int
@@ -118,10 +118,11 @@ class AsyncWaitSpec:
 
 @dataclass(frozen=True)
 class WindowSpec:
-    """Windows over a keyed stream. ``reduce`` or ``aggregate`` combine records as they come; ``function`` evaluates.
-    Either of the two may be a :class:`~tidemill.datastream.functions.built_in.BuiltIn`.
+    """Windows on a keyed stream.
 
-    ``contents_type`` is that of what a window holds: of the records, or of the accumulator.
+    ``reduce`` or ``aggregate`` combines records as they arrive; either may be a
+    :class:`~tidemill.datastream.functions.built_in.BuiltIn`. ``function`` evaluates the window. ``contents_type`` is
+    the type of the window's contents: of the records or of the accumulator.
     """
 
     assigner: Any
@@ -144,7 +145,7 @@ class TimestampsSpec:
 
 @dataclass(frozen=True)
 class BatchMapSpec:
-    """A function over a whole list of values at once (``map_batch``), for vectorised stateless work."""
+    """A function on a whole list of values (``map_batch``), for vectorized stateless processing."""
 
     function: Callable[[list[Any]], list[Any]]
 
@@ -154,7 +155,7 @@ class SinkSpec:
     sink: Sink
 
 
-#: Operators that can put a record aside at which their function raises: they take their records one by one.
+#: Operators that support error policies. They process records one by one.
 GUARDED = (
     MapSpec,
     FlatMapSpec,

@@ -1,12 +1,12 @@
-"""What a program was given, as it was when it was given.
+"""Captures user functions, sources and sinks at the time they are passed to the program.
 
-A function, with all it has captured, is pickled when it is handed to a stream, as in PyFlink: what the program changes
-in it afterwards does not count, and an object given to two operators is two. The program keeps the bytes, which the
-workers get, and what the driver needs to know of them: the function itself can go.
+As in PyFlink, a function is pickled with its captured variables when it is passed to a stream. Later changes to it have
+no effect, and an object passed to two operators becomes two objects. The program keeps the bytes, which are sent to the
+workers, and the information that the driver needs about them. It does not keep the function itself.
 
-Sources and sinks have a part on the driver too (splits, commits). That part works with a copy made at the same time,
-except where the class itself says what of it is pickled (``__reduce__``, ``__getstate__``): then the rest is meant to
-stay on the driver, and the driver works with the object that was given.
+Sources and sinks also have a part on the driver (splits, commits). That part uses a copy made at the same time, unless
+the class defines how it is pickled (``__reduce__``, ``__getstate__``). In that case the rest of the object is meant to
+stay on the driver, and the driver uses the original object.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidemill.datastream.program.specs import BroadcastProcessSpec, SinkSpec, So
 
 __all__ = ["QueryableName", "Taken", "for_driver", "take"]
 
-#: Longer lists hold data.
+#: Longer lists and dicts contain data and are not searched.
 _FEW: Final = 100
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class QueryableName:
-    """A state descriptor that a function holds as an attribute, and the name its state is queried by."""
+    """The name of a state whose descriptor is an attribute of a function, and its queryable state name."""
 
     state: str
     name: str
@@ -43,7 +43,7 @@ class QueryableName:
 
 @dataclass(frozen=True)
 class Taken:
-    """The spec of an operator as it was when the operator was built: ``data`` is pickled, for the workers.
+    """The spec of an operator, captured when the operator was built. ``data`` is the pickled spec for the workers.
 
     >>> from tidemill.datastream.program.specs import MapSpec
     >>> factor = {"value": 2}
@@ -55,26 +55,26 @@ class Taken:
 
     kind: type
     data: bytes
-    #: Of sources and sinks, whose driver part works with it.
+    #: The spec that the driver part of a source or sink uses. None for other operators.
     on_driver: SourceSpec | SinkSpec | None = None
-    #: Whether the operator keeps state of its subtask.
+    #: Whether the operator has operator state.
     operator_state: bool = False
-    #: Whether it has operator state or listens to checkpoints: its subtasks must not come and go.
+    #: Whether it has operator state or listens to checkpoints, so that its parallelism must not vary between epochs.
     checkpointed: bool = False
     queryable: tuple[QueryableName, ...] = ()
-    #: Whether it marks inputs idle that have no records for some time.
+    #: Whether it marks inputs as idle that have had no records for some time.
     counts_idleness: bool = False
 
     @property
     def spec(self) -> Any:
-        """The spec: the driver's own of a source or sink, else a new copy."""
+        """The spec: the driver's object for a source or sink, else a new copy."""
         return pickle.loads(self.data) if self.on_driver is None else self.on_driver
 
 
 def take(spec: Any, where: str) -> Taken:
-    """Take the spec of an operator, with the user's functions in it; ``where`` names the operator in errors.
+    """Capture the spec of an operator with the user's functions. ``where`` describes the operator in errors.
 
-    Raises ``SerializationError`` that names the function, and what of it cannot be pickled.
+    Raises ``SerializationError`` with the function and the part of it that cannot be pickled.
     """
     function = _function_of(spec)
     data = to_bytes(spec, "function", _shown(spec), where)
@@ -100,9 +100,9 @@ def take(spec: Any, where: str) -> Taken:
 
 
 def for_driver(given: T, where: str) -> T:
-    """A source or sink for the driver: a copy, or the object itself if its class says what of it is pickled.
+    """A source or sink for the driver: a copy, or the object itself if its class defines how it is pickled.
 
-    The same goes for sources and sinks inside it, which it may wrap.
+    The same applies to sources and sinks that it wraps.
     """
     return given if _stays(given) else copied(given, "function", where, _stays)
 
@@ -120,12 +120,12 @@ def _pickles_itself(kind: type) -> bool:
 
 
 def _function_of(spec: Any) -> Any:
-    """The user's function inside a spec, None if there is none."""
+    """The user's function in a spec, or None."""
     return getattr(spec.sink if isinstance(spec, SinkSpec) else spec, "function", None)
 
 
 def _shown(spec: Any) -> Any:
-    """What an error is about: the part of a spec that the user wrote."""
+    """The part of a spec that error messages refer to: the user's object."""
     for name in ("function", "source", "strategy"):
         if hasattr(spec, name):
             return getattr(spec, name)
@@ -139,8 +139,7 @@ def _counts_idleness(spec: Any) -> bool:
 
 
 def _queryable(spec: Any) -> Iterator[QueryableName]:
-    """The queryable descriptors that the functions of a spec hold, also in lists and dicts, or in functions of their
-    own."""
+    """The queryable descriptors in the functions of a spec, including those in lists, dicts and nested functions."""
     waiting: list[Any] = [part for part in vars(spec).values() if isinstance(part, Function)]
     seen = set(map(id, getattr(spec, "descriptors", ())))  # broadcast state cannot be queried
     while waiting:

@@ -1,8 +1,8 @@
-"""What a program is made of before it is compiled: operators and the edges between them.
+"""The nodes of a program before it is compiled: operators and the edges between them.
 
-A :class:`DataStream` only builds these nodes; ``tidemill.graph`` makes chains and levels of them, ``tidemill.runtime``
-turns each node's *spec* into a running operator. Nothing here runs user code: it is pickled when it is given
-(:mod:`tidemill.datastream.program.taken`).
+A :class:`DataStream` only builds these nodes. ``tidemill.graph`` groups them into chains and levels, and
+``tidemill.runtime`` turns the *spec* of each node into a running operator. This module does not run user code: it is
+pickled when it is passed in (:mod:`tidemill.datastream.program.taken`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KeySelectorFn = Callable[[Any], Any]
 
 
 class PartitionKind(enum.Enum):
-    """How the records of an edge are spread over the subtasks of the consumer (Flink's stream partitioners)."""
+    """How the records of an edge are distributed to the subtasks of the consumer (Flink's stream partitioners)."""
 
     FORWARD = "FORWARD"
     REBALANCE = "REBALANCE"
@@ -38,7 +38,7 @@ class PartitionKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Partitioning:
-    """The partitioner of one edge, as workers use it.
+    """The partitioner of one edge, as used by the workers.
 
     ``selector`` computes the key (KEY_GROUP and CUSTOM); ``custom`` maps ``(key, number of partitions)`` to an index.
     ``key_type`` is the declared type of the key.
@@ -52,9 +52,9 @@ class Partitioning:
 
 @dataclass(frozen=True)
 class TakenPartitioning:
-    """A :class:`Partitioning` as it was when the program asked for it: ``data`` is pickled, for the workers.
+    """A :class:`Partitioning`, captured when the program declared it. ``data`` is pickled for the workers.
 
-    ``description`` is the kind, with the key where there is one: ``HASH(0)``, ``HASH(user.id)``, ``HASH(<lambda>)``.
+    ``description`` is the kind, with the key if there is one: ``HASH(0)``, ``HASH(user.id)``, ``HASH(<lambda>)``.
     """
 
     kind: PartitionKind
@@ -63,7 +63,7 @@ class TakenPartitioning:
 
     @staticmethod
     def of(partitioning: Partitioning, method: str = "") -> TakenPartitioning:
-        """Take the user's functions in a partitioning; ``method`` is the one that was called with them."""
+        """Capture a partitioning with the user's functions. ``method`` is the API method they were passed to."""
         where = f"{method}() ({find_user_line()})"
         for part, function in (("key selector", partitioning.selector), ("partitioner", partitioning.custom)):
             if function is not None:
@@ -87,16 +87,16 @@ def _describe(partitioning: Partitioning) -> str:
 
 
 class ChainingStrategy(enum.Enum):
-    ALWAYS = "ALWAYS"  # may be chained to its producer
-    NEVER = "NEVER"  # stands alone
-    HEAD = "HEAD"  # starts a chain; consumers may join it
+    ALWAYS = "ALWAYS"  # can be chained to its producer
+    NEVER = "NEVER"  # is never chained
+    HEAD = "HEAD"  # starts a chain, to which consumers can be chained
 
 
 @dataclass(frozen=True)
 class Upstream:
     """One edge into an operator: a producer, optionally one of its side outputs, and the partitioning in between.
 
-    ``partitioning`` is None where the program asks for none: the compiler then chooses FORWARD between operators of
+    ``partitioning`` is None if the program does not specify one. The compiler then uses FORWARD between operators of
     equal parallelism, else REBALANCE.
     """
 
@@ -110,12 +110,12 @@ _ids = itertools.count(1)
 
 @dataclass(eq=False)
 class Transformation:
-    """One operator of the program, as the user described it; :meth:`of` makes one.
+    """One operator of the program, as the user described it. Create it with :meth:`of`.
 
-    ``inputs`` has one entry per logical input (none for a source, one, or two); each is a tuple of edges, more than
-    one after a union. ``keyed`` operators have state by key. ``side_outputs`` has the side outputs that the program
-    reads, with their types. An operator that ``follows_input`` has the parallelism of its input where none is set: the
-    API put it there, and it must not spread records anew.
+    ``inputs`` has one entry per logical input (none for a source, one, or two). Each entry is a tuple of edges, more
+    than one after a union. ``keyed`` operators have keyed state. ``side_outputs`` contains the side outputs that the
+    program reads, with their types. An operator with ``follows_input`` has the parallelism of its input if none is set:
+    the API inserted it, and it must not redistribute records.
     """
 
     name: str
@@ -149,7 +149,7 @@ class Transformation:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Transformation:
-        """An operator that does what ``spec`` says: the user's functions in it are taken now.
+        """Create an operator from a spec. The user's functions in the spec are captured now.
 
         Raises ``SerializationError`` for a function that cannot be pickled.
         """
@@ -168,7 +168,7 @@ class Transformation:
 
     @property
     def emitted_side_outputs(self) -> dict[str, TypeInformation]:
-        """The side outputs that somebody reads, with their types: the program, or the dead-letter sink."""
+        """The side outputs that the program or the dead-letter sink reads, with their types."""
         policy = self.error_policy
         if policy.kind is not OnError.DEAD_LETTER or policy.tag is None:
             return self.side_outputs
@@ -176,5 +176,5 @@ class Transformation:
 
     @property
     def spec(self) -> Any:
-        """What the operator does: of a source or sink what the driver works with, else a new copy."""
+        """The spec of the operator: the driver's object for a source or sink, else a new copy."""
         return self.taken.spec

@@ -1,4 +1,4 @@
-"""Types of streams: as declared, or as the function's annotations tell."""
+"""Determines the types of streams from declarations or from the annotations of functions."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _ITERABLES = frozenset(
 
 
 def output_type(declared: TypeSpec, function: Any, method: str | None, *, many: bool = False) -> TypeInformation | None:
-    """The type of what a function emits: the declared one, else from its return annotation, else None.
+    """The type of the records that a function emits: the declared type, else its return annotation, else None.
 
-    ``method`` names the method of a function object that is called for each record; ``many`` says that it returns an
-    iterable of records. Only an annotation that describes a type of ours counts.
+    ``method`` is the method of a function object that is called for each record. ``many`` indicates that it returns an
+    iterable of records. An annotation is ignored if no type other than pickled objects matches it.
     """
     if declared is not None:
         return resolve_type(declared)
@@ -43,7 +43,7 @@ def output_type(declared: TypeSpec, function: Any, method: str | None, *, many: 
 
 
 def common_output_type(declared: TypeSpec, function: Any, *methods: str, many: bool = False) -> TypeInformation | None:
-    """As :func:`output_type` for a function with several methods: they must agree."""
+    """Like :func:`output_type` for a function with several methods. Returns None if their types differ."""
     if declared is not None:
         return resolve_type(declared)
     types = [output_type(None, function, method, many=many) for method in methods]
@@ -51,21 +51,21 @@ def common_output_type(declared: TypeSpec, function: Any, *methods: str, many: b
 
 
 def _return_hint(target: Any) -> Any:
-    """The evaluated return annotation of a callable, None if there is none that can be evaluated."""
+    """The evaluated return annotation of a callable, or None if there is none or it cannot be evaluated."""
     if not (inspect.isfunction(target) or inspect.ismethod(target)):
         if inspect.isclass(target) or not hasattr(type(target), "__call__"):  # noqa: B004 - the bound method is wanted
             return None
         target = target.__call__
     if getattr(target, "__module__", "").startswith("tidemill.datastream."):
-        return None  # an abstract method's own annotation says nothing about the user's
+        return None  # the annotation of the abstract method does not describe the user's function
     try:
         return typing.get_type_hints(target).get("return")
-    except Exception:  # an annotation may be any expression; one that cannot be evaluated tells us nothing
+    except Exception:  # an annotation may be any expression; ignore one that cannot be evaluated
         return None
 
 
 def _element_hint(hint: Any) -> Any:
-    """``int`` for ``Iterator[int]`` and the like, also inside ``... | None``."""
+    """The element type of an iterable: ``int`` for ``Iterator[int]``, also inside ``... | None``."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is None:
         return None

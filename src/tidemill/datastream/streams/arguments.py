@@ -1,4 +1,4 @@
-"""Checks of what programs hand to the methods of streams."""
+"""Checks of the arguments of stream methods."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ __all__ = ["kind_of", "require"]
 
 
 def require(func: Any, kind: type, what: str) -> None:
-    """Raise a :class:`TypeError` unless ``func`` is of a kind of function, or can be called."""
+    """Raise a :class:`TypeError` unless ``func`` is an instance of ``kind`` or a callable."""
     if not isinstance(func, kind) and not callable(func):
         raise TypeError(f"{what}() needs a {kind.__name__} or a callable, not {kind_of(func)}")
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, for an error that says what it should have been.
+    """The type of a value, for error messages.
 
     >>> kind_of(3), kind_of(int)
     ('int', 'int (a class: make an instance of it)')

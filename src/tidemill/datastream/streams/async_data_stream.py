@@ -1,4 +1,4 @@
-"""Adds functions to a stream that wait for something outside the job."""
+"""Asynchronous I/O: functions that wait for external systems."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = ["AsyncDataStream"]
 
 
 class AsyncDataStream:
-    """Applies an :class:`AsyncFunction` to a stream, keyed or not: requests to many records' services at once.
+    """Applies an :class:`AsyncFunction` to a keyed or non-keyed stream, for many records concurrently.
 
-    **How many.** Each subtask has at most ``capacity`` records on their way. If there are more, the subtask waits.
+    **Capacity.** Each subtask has at most ``capacity`` records in flight. When the limit is reached, the subtask waits.
 
     **Order.** ``ordered_wait`` emits the results in the order of the records. ``unordered_wait`` emits them as they
-    come; but a record never overtakes a watermark nor is overtaken by one, so event time means the same behind both.
+    complete. In both cases records and watermarks do not overtake each other, so event time works the same downstream.
     Results have the timestamp of their record.
 
-    **Time.** A record that takes longer than ``timeout``, all attempts together, is cancelled, and
-    ``AsyncFunction.timeout`` gives its results or fails the job. 0 is no timeout. The time does not count while the
-    other operators of the task are at work.
+    **Timeout.** If the call for a record takes longer than ``timeout``, including all attempts, it is cancelled, and
+    ``AsyncFunction.timeout`` returns its results or fails the job. 0 means no timeout. The time during which the other
+    operators of the task are processing is not counted.
 
-    **Exactly once.** All results of an epoch are there before its barrier. So nothing is on its way when the epoch is
-    committed, and there is no state to keep or to restore: after a failure the epoch's records come again, and are
-    asked for again. What the function changes outside the job happens at least once.
+    **Exactly once.** All results of an epoch are complete before its barrier. So no call is in flight when the epoch is
+    committed, and there is no state to store or restore. After a failure the records of the epoch are processed again
+    and the calls are repeated. Side effects of the function outside the job are at least once.
 
     >>> import asyncio
     >>> from tidemill.common import Configuration, Time
@@ -62,7 +62,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeSpec = None,
     ) -> DataStream:
-        """Emit results as they come."""
+        """Emit results as they complete."""
         return AsyncDataStream.unordered_wait_with_retry(
             data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
         )
@@ -76,7 +76,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeSpec = None,
     ) -> DataStream:
-        """As :meth:`unordered_wait`; calls that the strategy finds wanting are made again."""
+        """Like :meth:`unordered_wait`, with retries according to the strategy."""
         return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, in_order=False)
 
     @staticmethod
@@ -101,7 +101,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeSpec = None,
     ) -> DataStream:
-        """As :meth:`ordered_wait`; calls that the strategy finds wanting are made again.
+        """Like :meth:`ordered_wait`, with retries according to the strategy.
 
         >>> from tidemill.common import Configuration, Time
         >>> from tidemill.datastream import AsyncDataStream, AsyncFunction, AsyncRetryStrategy
@@ -144,7 +144,9 @@ def _wait(
     _check_strategy(retry)
     retries = not isinstance(retry, NoRetryStrategy)
     if retries and timeout_ms == 0:
-        raise ValueError("async I/O with retries needs a timeout greater than 0: it bounds all attempts together")
+        raise ValueError(
+            "async I/O with retries needs a timeout greater than 0, which limits the total time of all attempts"
+        )
     return stream._transform(
         "async wait operator",
         AsyncWaitSpec(function, timeout_ms, capacity, in_order, retry if retries else None),
@@ -158,7 +160,7 @@ def _check_function(function: Any) -> None:
         raise TypeError(f"async I/O needs an AsyncFunction object, not {kind}")
     name = type(function).__name__
     if inspect.isasyncgenfunction(function.async_invoke):
-        raise TypeError(f"async_invoke() of {name} must return its results as a list, it cannot yield them")
+        raise TypeError(f"async_invoke() of {name} must return its results as a list; it cannot yield them")
     if not inspect.iscoroutinefunction(function.async_invoke):
         raise TypeError(f"async_invoke() of {name} must be declared with 'async def'")
     if inspect.iscoroutinefunction(function.timeout):

@@ -1,4 +1,4 @@
-"""A stream that becomes state on every subtask, and its connection with a stream of data."""
+"""Broadcast streams, whose elements become state on every subtask, and their connection with a data stream."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["BroadcastConnectedStream", "BroadcastStream"]
 
 
 class BroadcastStream:
-    """A stream sent to every subtask, with the states its elements go into; all it can do is to be connected."""
+    """A stream that is sent to every subtask, with the states its elements update. It can only be connected."""
 
     def __init__(self, input_stream: DataStream, broadcast_state_descriptors: list[MapStateDescriptor]) -> None:
-        """``input_stream`` is already partitioned by broadcast."""
+        """``input_stream`` already has broadcast partitioning."""
         seen: set[str] = set()
         for descriptor in broadcast_state_descriptors:
             if not isinstance(descriptor, MapStateDescriptor):
@@ -31,7 +31,7 @@ class BroadcastStream:
 
 
 class BroadcastConnectedStream:
-    """A stream of data, keyed or not, beside a broadcast stream."""
+    """A keyed or non-keyed data stream connected with a broadcast stream."""
 
     def __init__(
         self,
@@ -46,17 +46,17 @@ class BroadcastConnectedStream:
     def process(
         self, func: BroadcastProcessFunction | KeyedBroadcastProcessFunction, output_type: TypeSpec = None
     ) -> DataStream:
-        """Run a function over both sides.
+        """Apply a function to both sides.
 
-        Every subtask sees the elements of the broadcast side in the same order. In BATCH mode all of them come before
-        the first record of the data side.
+        Every subtask receives the elements of the broadcast side in the same order. In BATCH mode all of them are
+        processed before the first record of the data side.
         """
         data, broadcast = self.non_broadcast_stream, self.broadcast_stream.input_stream
         keyed = isinstance(data, KeyedStream)
         wanted = KeyedBroadcastProcessFunction if keyed else BroadcastProcessFunction
         if not isinstance(func, wanted):
             raise TypeError(
-                f"process() of a {'keyed stream' if keyed else 'stream that is not keyed'} with a broadcast stream "
+                f"process() of a {'keyed stream' if keyed else 'non-keyed stream'} with a broadcast stream "
                 f"needs a {wanted.__name__}, not {type(func).__name__}"
             )
         found = common_output_type(output_type, func, "process_element", "process_broadcast_element", many=True)

@@ -1,4 +1,4 @@
-"""The results of a job, one by one."""
+"""An iterator over the results of a job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["CloseableIterator"]
 
 
 class CloseableIterator(Iterator[Any]):
-    """Iterates over results while their job runs; closing it ends the job if it still runs.
+    """Iterates over results while the job runs. Closing it cancels the job if it is still running.
 
     >>> with CloseableIterator(iter([1, 2])) as results:
     ...     list(results)
@@ -31,11 +31,11 @@ class CloseableIterator(Iterator[Any]):
         return next(self._results)
 
     def next(self) -> Any:
-        """The next result; raises ``StopIteration`` after the last."""
+        """The next result. Raises ``StopIteration`` after the last."""
         return self.__next__()
 
     def close(self) -> None:
-        """Stop. Without effect if called again."""
+        """Stop the iteration and the job. Has no effect if called again."""
         if self._closed:
             return
         self._closed = True

@@ -1,4 +1,4 @@
-"""Two streams side by side, for functions with two inputs."""
+"""Two connected streams, for functions with two inputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Key = Callable[[Any], Any] | KeySelector | int | str
 
 
 class ConnectedStreams:
-    """Two streams, possibly of different types, that share a function and, if both are keyed, its state."""
+    """Two streams, possibly of different types, that share a function and, if both are keyed, its keyed state."""
 
     def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
         self.stream1 = stream1
@@ -43,7 +43,7 @@ class ConnectedStreams:
         )
 
     def map(self, func: CoMapFunction, output_type: TypeSpec = None) -> DataStream:
-        """One record out for each record in of either stream; None emits nothing.
+        """Emit one record for each record of either stream. A result of None is not emitted.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import CoMapFunction, StreamExecutionEnvironment
@@ -62,7 +62,7 @@ class ConnectedStreams:
         return self._transform("Co-Map", CoMapSpec(func), common_output_type(output_type, func, "map1", "map2"))
 
     def flat_map(self, func: CoFlatMapFunction, output_type: TypeSpec = None) -> DataStream:
-        """Any number of records out for each record in of either stream.
+        """Emit zero or more records for each record of either stream.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import CoFlatMapFunction, StreamExecutionEnvironment
@@ -83,7 +83,7 @@ class ConnectedStreams:
         return self._transform("Co-Flat Map", CoFlatMapSpec(func), found)
 
     def process(self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeSpec = None) -> DataStream:
-        """A process function of both streams: keyed, with state and timers, if both streams are keyed.
+        """Apply a process function to both streams. If both are keyed, it has keyed state and timers.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import KeyedCoProcessFunction, StreamExecutionEnvironment
@@ -117,7 +117,7 @@ class ConnectedStreams:
         found = common_output_type(output_type, func, "process_element1", "process_element2", many=True)
         return self._transform("KEYED CO PROCESS" if keyed else "CO PROCESS", CoProcessSpec(func), found)
 
-    #: Java's names of the functions' kinds.
+    #: Aliases for the operators' names in Java.
     co_map = map  # noqa: A003 - the method above
     co_flat_map = flat_map
     co_process = process
@@ -126,8 +126,8 @@ class ConnectedStreams:
         one, two = (isinstance(stream, KeyedStream) for stream in (self.stream1, self.stream2))
         if one != two:
             raise GraphError(
-                f"of the connected streams only the {'first' if one else 'second'} is keyed: key both, with "
-                "key_by(selector1, selector2) after connect(), or none"
+                f"only the {'first' if one else 'second'} of the connected streams is keyed: key both streams with "
+                "key_by(selector1, selector2) after connect(), or neither"
             )
         return one
 

@@ -1,4 +1,4 @@
-"""Streams: each method adds an operator to the program, nothing runs until the program is executed."""
+"""Streams. Each method adds an operator to the program; nothing runs until the program is executed."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ __all__ = [
 
 
 class DataStream(OperatorSettings, StreamEnds):
-    """A stream of records, all of one type.
+    """A stream of records of one type.
 
-    It stands for what one operator puts out, for a side output, or for such streams merged (``union``) or spread in
-    another way (``rebalance``, ...). ``name``, ``uid``, ``set_parallelism`` and the like set properties of the
-    operator, so they need a stream that is one operator's output.
+    It is the output of an operator, a side output, a union of streams (``union``), or a stream with another
+    partitioning (``rebalance``, ...). Methods such as ``name``, ``uid`` and ``set_parallelism`` set properties of the
+    operator. They are only available on a stream that is the output of one operator.
 
     >>> from tidemill.datastream import StreamExecutionEnvironment
     >>> env = StreamExecutionEnvironment.get_execution_environment()
@@ -96,14 +96,14 @@ class DataStream(OperatorSettings, StreamEnds):
         self._upstreams = upstreams
         self._type = type_info
 
-    # --- what the stream is
+    # --- properties of the stream
 
     def get_type(self) -> TypeInformation:
-        """The type of the records; pickled objects if none is known."""
+        """The type of the records, or pickled objects if it is unknown."""
         return Types.PICKLED_BYTE_ARRAY() if self._type is None else self._type
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """The environment the stream belongs to."""
+        """The environment that the stream belongs to."""
         return self._environment
 
     def get_execution_config(self) -> ExecutionConfig:
@@ -113,25 +113,25 @@ class DataStream(OperatorSettings, StreamEnds):
     # --- properties of the operator, besides those of OperatorSettings
 
     def force_non_parallel(self) -> Self:
-        """Run the operator in one subtask, for ever."""
+        """Set the parallelism and the max parallelism of the operator to 1."""
         operator = self._operator("force_non_parallel")
         operator.parallelism = operator.max_parallelism = 1
         return self
 
     def start_new_chain(self) -> Self:
-        """Begin a task with this operator; operators behind it may join."""
+        """Start a new chain with this operator. Downstream operators may be chained to it."""
         self._operator("start_new_chain").chaining = ChainingStrategy.HEAD
         return self
 
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
-        """Accepted: an epoch hands its records on when they are there, so there is nothing to wait for."""
+        """Accepted without effect: the exchange between operators does not use buffer timeouts."""
         self._operator("set_buffer_timeout")
         return self
 
     # --- one record at a time
 
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeSpec = None) -> DataStream:
-        """One record out for each record in.
+        """Emit one record for each record.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -146,7 +146,7 @@ class DataStream(OperatorSettings, StreamEnds):
     def flat_map(
         self, func: Callable[[Any], Iterable[Any] | None] | FlatMapFunction, output_type: TypeSpec = None
     ) -> DataStream:
-        """Any number of records out for each record in: what the function yields or returns.
+        """Emit zero or more records for each record: those that the function yields or returns.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -172,9 +172,9 @@ class DataStream(OperatorSettings, StreamEnds):
         return self._transform("Filter", FilterSpec(func), self._type)
 
     def map_batch(self, func: Callable[[list[Any]], list[Any]], output_type: TypeSpec = None) -> DataStream:
-        """Beyond Flink: one record out for each record in, but a whole list of them at a time.
+        """Emit one record for each record, with a function that processes a list of records. Not part of Flink.
 
-        How many records come together depends on the input; the result must not.
+        The length of the lists depends on the input; the results must not depend on it.
 
         >>> from tidemill.datastream import StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.get_execution_environment()
@@ -186,7 +186,7 @@ class DataStream(OperatorSettings, StreamEnds):
         return self._transform("MapBatch", BatchMapSpec(func), type_of_output(output_type, func, None, many=True))
 
     def project(self, *field_indexes: int) -> DataStream:
-        """Keep some fields of tuples, lists or rows, in the order given.
+        """Select fields of tuples, lists or rows, in the given order.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -199,7 +199,7 @@ class DataStream(OperatorSettings, StreamEnds):
         return self._transform("Projection", MapSpec(projection), projection.type_of(self._type))
 
     def process(self, func: ProcessFunction, output_type: TypeSpec = None) -> DataStream:
-        """A process function: any number of records out, with time and side outputs.
+        """Apply a process function, which emits zero or more records and has access to time and side outputs.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import OutputTag, ProcessFunction, StreamExecutionEnvironment
@@ -219,7 +219,7 @@ class DataStream(OperatorSettings, StreamEnds):
         return self._transform("PROCESS", ProcessSpec(func), found)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """Give records their event time, and the stream its watermarks.
+        """Assign event timestamps to the records and generate watermarks.
 
         >>> from tidemill.common import Duration, WatermarkStrategy
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -235,7 +235,7 @@ class DataStream(OperatorSettings, StreamEnds):
     # --- several streams
 
     def union(self, *streams: DataStream) -> DataStream:
-        """This stream and others of the same type as one.
+        """Merge this stream with others of the same type.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -262,9 +262,9 @@ class DataStream(OperatorSettings, StreamEnds):
     def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
 
     def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
-        """This stream and another, possibly of another type, side by side for functions with two inputs.
+        """Connect this stream with another, possibly of a different type, for functions with two inputs.
 
-        With a :class:`BroadcastStream` as the other, what is broadcast becomes state: see
+        If the other is a :class:`BroadcastStream`, its elements update broadcast state: see
         :class:`BroadcastProcessFunction`.
 
         >>> from tidemill.common import Configuration
@@ -289,14 +289,14 @@ class DataStream(OperatorSettings, StreamEnds):
         return ConnectedStreams(self, ds)
 
     def join(self, other_stream: DataStream) -> JoinedStreams:
-        """Pairs of records with equal keys in the same window: see :class:`JoinedStreams`."""
+        """Join pairs of records with equal keys in the same window: see :class:`JoinedStreams`."""
         from tidemill.datastream.streams.joined_streams import JoinedStreams
 
         self._check_same_environment(other_stream, "join")
         return JoinedStreams(self, other_stream)
 
     def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
-        """All records of both streams with equal keys in the same window: see :class:`CoGroupedStreams`."""
+        """Group all records of both streams by key and window: see :class:`CoGroupedStreams`."""
         from tidemill.datastream.streams.joined_streams import CoGroupedStreams
 
         self._check_same_environment(other_stream, "co_group")
@@ -305,13 +305,15 @@ class DataStream(OperatorSettings, StreamEnds):
     # --- windows
 
     def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream:
-        """Cut the whole stream into windows, in one subtask; :meth:`KeyedStream.window` works in parallel."""
+        """Group the whole stream into windows. Runs in one subtask; use :meth:`KeyedStream.window` for parallelism."""
         from tidemill.datastream.streams.windowed_stream import AllWindowedStream
 
         return AllWindowedStream(self, window_assigner)
 
     def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
-        """Windows of ``size`` records; with a slide, every ``slide`` records the last ``size`` of them.
+        """Group the stream into windows of ``size`` records, in one subtask.
+
+        With a slide, a window contains the last ``size`` records and is evaluated every ``slide`` records.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -326,7 +328,7 @@ class DataStream(OperatorSettings, StreamEnds):
         return AllWindowedStream(self, GlobalWindows.create())._counting(size, slide)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
-        """The records that the operator yielded with this tag."""
+        """The stream of records that the operator emits to this side output."""
         operator = self._operator("get_side_output")
         known = operator.side_outputs.setdefault(output_tag.tag_id, output_tag.type_info)
         if known != output_tag.type_info:
@@ -338,7 +340,7 @@ class DataStream(OperatorSettings, StreamEnds):
         return DataStream(self._environment, (upstream,), output_tag.type_info)
 
     def split(self, output_selector: Callable[[Any], Iterable[str]]) -> SplitStream:
-        """Legacy: name the outputs each record belongs to, to be chosen by ``select``. Side outputs do this better.
+        """Assign each record to named outputs, which ``select`` reads. Legacy: use side outputs instead.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -352,12 +354,12 @@ class DataStream(OperatorSettings, StreamEnds):
 
         return SplitStream(self, output_selector)
 
-    # --- how records are spread over the next operator's subtasks
+    # --- partitioning
 
     def key_by(
         self, key_selector: Callable[[Any], Any] | KeySelector | int | str, key_type: TypeInformation | None = None
     ) -> KeyedStream:
-        """Partition the stream by a key: a position, a field name or path, or a function of the record.
+        """Partition the stream by a key, which is a position, a field name or path, or a function of the record.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -376,15 +378,15 @@ class DataStream(OperatorSettings, StreamEnds):
         return self._partitioned(Partitioning(PartitionKind.SHUFFLE))
 
     def rebalance(self) -> DataStream:
-        """Send records to all subtasks of the next operator in turn."""
+        """Distribute records to all subtasks of the next operator in round-robin order."""
         return self._partitioned(Partitioning(PartitionKind.REBALANCE))
 
     def rescale(self) -> DataStream:
-        """As :meth:`rebalance`, but each subtask serves only its share of the next operator's."""
+        """Like :meth:`rebalance`, but each subtask sends to a subset of the next operator's subtasks."""
         return self._partitioned(Partitioning(PartitionKind.RESCALE))
 
     def forward(self) -> DataStream:
-        """Send records to the subtask with the same number; both operators need the same parallelism."""
+        """Send records to the subtask with the same index. Both operators need the same parallelism."""
         return self._partitioned(Partitioning(PartitionKind.FORWARD))
 
     @overload
@@ -402,8 +404,8 @@ class DataStream(OperatorSettings, StreamEnds):
     ) -> DataStream | BroadcastStream:
         """Send each record to every subtask of the next operator.
 
-        With descriptors of the states its records go into, a stream to be connected with another: see
-        :class:`BroadcastProcessFunction`.
+        With state descriptors, returns a stream that can be connected with another stream, and whose records update
+        these states: see :class:`BroadcastProcessFunction`.
         """
         from tidemill.datastream.streams.broadcast_stream import BroadcastStream
 
@@ -421,7 +423,7 @@ class DataStream(OperatorSettings, StreamEnds):
         partitioner: Callable[[Any, int], int] | Partitioner,
         key_selector: Callable[[Any], Any] | KeySelector | int | str,
     ) -> DataStream:
-        """Send each record to the subtask that ``partitioner(key, number of subtasks)`` names.
+        """Send each record to the subtask with the index ``partitioner(key, number of subtasks)``.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -440,8 +442,8 @@ class DataStream(OperatorSettings, StreamEnds):
         upstream = self._upstreams[0]
         if len(self._upstreams) > 1 or upstream.partitioning is not None or upstream.side_output is not None:
             raise GraphError(
-                f"{what}() belongs to an operator, but this stream is "
-                f"{_describe(self._upstreams)}. Call it on the operator before or after."
+                f"{what}() needs the output of an operator, but this stream is "
+                f"{_describe(self._upstreams)}. Call it on the operator before or after it."
             )
         return upstream.node
 
@@ -467,7 +469,7 @@ class DataStream(OperatorSettings, StreamEnds):
         return self
 
     def _plain(self) -> DataStream:
-        """The stream without its key."""
+        """This stream as a non-keyed stream."""
         return self
 
     def _is_keyed(self) -> bool:

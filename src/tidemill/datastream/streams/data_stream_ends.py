@@ -1,4 +1,4 @@
-"""How streams end: sinks, and what brings their records back to the program."""
+"""Methods that end a stream: sinks, and methods that return the records to the program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StreamEnds(abc.ABC):
         """The stream."""
 
     def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
-        """Hand each record to a :class:`SinkFunction`, at least once."""
+        """Call a :class:`SinkFunction` for each record, with at-least-once semantics."""
         if isinstance(sink_func, Sink):
             return self.sink_to(sink_func)
         if not isinstance(sink_func, SinkFunction):
@@ -43,7 +43,7 @@ class StreamEnds(abc.ABC):
         return self._end(f"Sink: {type(sink).__name__}", sink)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Print the records of each committed epoch where the program runs."""
+        """Print the records of each committed epoch in the process that runs the program."""
         return self._end("Sink: Print to Std. Out", PrintSink(sink_identifier, text_of(self._this()._type)))
 
     @overload
@@ -58,10 +58,10 @@ class StreamEnds(abc.ABC):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator | list[Any]:
-        """Run the program and bring the records of this stream back.
+        """Execute the program and return the records of this stream.
 
-        Without ``limit`` an iterator over them, to be closed (use ``with``); with one, a list of at most so many, after
-        which the job is cancelled. What one subtask emits comes in its order.
+        Without ``limit``, returns an iterator that must be closed (use ``with``). With ``limit``, returns a list of at
+        most that many records and then cancels the job. The records of one subtask are in the order it emitted them.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -81,17 +81,18 @@ class StreamEnds(abc.ABC):
         return environment._execute_and_collect(sink, job_execution_name, limit)
 
     def to_dataframe(self, schema: Any = None, path: str | None = None, job_execution_name: str | None = None) -> Any:
-        """Beyond Flink: the records as a Spark DataFrame, each exactly once.
+        """Return the records as a Spark DataFrame, each exactly once. Not part of Flink.
 
-        A bounded program is run now, and the DataFrame is one of its results. An unbounded one is given a sink; the
-        DataFrame is a streaming one of what the job commits, once the program is started (``execute_async``). The
-        records lie in ``path`` as Parquet, by default in a temporary directory that lasts as long as this process.
-        ``schema`` is Spark's DDL or a ``StructType``; by default it follows from the type of the stream.
+        A bounded program is executed immediately, and the DataFrame contains its results. To an unbounded program a
+        sink is added, and a streaming DataFrame of the committed records is returned; start the program with
+        ``execute_async``. The records are stored in ``path`` as Parquet, by default in a temporary directory that
+        exists as long as this process. ``schema`` is Spark DDL or a ``StructType``; by default it is derived from the
+        type of the stream.
         """
         return execution.to_dataframe(self._this(), schema, path, job_execution_name)
 
     def _end(self, name: str, sink: Sink) -> DataStreamSink:
-        """Add a sink that reads this stream. Sinks are not keyed, also where the stream is partitioned by key."""
+        """Add a sink that reads this stream. Sinks are not keyed, even if the stream is partitioned by key."""
         stream = self._this()
         operator = Transformation.of(name, SinkSpec(sink), (stream._upstreams,), output_type=stream._type)
         stream._environment._register(operator)

@@ -1,4 +1,4 @@
-"""A stream that has ended in a sink."""
+"""The sink at the end of a stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["DataStreamSink"]
 
 
 class DataStreamSink(OperatorSettings):
-    """The operator of a sink: nothing follows it, but it can be named and given a parallelism."""
+    """The operator of a sink. It has no output, but its name, uid, parallelism and other properties can be set."""
 
     def __init__(self, transformation: Transformation) -> None:
         self.transformation = transformation

@@ -1,4 +1,4 @@
-"""The dead-letter sink: one for all operators of a program that send the records they fail at there."""
+"""The dead-letter sink, which receives the records at which operators fail. All operators of a program share it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tidemill.datastream.program.specs import MapSpec, SinkSpec
 from tidemill.datastream.program.transformations import Transformation, Upstream
 from tidemill.errors import GraphError
 
-#: The uid of the sink: what a former driver has not committed is found by it.
+#: The uid of the sink, by which committables of a previous driver are found.
 SINK_UID: Final = "dead-letter-sink"
 
 
 def with_dead_letters(
     transformations: Sequence[Transformation], sink: Sink | None, configuration: Configuration
 ) -> tuple[Transformation, ...]:
-    """The operators of a program, with the dead-letter sink if any of them needs it; the given ones are not changed.
+    """Add the dead-letter sink to the operators of a program if any of them needs it. Does not change the operators.
 
-    ``sink`` takes :class:`PoisonRecord` objects; without one the configuration names a directory.
+    ``sink`` receives :class:`PoisonRecord` objects. Without a sink, files are written to the configured directory.
     """
     senders = _senders(transformations)
     if not senders:
@@ -42,7 +42,7 @@ def with_dead_letters(
 
 
 def _senders(transformations: Sequence[Transformation]) -> list[Transformation]:
-    """The operators that send dead letters: also such that belong to an earlier program, but are read by this one."""
+    """The operators that send dead letters, including those of an earlier program that this program reads."""
     found: dict[int, Transformation] = {}
     waiting = list(transformations)
     while waiting:
@@ -58,8 +58,8 @@ def _json_lines(configuration: Configuration, sender: Transformation) -> Sink:
     directory = configuration.get(ExecutionOptions.DEAD_LETTER_DIRECTORY)
     if directory is None:
         raise GraphError(
-            f"operator {sender.name!r} ({sender.user_line}) sends the records it fails at to the dead-letter sink, but "
-            "there is none: set execution.dead-letter.dir, or call env.set_dead_letter_sink()"
+            f"operator {sender.name!r} ({sender.user_line}) uses ErrorPolicy.dead_letter(), but the program has no "
+            "dead-letter sink: set execution.dead-letter.dir, or call env.set_dead_letter_sink()"
         )
     files = OutputFileConfig.builder().with_part_prefix("dead-letters").with_part_suffix(".jsonl").build()
     return (

@@ -1,4 +1,4 @@
-"""Joins of two keyed streams by time: each record with those of the other stream not far before or after it."""
+"""Interval joins: joins each record of a keyed stream with the records of another within a time interval."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["IntervalJoin", "IntervalJoined"]
 
 
 class IntervalJoin:
-    """Two keyed streams that are to be joined; :meth:`between` says how far apart in time."""
+    """An interval join of two keyed streams. :meth:`between` sets the interval."""
 
     def __init__(self, stream_one: KeyedStream, stream_two: KeyedStream, *, event_time: bool = True) -> None:
         self.stream_one = stream_one
@@ -31,16 +31,16 @@ class IntervalJoin:
         return IntervalJoin(self.stream_one, self.stream_two)
 
     def in_processing_time(self) -> IntervalJoin:
-        """Join by processing time: as in Flink, :meth:`between` then refuses."""
+        """Join by processing time. As in Flink, this is not supported: :meth:`between` then raises ``GraphError``."""
         return IntervalJoin(self.stream_one, self.stream_two, event_time=False)
 
     def between(self, lower_bound: Length, upper_bound: Length) -> IntervalJoined:
-        """Join a record of the first stream with time t with those of the second from t + lower to t + upper.
+        """Join a record of the first stream with timestamp t with records of the second from t + lower to t + upper.
 
-        Both bounds are inclusive, and may be negative.
+        Both bounds are inclusive and may be negative.
         """
         if not self._event_time:
-            raise GraphError("an interval join is only possible in event time: call in_event_time(), or nothing")
+            raise GraphError("an interval join is only possible in event time: remove in_processing_time()")
         lower, upper = as_millis(lower_bound), as_millis(upper_bound)
         if lower > upper:
             raise GraphError(f"between({lower} ms, {upper} ms): the lower bound must not be above the upper bound")
@@ -49,7 +49,7 @@ class IntervalJoin:
 
 @dataclass(frozen=True)
 class IntervalJoined:
-    """An interval join with its bounds, in ms; :meth:`process` adds it to the program.
+    """An interval join with its bounds in ms. :meth:`process` adds it to the program.
 
     >>> from tidemill.common import Configuration, Duration, Types, WatermarkStrategy
     >>> from tidemill.datastream import OutputTag, ProcessJoinFunction, StreamExecutionEnvironment
@@ -79,26 +79,26 @@ class IntervalJoined:
     right_late_data_output_tag: OutputTag | None = None
 
     def lower_bound_exclusive(self) -> IntervalJoined:
-        """Leave out records of the second stream that are exactly at the lower bound."""
+        """Exclude records of the second stream that are exactly at the lower bound."""
         return replace(self, lower_bound_inclusive=False)
 
     def upper_bound_exclusive(self) -> IntervalJoined:
-        """Leave out records of the second stream that are exactly at the upper bound."""
+        """Exclude records of the second stream that are exactly at the upper bound."""
         return replace(self, upper_bound_inclusive=False)
 
     def side_output_left_late_data(self, output_tag: OutputTag) -> IntervalJoined:
-        """Send late records of the first stream to a side output; otherwise they are dropped."""
+        """Send late records of the first stream to a side output. Otherwise they are dropped."""
         return replace(self, left_late_data_output_tag=_tag(output_tag, "side_output_left_late_data"))
 
     def side_output_right_late_data(self, output_tag: OutputTag) -> IntervalJoined:
-        """Send late records of the second stream to a side output; otherwise they are dropped."""
+        """Send late records of the second stream to a side output. Otherwise they are dropped."""
         return replace(self, right_late_data_output_tag=_tag(output_tag, "side_output_right_late_data"))
 
     def process(self, func: ProcessJoinFunction, output_type: TypeSpec = None) -> DataStream:
-        """Call a function for each pair; results have the later timestamp of the two.
+        """Call a function for each pair. Results have the later of the two timestamps.
 
-        A record is late, and joins nothing, if its timestamp is below the watermark when it comes. Of the pairs of a
-        record those with the earliest partner come first.
+        A record is late, and is not joined, if its timestamp is below the watermark when it arrives. The pairs of a
+        record are ordered by the timestamp of the other record.
         """
         if not isinstance(func, ProcessJoinFunction):
             raise TypeError(f"process() on an interval join needs a ProcessJoinFunction, not {type(func).__name__}")

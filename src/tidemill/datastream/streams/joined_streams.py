@@ -1,7 +1,7 @@
 """Joins of two streams by key and window: ``stream1.join(stream2)`` and ``stream1.co_group(stream2)``.
 
-Both are made of what there is: the records of either stream are put into pairs with the number of their stream, the
-two streams become one, and a window over it hands its pairs to a function that takes them apart again.
+Both are composed of existing operators: each record is paired with the number of its stream, the two streams are merged
+by a union, and a window function on the union separates the records again.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 __all__ = ["CoGroupedStreams", "JoinedStreams"]
 
 Key = Callable[[Any], Any] | KeySelector | int | str
-#: The number of a stream, 1 or 2, and a record of it.
+#: The number of a stream (1 or 2) and one of its records.
 Tagged = tuple[int, Any]
 
 
 @dataclass(frozen=True)
 class _TwoStreams:
-    """Two streams, as far as it has been said how they are brought together."""
+    """Two streams and the settings of their join so far."""
 
     stream1: DataStream
     stream2: DataStream
@@ -52,11 +52,11 @@ class _TwoStreams:
     lateness: Length | None = None
 
     def where(self, key_selector: Key, key_type: TypeInformation | None = None) -> Self:
-        """The key of a record of the first stream."""
+        """Set the key selector of the first stream."""
         return replace(self, key1=_selector(key_selector, "where"), key_type=key_type)
 
     def equal_to(self, key_selector: Key, key_type: TypeInformation | None = None) -> Self:
-        """The key of a record of the second stream."""
+        """Set the key selector of the second stream."""
         selector = _selector(key_selector, "equal_to")
         if self.key1 is None:
             raise GraphError("call where() before equal_to()")
@@ -65,24 +65,24 @@ class _TwoStreams:
         return replace(self, key2=selector, key_type=self.key_type if key_type is None else key_type)
 
     def window(self, assigner: WindowAssigner) -> Self:
-        """The windows in which records meet.
+        """Set the windows in which records are joined.
 
-        An assigner, trigger or evictor of your own sees pairs of the number of a stream, 1 or 2, and a record of it.
+        User-defined assigners, triggers and evictors receive pairs of the number of the stream (1 or 2) and the record.
         """
         if self.key1 is None or self.key2 is None:
             raise GraphError("call where() and equal_to() before window()")
         return replace(self, assigner=given(assigner, "window assigner", "window"))
 
     def trigger(self, trigger: Trigger) -> Self:
-        """When windows are evaluated, if not when the assigner says."""
+        """Set the trigger, which replaces the default trigger of the assigner."""
         return replace(self, chosen_trigger=given(trigger, "trigger", "trigger"))
 
     def evictor(self, evictor: Evictor) -> Self:
-        """What takes records out of a window before or after it is evaluated."""
+        """Set the evictor, which removes records from a window before or after it is evaluated."""
         return replace(self, chosen_evictor=given(evictor, "evictor", "evictor"))
 
     def allowed_lateness(self, new_lateness: Length) -> Self:
-        """How long windows are kept for late records after their end."""
+        """Set how long windows are kept for late records after their end."""
         return replace(self, lateness=new_lateness)
 
     def _apply(self, function: WindowFunction, output_type: TypeInformation | None) -> DataStream:
@@ -95,7 +95,7 @@ class _TwoStreams:
             stream._plain().map(_Tag(number), output_type=pair).name(f"Input {number}")
             for number, stream in ((1, self.stream1), (2, self.stream2))
         )
-        for tagged in (first, second):  # the records of a key stay in order
+        for tagged in (first, second):  # keeps the records of a key in order
             tagged._operator("apply").follows_input = True
         selector = _TaggedKey(self.key1, self.key2)
         windowed = first.union(second).key_by(selector, self.key_type).window(self.assigner)
@@ -109,9 +109,9 @@ class _TwoStreams:
 
 
 class JoinedStreams(_TwoStreams):
-    """Pairs of records of two streams with equal keys that fall into the same window.
+    """Joins pairs of records of two streams with equal keys in the same window.
 
-    A record without a partner in its window gives nothing, as in an inner join. Results have the last timestamp of
+    As in an inner join, a record without a partner in its window has no result. Results have the last timestamp of
     their window.
 
     >>> from tidemill.common import Configuration, Duration, WatermarkStrategy
@@ -133,7 +133,7 @@ class JoinedStreams(_TwoStreams):
     def apply(
         self, func: JoinFunction | FlatJoinFunction | Callable[[Any, Any], Any], output_type: TypeSpec = None
     ) -> DataStream:
-        """Call a function for each pair; the pairs of the first record of the first stream come first."""
+        """Call a function for each pair. The pairs are ordered by the record of the first stream."""
         flat = isinstance(func, FlatJoinFunction)
         if not flat and not isinstance(func, JoinFunction) and not callable(func):
             raise TypeError(
@@ -145,9 +145,9 @@ class JoinedStreams(_TwoStreams):
 
 
 class CoGroupedStreams(_TwoStreams):
-    """All records of two streams with equal keys that fall into the same window, side by side.
+    """Groups all records of two streams with equal keys in the same window.
 
-    A window is evaluated if either stream has a record in it: so outer joins can be written.
+    A window is evaluated if either stream has a record in it. This makes outer joins possible.
 
     >>> from tidemill.common import Configuration, Duration, WatermarkStrategy
     >>> from tidemill.datastream import CoGroupFunction, StreamExecutionEnvironment
@@ -174,7 +174,7 @@ class CoGroupedStreams(_TwoStreams):
         func: CoGroupFunction | Callable[[list[Any], list[Any]], Iterable[Any] | None],
         output_type: TypeSpec = None,
     ) -> DataStream:
-        """Call a function for each window of a key, with the records of both streams in the order they came."""
+        """Call a function for each key and window, with the records of both streams in order of arrival."""
         if not isinstance(func, CoGroupFunction) and not callable(func):
             raise TypeError(
                 f"apply() on co_group() needs a CoGroupFunction or a callable of two lists, not {type(func).__name__}"
@@ -187,7 +187,7 @@ def _selector(key: Key, method: str) -> KeySelectorFn:
 
 
 class _Tag(MapFunction):
-    """Makes pairs of the number of a stream and its records."""
+    """Pairs each record with the number of its stream."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -198,7 +198,7 @@ class _Tag(MapFunction):
 
 @dataclass(frozen=True)
 class _TaggedKey:
-    """The key of a pair: each stream has a selector of its own."""
+    """Selects the key of a pair with the key selector of its stream."""
 
     first: Callable[[Any], Any]
     second: Callable[[Any], Any]
@@ -207,7 +207,7 @@ class _TaggedKey:
         return self._of(tagged[0])(tagged[1])
 
     def bulk(self, values: list[Tagged]) -> list[Any]:
-        """The keys of all pairs; a batch is usually of one stream."""
+        """The keys of all pairs. Usually all pairs of a batch belong to the same stream."""
         numbers = set(map(itemgetter(0), values))
         if len(numbers) != 1:
             return [self(value) for value in values]
@@ -235,7 +235,7 @@ class _TaggedKey:
 
 
 class _Wrapping(WindowFunction):
-    """A window function around a user's function over two sides."""
+    """A window function that wraps a user's function of two sides."""
 
     method: str
 

@@ -1,4 +1,4 @@
-"""Streams partitioned by key: state, timers and rolling aggregates."""
+"""Streams partitioned by key, with keyed state, timers and rolling aggregates."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ __all__ = ["KeyedStream"]
 
 
 class KeyedStream(DataStream):
-    """A stream whose records of one key all meet in one place, in order, with the state of that key.
+    """A stream partitioned by key. All records of a key are processed by the same subtask, in order.
 
-    ``map``, ``flat_map`` and ``filter`` functions can use keyed state here too.
+    Functions on a keyed stream, including ``map``, ``flat_map`` and ``filter``, can use keyed state.
     """
 
     def __init__(self, origin: DataStream, key_selector: KeySelectorFn, key_type: TypeInformation | None) -> None:
@@ -50,7 +50,7 @@ class KeyedStream(DataStream):
         self._type_of_key = type_of_key
 
     def process(self, func: KeyedProcessFunction, output_type: TypeSpec = None) -> DataStream:  # type: ignore[override]
-        """A keyed process function: records with the state and timers of their key.
+        """Apply a keyed process function, which has access to the state and timers of the record's key.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
@@ -72,7 +72,7 @@ class KeyedStream(DataStream):
         return self._transform("KEYED PROCESS", ProcessSpec(func), found)
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
-        """Combine the records of a key; each record in gives the new combination out.
+        """Combine the records of a key. Emits the new result for each record.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -89,7 +89,7 @@ class KeyedStream(DataStream):
     # --- rolling aggregates
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """Add a field up; each record in gives the first record of its key with the sum so far.
+        """Sum a field. Emits, for each record, the first record of its key with the sum so far.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -102,7 +102,7 @@ class KeyedStream(DataStream):
         return self._built_in(BuiltIn(AggregateKind.SUM, position_to_sum))
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
-        """The smallest value of a field so far, in the first record of the key.
+        """Compute the minimum of a field. Emits, for each record, the first record of its key with the minimum so far.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -115,7 +115,7 @@ class KeyedStream(DataStream):
         return self._built_in(BuiltIn(AggregateKind.MIN, position_to_min))
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
-        """The largest value of a field so far, in the first record of the key.
+        """Compute the maximum of a field. Emits, for each record, the first record of its key with the maximum so far.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -128,7 +128,7 @@ class KeyedStream(DataStream):
         return self._built_in(BuiltIn(AggregateKind.MAX, position_to_max))
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """The record with the smallest value of a field so far, the first of several.
+        """Emit, for each record, the record of its key with the smallest value of a field so far; the first of several.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -141,7 +141,7 @@ class KeyedStream(DataStream):
         return self._built_in(BuiltIn(AggregateKind.MIN_BY, position_to_min_by))
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """The record with the largest value of a field so far, the first of several.
+        """Emit, for each record, the record of its key with the largest value of a field so far; the first of several.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -154,7 +154,7 @@ class KeyedStream(DataStream):
         return self._built_in(BuiltIn(AggregateKind.MAX_BY, position_to_max_by))
 
     def count(self) -> DataStream:
-        """Count the records of a key; each record in gives the key and the count so far. Not in Flink.
+        """Count the records of a key. Emits, for each record, the key and the count so far. Not part of Flink.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -167,7 +167,7 @@ class KeyedStream(DataStream):
         return self._built_in(BuiltIn(AggregateKind.COUNT))
 
     def avg(self, position_to_avg: int | str = 0) -> DataStream:
-        """The mean of a field; each record in gives the key and the mean so far. Not in Flink.
+        """Compute the mean of a field. Emits, for each record, the key and the mean so far. Not part of Flink.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -188,7 +188,9 @@ class KeyedStream(DataStream):
     # --- functions of a record and the state of its key
 
     def map_with_state(self, func: WithState, output_type: TypeSpec = None, state_type: TypeSpec = None) -> DataStream:
-        """``func(value, state)`` returns ``(result, new state)``; state is None at first, None forgets it.
+        """Apply ``func(value, state)``, which returns ``(result, new state)``.
+
+        The state is None initially. Returning None as the new state removes it.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -206,7 +208,7 @@ class KeyedStream(DataStream):
     def flat_map_with_state(
         self, func: WithState, output_type: TypeSpec = None, state_type: TypeSpec = None
     ) -> DataStream:
-        """As :meth:`map_with_state`, where the result is an iterable of records.
+        """Like :meth:`map_with_state`, but the result is an iterable of records.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -222,7 +224,7 @@ class KeyedStream(DataStream):
         return self._transform("FlatMapWithState", ProcessSpec(FlatMapWithState(func, state_type)), found)
 
     def filter_with_state(self, func: WithState, state_type: TypeSpec = None) -> DataStream:
-        """As :meth:`map_with_state`, where the result tells whether the record stays.
+        """Like :meth:`map_with_state`, but the result is whether to keep the record.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -236,15 +238,15 @@ class KeyedStream(DataStream):
         """
         return self._transform("FilterWithState", ProcessSpec(FilterWithState(func, state_type)), self._type)
 
-    # --- a state that others can query
+    # --- queryable state
 
     def as_queryable_state(
         self, queryable_state_name: str, state_descriptor: StateDescriptor | None = None
     ) -> QueryableStateStream:
-        """End the stream in a state that can be looked up by key, under a name: the last record of each key, or with a
-        :class:`ReducingStateDescriptor` all of them reduced to one.
+        """End the stream in a queryable state with this name.
 
-        Nothing can follow. The uid of its operator is ``queryable-state-`` and the name.
+        The state contains the last record of each key or, with a :class:`ReducingStateDescriptor`, the reduction of all
+        records. It has no output stream. The uid of its operator is ``queryable-state-`` followed by the name.
 
         >>> from tidemill.datastream import ReducingStateDescriptor
         >>> from tidemill.testing import JobHarness
@@ -266,8 +268,7 @@ class KeyedStream(DataStream):
     # --- two keyed streams
 
     def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
-        """Join each record with those of another keyed stream that are not far from it in time: see
-        :class:`IntervalJoined`."""
+        """Join each record with records of another keyed stream within a time interval: see :class:`IntervalJoined`."""
         from tidemill.datastream.streams.interval_join import IntervalJoin
 
         if not isinstance(other_stream, KeyedStream):
@@ -278,7 +279,7 @@ class KeyedStream(DataStream):
     # --- windows
 
     def window(self, window_assigner: WindowAssigner) -> WindowedStream:
-        """Cut the stream into windows, for each key on its own.
+        """Group the records of each key into windows.
 
         >>> from tidemill.common import Configuration, Time, WatermarkStrategy
         >>> from tidemill.common.watermark_strategy import TimestampAssigner
@@ -300,7 +301,9 @@ class KeyedStream(DataStream):
         return WindowedStream(self, window_assigner)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
-        """Windows of ``size`` records of a key; with a slide, every ``slide`` records the last ``size`` of them.
+        """Group the records of each key into windows of ``size`` records.
+
+        With a slide, a window contains the last ``size`` records and is evaluated every ``slide`` records.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -315,7 +318,7 @@ class KeyedStream(DataStream):
 
         return WindowedStream(self, GlobalWindows.create())._counting(size, slide)
 
-    # --- what a key decides
+    # --- partitioning
 
     def key_by(
         self, key_selector: Callable[[Any], Any] | KeySelector | int | str, key_type: TypeInformation | None = None
@@ -324,27 +327,27 @@ class KeyedStream(DataStream):
         return self._origin.key_by(key_selector, key_type)
 
     def shuffle(self) -> NoReturn:
-        """A keyed stream is partitioned by its key."""
+        """Not supported: a keyed stream is partitioned by its key."""
         self._refuse("shuffle")
 
     def rebalance(self) -> NoReturn:
-        """A keyed stream is partitioned by its key."""
+        """Not supported: a keyed stream is partitioned by its key."""
         self._refuse("rebalance")
 
     def rescale(self) -> NoReturn:
-        """A keyed stream is partitioned by its key."""
+        """Not supported: a keyed stream is partitioned by its key."""
         self._refuse("rescale")
 
     def forward(self) -> NoReturn:
-        """A keyed stream is partitioned by its key."""
+        """Not supported: a keyed stream is partitioned by its key."""
         self._refuse("forward")
 
     def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor) -> NoReturn:
-        """A keyed stream is partitioned by its key."""
+        """Not supported: a keyed stream is partitioned by its key."""
         self._refuse("broadcast")
 
     def global_(self) -> NoReturn:
-        """A keyed stream is partitioned by its key."""
+        """Not supported: a keyed stream is partitioned by its key."""
         self._refuse("global_")
 
     def partition_custom(
@@ -352,7 +355,7 @@ class KeyedStream(DataStream):
         partitioner: Callable[[Any, int], int] | Partitioner,
         key_selector: Callable[[Any], Any] | KeySelector | int | str,
     ) -> NoReturn:
-        """A keyed stream is partitioned by its key."""
+        """Not supported: a keyed stream is partitioned by its key."""
         self._refuse("partition_custom")
 
     def _refuse(self, what: str) -> NoReturn:
@@ -360,7 +363,8 @@ class KeyedStream(DataStream):
 
     def _operator(self, what: str) -> Transformation:
         raise GraphError(
-            f"{what}() belongs to an operator, and key_by() is none. Call it on the operator before or after."
+            f"{what}() needs the output of an operator, but key_by() is not an operator. Call it on the operator "
+            "before or after it."
         )
 
     def _plain(self) -> DataStream:

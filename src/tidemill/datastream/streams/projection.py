@@ -1,4 +1,4 @@
-"""Choosing fields of a record."""
+"""Selects fields of a record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.errors import GraphError, TypeMismatchError
 
 
 class Projection(MapFunction):
-    """Keeps the fields at some positions: a tuple of a tuple or list, a row of a row.
+    """Selects the fields at given positions. The result is a row for a row, and a tuple for a tuple or list.
 
     >>> Projection((2, 0)).map(("a", "b", "c"))
     ('c', 'a')
@@ -22,11 +22,11 @@ class Projection(MapFunction):
             raise ValueError("project() needs at least one position")
         for position in positions:
             if type(position) is not int or position < 0:
-                raise ValueError(f"project(): a position is a number from 0, not {position!r}")
+                raise ValueError(f"project(): a position must be an integer of at least 0, not {position!r}")
         self.positions = positions
 
     def map(self, value: Any) -> Any:
-        """The chosen fields."""
+        """Returns the selected fields."""
         try:
             if isinstance(value, Row):
                 names = value.get_field_names()
@@ -44,7 +44,7 @@ class Projection(MapFunction):
         raise TypeMismatchError(f"project{self.positions}: a {type(value).__name__} has no positions: {value!r}")
 
     def type_of(self, source: TypeInformation | None) -> TypeInformation | None:
-        """The type of the result, where the type of the stream tells it."""
+        """The type of the result, or None if it cannot be derived from the type of the stream."""
         if not isinstance(source, (TupleTypeInfo, RowTypeInfo)):
             return None
         types = source.get_field_types()

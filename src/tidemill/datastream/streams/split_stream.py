@@ -1,4 +1,4 @@
-"""Flink 1.x's ``split`` and ``select``, as filters."""
+"""Flink 1.x's ``split`` and ``select``, implemented as filters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SelectedOutputs", "SplitStream"]
 
 
 class SelectedOutputs(FilterFunction):
-    """Keeps the records that belong to one of some named outputs.
+    """Keeps the records that belong to one of the named outputs.
 
     >>> SelectedOutputs(lambda n: ["even"] if n % 2 == 0 else ["odd"], ("odd",)).filter(3)
     True
@@ -29,12 +29,12 @@ class SelectedOutputs(FilterFunction):
         """Whether the record belongs to one of the outputs."""
         chosen = self.selector(value)
         if isinstance(chosen, str):
-            raise TypeError(f"the output selector returns a list of names, not the text {chosen!r}")
+            raise TypeError(f"the output selector must return a list of names, not the string {chosen!r}")
         return not self.names.isdisjoint(chosen)
 
 
 class SplitStream:
-    """A stream whose records belong to named outputs; a record may belong to several."""
+    """A stream whose records are assigned to named outputs. A record may belong to several."""
 
     def __init__(self, stream: DataStream, output_selector: Callable[[Any], Iterable[str]]) -> None:
         if not callable(output_selector):
@@ -43,7 +43,7 @@ class SplitStream:
         self._selector = given(output_selector, "output selector", "split")
 
     def select(self, *output_names: str) -> DataStream:
-        """The records of these outputs, each once."""
+        """The stream of the records that belong to at least one of these outputs."""
         if not output_names:
             raise ValueError("select() needs at least one name")
         selected = self._stream._plain().filter(SelectedOutputs(self._selector, output_names))

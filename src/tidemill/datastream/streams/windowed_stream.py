@@ -1,4 +1,4 @@
-"""Streams cut into windows: how the windows behave, and what is done with each of them."""
+"""Windowed streams: settings of the windows and the functions applied to them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["AllWindowedStream", "WindowedStream"]
 
 
 class _Windowed:
-    """What windows of keyed and of other streams have in common."""
+    """Base class of windowed keyed and non-keyed streams."""
 
     _plain_function: ClassVar[type]
     _process_function: ClassVar[type]
@@ -53,17 +53,17 @@ class _Windowed:
         self._late_tag: OutputTag | None = None
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """The environment the stream belongs to."""
+        """The environment that the stream belongs to."""
         return self._stream.get_execution_environment()
 
     def get_input_type(self) -> TypeInformation:
         """The type of the records."""
         return self._stream.get_type()
 
-    # --- how the windows behave
+    # --- settings of the windows
 
     def trigger(self, trigger: Trigger) -> Self:
-        """Evaluate windows when this trigger says so, instead of the assigner's own."""
+        """Set the trigger, which replaces the default trigger of the assigner."""
         if not isinstance(trigger, Trigger):
             raise TypeError(f"trigger() needs a Trigger, not {type(trigger).__name__}")
         self._check_merges(trigger)
@@ -71,14 +71,17 @@ class _Windowed:
         return self
 
     def evictor(self, evictor: Evictor) -> Self:
-        """Leave records out when a window fires. The window then keeps all its records until it is gone."""
+        """Set the evictor, which removes records when a window fires.
+
+        With an evictor, a window stores all its records until it is removed.
+        """
         if not isinstance(evictor, Evictor):
             raise TypeError(f"evictor() needs an Evictor, not {type(evictor).__name__}")
         self._evictor = given(evictor, "evictor", "evictor")
         return self
 
     def allowed_lateness(self, time_ms: Length) -> Self:
-        """Keep windows for so long after their end: a late record fires its window again. Event time only.
+        """Set how long windows are kept after their end. A late record fires its window again. Event time only.
 
         >>> from tidemill.common import Time, Types
         >>> from tidemill.datastream import TumblingEventTimeWindows
@@ -96,12 +99,12 @@ class _Windowed:
         """
         lateness = as_millis(time_ms)
         if lateness < 0:
-            raise ValueError(f"the allowed lateness cannot be negative: {lateness} ms")
+            raise ValueError(f"the allowed lateness must not be negative: {lateness} ms")
         self._lateness = lateness
         return self
 
     def side_output_late_data(self, output_tag: OutputTag) -> Self:
-        """Send records that are too late to a side output of the result, instead of dropping them."""
+        """Send late records to a side output of the result instead of dropping them."""
         if not isinstance(output_tag, OutputTag):
             raise TypeError(f"side_output_late_data() needs an OutputTag, not {type(output_tag).__name__}")
         self._late_tag = output_tag
@@ -110,27 +113,27 @@ class _Windowed:
     # --- aggregates of a field
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """Add a field up, in the first record of the window."""
+        """Sum a field. Emits the first record of the window with the sum."""
         return self._built_in(BuiltIn(AggregateKind.SUM, position_to_sum))
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
-        """The smallest value of a field, in the first record of the window."""
+        """Compute the minimum of a field. Emits the first record of the window with the minimum."""
         return self._built_in(BuiltIn(AggregateKind.MIN, position_to_min))
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
-        """The largest value of a field, in the first record of the window."""
+        """Compute the maximum of a field. Emits the first record of the window with the maximum."""
         return self._built_in(BuiltIn(AggregateKind.MAX, position_to_max))
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """The record with the smallest value of a field, the first of several."""
+        """Emit the record with the smallest value of a field; the first of several."""
         return self._built_in(BuiltIn(AggregateKind.MIN_BY, position_to_min_by))
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """The record with the largest value of a field, the first of several."""
+        """Emit the record with the largest value of a field; the first of several."""
         return self._built_in(BuiltIn(AggregateKind.MAX_BY, position_to_max_by))
 
     def count(self) -> DataStream:
-        """The key and how many records the window has; of windows without keys the number alone. Not in Flink.
+        """Count the records of a window. Emits the key and the count, or only the count without keys. Not in Flink.
 
         >>> from tidemill.datastream import TumblingEventTimeWindows
         >>> from tidemill.testing import KeyedHarness
@@ -146,7 +149,7 @@ class _Windowed:
         return self._built_in(BuiltIn(AggregateKind.COUNT))
 
     def avg(self, position_to_avg: int | str = 0) -> DataStream:
-        """The key and the mean of a field; of windows without keys the mean alone. Not in Flink.
+        """Compute the mean of a field. Emits the key and the mean, or only the mean without keys. Not in Flink.
 
         >>> from tidemill.datastream import TumblingEventTimeWindows
         >>> from tidemill.testing import KeyedHarness
@@ -164,7 +167,7 @@ class _Windowed:
     # --- building blocks
 
     def _counting(self, size: int, slide: int) -> Self:
-        """Fire by number of records: every ``size`` of them, or every ``slide`` with the last ``size``."""
+        """Fire every ``size`` records or, with a slide, every ``slide`` records with the last ``size`` records."""
         if slide == 0:
             return self.trigger(PurgingTrigger.of(CountTrigger.of(size)))
         return self.evictor(CountEvictor.of(size)).trigger(CountTrigger.of(slide))
@@ -176,7 +179,7 @@ class _Windowed:
         return self._result(None, aggregate=aggregate, function=self._numbered(), contents_type=counted)
 
     def _numbered(self) -> Any:
-        """What makes a result of the number that a built-in gives, if it is not to be the number alone."""
+        """The function that adds the key to the number computed by a built-in, or None to emit only the number."""
         return None
 
     def _reduce(self, reduce_function: Any, window_function: Any, output_type: TypeSpec) -> DataStream:
@@ -242,7 +245,7 @@ class _Windowed:
 
 
 class WindowedStream(_Windowed):
-    """A keyed stream cut into windows, for each key on its own: see :meth:`KeyedStream.window`."""
+    """A keyed stream whose records are grouped into windows per key: see :meth:`KeyedStream.window`."""
 
     _plain_function = WindowFunction
     _process_function = ProcessWindowFunction
@@ -256,7 +259,7 @@ class WindowedStream(_Windowed):
         window_function: WindowFunction | ProcessWindowFunction | None = None,
         output_type: TypeSpec = None,
     ) -> DataStream:
-        """Combine the records of a window as they come; a window function gets the one result.
+        """Combine the records of a window as they arrive. An optional window function receives the single result.
 
         >>> from tidemill.common import Time
         >>> from tidemill.datastream import ProcessWindowFunction, TumblingEventTimeWindows
@@ -283,7 +286,7 @@ class WindowedStream(_Windowed):
         accumulator_type: TypeSpec = None,
         output_type: TypeSpec = None,
     ) -> DataStream:
-        """Accumulate the records of a window as they come; a window function gets the one result.
+        """Aggregate the records of a window as they arrive. An optional window function receives the single result.
 
         >>> from tidemill.common import Time, Types
         >>> from tidemill.datastream import AggregateFunction, TumblingEventTimeWindows
@@ -328,7 +331,7 @@ class WindowedStream(_Windowed):
         return self._evaluate("apply", window_function, WindowFunction, output_type)
 
     def process(self, process_window_function: ProcessWindowFunction, output_type: TypeSpec = None) -> DataStream:
-        """Call a function with all records of a window, its state and time.
+        """Call a function with all records of a window and a context for state and time.
 
         >>> from tidemill.datastream import ProcessWindowFunction, ValueStateDescriptor
         >>> from tidemill.testing import KeyedHarness
@@ -347,7 +350,7 @@ class WindowedStream(_Windowed):
 
 
 class AllWindowedStream(_Windowed):
-    """A stream that is not keyed, cut into windows in one subtask: see :meth:`DataStream.window_all`."""
+    """A non-keyed stream whose records are grouped into windows in one subtask: see :meth:`DataStream.window_all`."""
 
     _plain_function = AllWindowFunction
     _process_function = ProcessAllWindowFunction
@@ -361,7 +364,7 @@ class AllWindowedStream(_Windowed):
         window_function: AllWindowFunction | ProcessAllWindowFunction | None = None,
         output_type: TypeSpec = None,
     ) -> DataStream:
-        """Combine the records of a window as they come; a window function gets the one result."""
+        """Combine the records of a window as they arrive. An optional window function receives the single result."""
         return self._reduce(reduce_function, window_function, output_type)
 
     def aggregate(
@@ -371,7 +374,7 @@ class AllWindowedStream(_Windowed):
         accumulator_type: TypeSpec = None,
         output_type: TypeSpec = None,
     ) -> DataStream:
-        """Accumulate the records of a window as they come; a window function gets the one result."""
+        """Aggregate the records of a window as they arrive. An optional window function receives the single result."""
         return self._aggregate(aggregate_function, window_function, accumulator_type, output_type)
 
     def apply(self, window_function: AllWindowFunction, output_type: TypeSpec = None) -> DataStream:
@@ -379,7 +382,7 @@ class AllWindowedStream(_Windowed):
         return self._evaluate("apply", window_function, AllWindowFunction, output_type)
 
     def process(self, process_window_function: ProcessAllWindowFunction, output_type: TypeSpec = None) -> DataStream:
-        """Call a function with all records of a window, its state and time."""
+        """Call a function with all records of a window and a context for state and time."""
         return self._evaluate("process", process_window_function, ProcessAllWindowFunction, output_type)
 
     def _result(self, type_info: TypeInformation | None, **functions: Any) -> DataStream:

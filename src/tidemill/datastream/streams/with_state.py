@@ -1,7 +1,7 @@
-"""``map_with_state`` and its relatives as process functions over one value state.
+"""``map_with_state``, ``flat_map_with_state`` and ``filter_with_state`` as process functions with one value state.
 
-The user's function takes ``(value, state)``, where state is None for a key seen first, and returns
-``(result, new state)``; a new state of None forgets the key.
+The user's function is called with ``(value, state)``, where state is None for a new key, and returns
+``(result, new state)``. A new state of None removes the state of the key.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from tidemill.datastream.functions.process import KeyedProcessFunction
 from tidemill.datastream.functions.state import ValueState, ValueStateDescriptor
 from tidemill.datastream.functions.state_descriptors import TypeSpec
 
-#: Name of the state, as part of what a savepoint holds.
+#: Name of the state in savepoints.
 STATE_NAME = "with-state"
 
 WithState = Callable[[Any, Any], tuple[Any, Any]]
 
 
 class _FunctionWithState(KeyedProcessFunction):
-    """Base: keeps the state of the current key."""
+    """Base class, which manages the state of the current key."""
 
     def __init__(self, function: WithState, state_type: TypeSpec = None) -> None:
         if not callable(function):
@@ -31,11 +31,11 @@ class _FunctionWithState(KeyedProcessFunction):
         self._state: ValueState[Any] | None = None
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Get the state."""
+        """Gets the state."""
         self._state = runtime_context.get_state(self.descriptor)
 
     def call(self, value: Any) -> Any:
-        """Call the user's function with the key's state; keep the state it returns, hand on the result."""
+        """Calls the user's function with the state of the key, stores the new state and returns the result."""
         state = self._state
         if state is None:
             raise RuntimeError("open() was not called")
@@ -54,7 +54,7 @@ class _FunctionWithState(KeyedProcessFunction):
 
 
 class MapWithState(_FunctionWithState):
-    """The result is the one record that comes out."""
+    """Emits the result as one record."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
         """Map one record."""
@@ -62,7 +62,7 @@ class MapWithState(_FunctionWithState):
 
 
 class FlatMapWithState(_FunctionWithState):
-    """The result is an iterable of the records that come out, or None."""
+    """Emits the records of the result, which is an iterable or None."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
         """Flat-map one record."""
@@ -71,7 +71,7 @@ class FlatMapWithState(_FunctionWithState):
 
 
 class FilterWithState(_FunctionWithState):
-    """The result tells whether the record stays."""
+    """Keeps the record if the result is true."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
         """Filter one record."""

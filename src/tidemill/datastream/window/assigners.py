@@ -1,4 +1,4 @@
-"""Which windows a record goes into: the contract, and the assigners of fixed windows. Sessions: window_sessions."""
+"""Window assigners: the interface, and the assigners of fixed windows. Session windows are in ``sessions.py``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ W = TypeVar("W")
 
 
 class WindowAssigner(ABC, Generic[IN, WINDOW]):
-    """Puts each record into any number of windows.
+    """Assigns each record to zero or more windows.
 
     >>> class Halves(WindowAssigner):
     ...     '''Windows from noon and from midnight.'''
@@ -55,11 +55,11 @@ class WindowAssigner(ABC, Generic[IN, WINDOW]):
     """
 
     class WindowAssignerContext(ABC):
-        """What an assigner may ask for."""
+        """The context of an assigner."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """The processing time."""
+            """The current processing time."""
 
         @abstractmethod
         def get_runtime_context(self) -> RuntimeContext:
@@ -69,41 +69,41 @@ class WindowAssigner(ABC, Generic[IN, WINDOW]):
     def assign_windows(
         self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[Any]:
-        """The windows of a record."""
+        """Returns the windows of a record."""
 
     @abstractmethod
     def get_default_trigger(self, env: Any) -> Trigger:
-        """The trigger that is used where the program gives none."""
+        """The trigger that is used if the program sets none."""
 
     def get_window_serializer(self) -> Any:
-        """Not used: windows are stored in a form of their own. PyFlink's custom assigners have this method."""
+        """Unused. It exists because custom assigners for PyFlink implement it."""
         return None
 
     @abstractmethod
     def is_event_time(self) -> bool:
-        """Whether windows end by event time: only then records can be late."""
+        """Whether windows end by event time. Only then can records be late."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
 
 class MergingWindowAssigner(WindowAssigner[IN, WINDOW]):
-    """An assigner whose windows can become one."""
+    """An assigner whose windows can be merged."""
 
     class MergeCallback(ABC, Generic[W]):
-        """Is told which windows merge."""
+        """Receives the windows to merge."""
 
         @abstractmethod
         def merge(self, to_be_merged: Iterable[W], merge_result: W) -> None:
-            """These windows become that one."""
+            """Merges the windows ``to_be_merged`` into ``merge_result``."""
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[Any], callback: MergingWindowAssigner.MergeCallback[Any]) -> None:
-        """Look at all windows of a key, and tell the callback which of them merge."""
+        """Determine which windows of a key are merged, and call the callback with them."""
 
 
 class FixedTimeWindows(WindowAssigner):
-    """Windows of one size that begin at multiples of a slide, moved by an offset: what the four assigners share."""
+    """Base class of the tumbling and sliding assigners: windows of fixed size that start at multiples of a slide."""
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         self.size = size
@@ -111,7 +111,7 @@ class FixedTimeWindows(WindowAssigner):
         self.offset = offset
 
     def windows_at(self, timestamp: int) -> list[TimeWindow]:
-        """The windows that a time is in, the latest first."""
+        """The windows that contain a timestamp, latest first."""
         last = timestamp - (timestamp - self.offset) % self.slide
         return [TimeWindow(start, start + self.size) for start in range(last, timestamp - self.size, -self.slide)]
 
@@ -151,9 +151,9 @@ class _Sliding(FixedTimeWindows):
 
 
 class TumblingEventTimeWindows(_Tumbling):
-    """Windows of one size by event time, one after the other.
+    """Tumbling windows by event time: consecutive windows of fixed size.
 
-    With an offset they begin so much later: ``of(Time.days(1), Time.hours(-8))`` are the days of UTC+8.
+    The offset shifts the start of the windows: ``of(Time.days(1), Time.hours(-8))`` are the days of UTC+8.
 
     >>> from tidemill.common import Time
     >>> TumblingEventTimeWindows.of(Time.seconds(5)).windows_at(12_000)
@@ -162,7 +162,7 @@ class TumblingEventTimeWindows(_Tumbling):
 
     @staticmethod
     def of(size: Length, offset: Length = 0) -> TumblingEventTimeWindows:
-        """Windows of a size, moved by an offset."""
+        """Creates windows of a fixed size, shifted by an offset."""
         return TumblingEventTimeWindows(as_millis(size), as_millis(offset))
 
     def is_event_time(self) -> bool:
@@ -170,7 +170,9 @@ class TumblingEventTimeWindows(_Tumbling):
 
 
 class TumblingProcessingTimeWindows(_Tumbling):
-    """Windows of one size by processing time, one after the other. All records of an epoch have one processing time.
+    """Tumbling windows by processing time: consecutive windows of fixed size.
+
+    All records of an epoch have the same processing time.
 
     >>> from tidemill.common import Time
     >>> TumblingProcessingTimeWindows.of(Time.seconds(5), Time.seconds(1))
@@ -179,7 +181,7 @@ class TumblingProcessingTimeWindows(_Tumbling):
 
     @staticmethod
     def of(size: Length, offset: Length = 0) -> TumblingProcessingTimeWindows:
-        """Windows of a size, moved by an offset."""
+        """Creates windows of a fixed size, shifted by an offset."""
         return TumblingProcessingTimeWindows(as_millis(size), as_millis(offset))
 
     def is_event_time(self) -> bool:
@@ -187,7 +189,7 @@ class TumblingProcessingTimeWindows(_Tumbling):
 
 
 class SlidingEventTimeWindows(_Sliding):
-    """Windows of one size by event time, of which one begins at every slide: a record is in several.
+    """Sliding windows by event time: windows of fixed size, one of which starts at every slide. They may overlap.
 
     >>> from tidemill.common import Time
     >>> SlidingEventTimeWindows.of(Time.milliseconds(10), Time.milliseconds(5)).windows_at(7)
@@ -196,7 +198,7 @@ class SlidingEventTimeWindows(_Sliding):
 
     @staticmethod
     def of(size: Length, slide: Length, offset: Length = 0) -> SlidingEventTimeWindows:
-        """Windows of a size that begin at every slide, moved by an offset."""
+        """Creates windows of a fixed size that start at every slide, shifted by an offset."""
         return SlidingEventTimeWindows(as_millis(size), as_millis(slide), as_millis(offset))
 
     def is_event_time(self) -> bool:
@@ -204,7 +206,7 @@ class SlidingEventTimeWindows(_Sliding):
 
 
 class SlidingProcessingTimeWindows(_Sliding):
-    """Windows of one size by processing time, of which one begins at every slide: a record is in several.
+    """Sliding windows by processing time: windows of fixed size, one of which starts at every slide. They may overlap.
 
     >>> from tidemill.common import Time
     >>> SlidingProcessingTimeWindows.of(Time.seconds(10), Time.seconds(5))
@@ -213,7 +215,7 @@ class SlidingProcessingTimeWindows(_Sliding):
 
     @staticmethod
     def of(size: Length, slide: Length, offset: Length = 0) -> SlidingProcessingTimeWindows:
-        """Windows of a size that begin at every slide, moved by an offset."""
+        """Creates windows of a fixed size that start at every slide, shifted by an offset."""
         return SlidingProcessingTimeWindows(as_millis(size), as_millis(slide), as_millis(offset))
 
     def is_event_time(self) -> bool:
@@ -221,7 +223,7 @@ class SlidingProcessingTimeWindows(_Sliding):
 
 
 class GlobalWindows(WindowAssigner):
-    """One window for all records of a key. It never ends, so it needs a trigger.
+    """Assigns all records of a key to one window. The window never ends, so it needs a trigger.
 
     >>> GlobalWindows.create().get_default_trigger(None)
     NeverTrigger()
@@ -232,12 +234,12 @@ class GlobalWindows(WindowAssigner):
 
     @staticmethod
     def create() -> GlobalWindows:
-        """The assigner; without a trigger nothing ever comes out."""
+        """Creates the assigner. Without a trigger it never emits results."""
         return GlobalWindows()
 
     @staticmethod
     def create_with_end_of_stream_trigger() -> GlobalWindows:
-        """The assigner, with a trigger that fires when all input has ended."""
+        """Creates the assigner with a trigger that fires when all input has ended."""
         return GlobalWindows(EndOfStreamTrigger())
 
     def assign_windows(
@@ -253,7 +255,7 @@ class GlobalWindows(WindowAssigner):
 
 
 class _CountAssigner(WindowAssigner):
-    """Numbers the records of each key. A window gets no record after it is full, so it is purged when it fires."""
+    """Numbers the records of each key. A full window receives no more records, so it is purged when it fires."""
 
     def __init__(self, size: int, slide: int, state: str) -> None:
         if size < 1 or slide < 1:
@@ -279,7 +281,7 @@ class _CountAssigner(WindowAssigner):
 
 
 class CountTumblingWindowAssigner(_CountAssigner):
-    """Windows of so many records each, numbered.
+    """Tumbling windows with a fixed number of records.
 
     >>> CountTumblingWindowAssigner.of(3)
     CountTumblingWindowAssigner(3)
@@ -290,7 +292,7 @@ class CountTumblingWindowAssigner(_CountAssigner):
 
     @staticmethod
     def of(window_size: int) -> CountTumblingWindowAssigner:
-        """Windows of a number of records."""
+        """Creates windows of ``window_size`` records."""
         return CountTumblingWindowAssigner(window_size)
 
     def __repr__(self) -> str:
@@ -298,7 +300,7 @@ class CountTumblingWindowAssigner(_CountAssigner):
 
 
 class CountSlidingWindowAssigner(_CountAssigner):
-    """Windows of so many records each, of which one begins at every slide. Only full windows fire.
+    """Sliding windows with a fixed number of records, one of which starts at every slide. Only full windows fire.
 
     >>> CountSlidingWindowAssigner.of(4, 2)
     CountSlidingWindowAssigner(4, 2)
@@ -309,7 +311,7 @@ class CountSlidingWindowAssigner(_CountAssigner):
 
     @staticmethod
     def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner:
-        """Windows of a number of records, that many records apart."""
+        """Creates windows of ``window_size`` records that start every ``window_slide`` records."""
         return CountSlidingWindowAssigner(window_size, window_slide)
 
     def __repr__(self) -> str:

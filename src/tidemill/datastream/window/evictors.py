@@ -1,4 +1,4 @@
-"""Which records of a window are left out when it fires."""
+"""Evictors, which remove records from a window when it fires."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CountEvictor", "DeltaEvictor", "DeltaFunction", "Evictor", "TimeEvic
 
 
 class TimestampedValue(NamedTuple):
-    """A record of a window, with its event time; None if it has none."""
+    """A record of a window with its event timestamp, which is None if the record has none."""
 
     value: Any
     timestamp: int | None
@@ -23,19 +23,19 @@ class TimestampedValue(NamedTuple):
         return self.value
 
     def get_timestamp(self) -> int | None:
-        """Its event time."""
+        """The event timestamp."""
         return self.timestamp
 
     def has_timestamp(self) -> bool:
-        """Whether it has an event time."""
+        """Whether the record has an event timestamp."""
         return self.timestamp is not None
 
 
 class Evictor(ABC):
-    """Takes records out of a window when it fires: before its function sees them, or after.
+    """Removes records from a window when it fires, before or after the window function is called.
 
-    ``elements`` is a list of :class:`TimestampedValue`, to be changed in place. What is taken out is gone for good. A
-    window with an evictor keeps all its records, also for reduce and aggregate.
+    ``elements`` is a list of :class:`TimestampedValue`, which is modified in place. Removed records are deleted from
+    the window permanently. A window with an evictor stores all its records, even for reduce and aggregate.
 
     >>> class OnlyPositive(Evictor):
     ...     def evict_before(self, elements, size, window, evictor_context):
@@ -45,35 +45,35 @@ class Evictor(ABC):
     """
 
     class EvictorContext(ABC):
-        """What an evictor may ask for."""
+        """The context of an evictor."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """The processing time."""
+            """The current processing time."""
 
         @abstractmethod
         def get_metric_group(self) -> MetricGroup:
-            """Where metrics of the operator are registered."""
+            """The metric group of the operator."""
 
         @abstractmethod
         def get_current_watermark(self) -> int:
-            """The event time."""
+            """The current watermark."""
 
     @abstractmethod
     def evict_before(
         self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: Evictor.EvictorContext
     ) -> None:
-        """Take records out before the window's function is called."""
+        """Remove records before the window function is called."""
 
     @abstractmethod
     def evict_after(
         self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: Evictor.EvictorContext
     ) -> None:
-        """Take records out after the window's function was called."""
+        """Remove records after the window function is called."""
 
 
 class _BuiltIn(Evictor):
-    """Evicts in the same way before or after the function."""
+    """Base class of evictors that run either before or after the window function."""
 
     def __init__(self, do_evict_after: bool) -> None:
         self._after = do_evict_after
@@ -92,11 +92,11 @@ class _BuiltIn(Evictor):
 
     @abstractmethod
     def _evict(self, elements: list[TimestampedValue]) -> None:
-        """Take records out of a list that has some."""
+        """Remove records from a non-empty list."""
 
 
 class CountEvictor(_BuiltIn):
-    """Keeps the last so many records.
+    """Keeps the last ``max_count`` records.
 
     >>> elements = [TimestampedValue(n, None) for n in range(5)]
     >>> CountEvictor.of(2).evict_before(elements, 5, None, None)
@@ -112,7 +112,7 @@ class CountEvictor(_BuiltIn):
 
     @staticmethod
     def of(max_count: int, do_evict_after: bool = False) -> CountEvictor:
-        """An evictor that keeps the last ``max_count`` records."""
+        """Creates an evictor that keeps the last ``max_count`` records."""
         return CountEvictor(max_count, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue]) -> None:
@@ -121,9 +121,9 @@ class CountEvictor(_BuiltIn):
 
 
 class TimeEvictor(_BuiltIn):
-    """Keeps the records of the last so much time, counted from the latest one in the window.
+    """Keeps the records of the last ``window_size`` of time, relative to the latest timestamp in the window.
 
-    Records without timestamps all stay.
+    All records are kept if they have no timestamps.
 
     >>> elements = [TimestampedValue(n, n) for n in range(0, 50, 10)]
     >>> TimeEvictor.of(20).evict_before(elements, 5, None, None)
@@ -137,7 +137,7 @@ class TimeEvictor(_BuiltIn):
 
     @staticmethod
     def of(window_size: Length, do_evict_after: bool = False) -> TimeEvictor:
-        """An evictor that keeps the records of the last ``window_size`` of time."""
+        """Creates an evictor that keeps the records of the last ``window_size`` of time."""
         return TimeEvictor(window_size, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue]) -> None:
@@ -153,11 +153,11 @@ class DeltaFunction(ABC):
 
     @abstractmethod
     def get_delta(self, old_data_point: Any, new_data_point: Any) -> float:
-        """How far apart the records are."""
+        """Returns the distance between the records."""
 
 
 class DeltaEvictor(_BuiltIn):
-    """Keeps the records that are nearer than a threshold to the last one.
+    """Keeps the records whose distance to the last record is below a threshold.
 
     >>> elements = [TimestampedValue(n, None) for n in (1, 7, 3, 4)]
     >>> DeltaEvictor.of(3, lambda old, new: abs(old - new)).evict_before(elements, 4, None, None)
@@ -181,7 +181,7 @@ class DeltaEvictor(_BuiltIn):
         delta_function: DeltaFunction | Callable[[Any, Any], float],
         do_evict_after: bool = False,
     ) -> DeltaEvictor:
-        """An evictor by distance to the last record."""
+        """Creates an evictor with a threshold for the distance to the last record."""
         return DeltaEvictor(threshold, delta_function, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue]) -> None:

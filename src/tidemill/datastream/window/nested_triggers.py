@@ -1,4 +1,4 @@
-"""Triggers around another trigger."""
+"""Triggers that wrap another trigger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ProcessingTimeoutTrigger", "PurgingTrigger"]
 
 
 class PurgingTrigger(Trigger):
-    """Makes each fire of another trigger a fire and purge.
+    """Fires when another trigger fires, and also purges the window.
 
     >>> from tidemill.datastream.window import CountTrigger
     >>> PurgingTrigger.of(CountTrigger.of(3))
@@ -26,7 +26,7 @@ class PurgingTrigger(Trigger):
 
     @staticmethod
     def of(nested_trigger: Trigger) -> PurgingTrigger:
-        """A trigger that fires as another one, and purges then."""
+        """Creates a trigger that fires when another trigger fires, and also purges the window."""
         return PurgingTrigger(nested_trigger)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -56,9 +56,9 @@ def _purging(result: TriggerResult) -> TriggerResult:
 
 
 class ProcessingTimeoutTrigger(Trigger):
-    """Fires as another trigger does, and also when so much processing time has gone by since the first record.
+    """Fires when another trigger fires, and also after a timeout in processing time since the first record.
 
-    With ``reset_timer_on_new_record`` the time counts from the last record. With ``should_clear_on_timeout`` a timeout
+    With ``reset_timer_on_new_record`` the timeout starts at the last record. With ``should_clear_on_timeout`` a timeout
     resets the other trigger.
 
     >>> from tidemill.common import Time
@@ -83,7 +83,7 @@ class ProcessingTimeoutTrigger(Trigger):
         reset_timer_on_new_record: bool = False,
         should_clear_on_timeout: bool = True,
     ) -> ProcessingTimeoutTrigger:
-        """A trigger that fires as another one, or after a time."""
+        """Creates a trigger that fires when another trigger fires or after a timeout."""
         return ProcessingTimeoutTrigger(nested_trigger, timeout, reset_timer_on_new_record, should_clear_on_timeout)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:

@@ -1,4 +1,4 @@
-"""Session windows: records that follow each other within a gap are one session."""
+"""Session windows: records that are separated by less than a gap belong to one session."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ __all__ = [
 
 
 class SessionWindowTimeGapExtractor(ABC):
-    """Tells the gap after a record, where it differs from record to record."""
+    """Extracts the session gap of a record, for gaps that differ from record to record."""
 
     @abstractmethod
     def extract(self, element: Any) -> int:
-        """The gap after a record in milliseconds, above 0."""
+        """Returns the gap after a record in milliseconds. It must be greater than 0."""
 
 
 class _Sessions(MergingWindowAssigner):
-    """A record opens a window from its time to the end of its gap; windows that overlap or touch become one."""
+    """Assigns a window from the record's time to the end of its gap. Overlapping or adjacent windows are merged."""
 
     def merge_windows(self, windows: Iterable[Any], callback: MergingWindowAssigner.MergeCallback[Any]) -> None:
         TimeWindow.merge_windows(windows, callback)
@@ -46,7 +46,7 @@ class _Sessions(MergingWindowAssigner):
 
     @abstractmethod
     def gap_of(self, element: Any) -> int:
-        """The gap after a record, in milliseconds."""
+        """The gap after a record in milliseconds."""
 
 
 class _FixedGap(_Sessions):
@@ -86,7 +86,7 @@ class _DynamicGap(_Sessions):
 
 
 class EventTimeSessionWindows(_FixedGap):
-    """Sessions by event time: a session ends when no record comes for the length of the gap.
+    """Session windows by event time. A session ends when there is no record for the length of the gap.
 
     >>> EventTimeSessionWindows.with_gap(10).assign_windows("x", 5, None)
     (TimeWindow(start=5, end=15),)
@@ -94,14 +94,14 @@ class EventTimeSessionWindows(_FixedGap):
 
     @staticmethod
     def with_gap(size: Length) -> EventTimeSessionWindows:
-        """Sessions with one gap for all."""
+        """Creates sessions with a fixed gap."""
         return EventTimeSessionWindows(as_millis(size))
 
     @staticmethod
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor | Callable[[Any], Length],
     ) -> DynamicEventTimeSessionWindows:
-        """Sessions with a gap that each record brings along.
+        """Creates sessions with a gap that is extracted from each record.
 
         >>> EventTimeSessionWindows.with_dynamic_gap(lambda pair: pair[1]).assign_windows(("x", 20), 5, None)
         (TimeWindow(start=5, end=25),)
@@ -113,7 +113,7 @@ class EventTimeSessionWindows(_FixedGap):
 
 
 class ProcessingTimeSessionWindows(_FixedGap):
-    """Sessions by processing time.
+    """Session windows by processing time.
 
     >>> ProcessingTimeSessionWindows.with_gap(10)
     ProcessingTimeSessionWindows(10)
@@ -121,14 +121,14 @@ class ProcessingTimeSessionWindows(_FixedGap):
 
     @staticmethod
     def with_gap(size: Length) -> ProcessingTimeSessionWindows:
-        """Sessions with one gap for all."""
+        """Creates sessions with a fixed gap."""
         return ProcessingTimeSessionWindows(as_millis(size))
 
     @staticmethod
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor | Callable[[Any], Length],
     ) -> DynamicProcessingTimeSessionWindows:
-        """Sessions with a gap that each record brings along."""
+        """Creates sessions with a gap that is extracted from each record."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
     def is_event_time(self) -> bool:
@@ -136,13 +136,13 @@ class ProcessingTimeSessionWindows(_FixedGap):
 
 
 class DynamicEventTimeSessionWindows(_DynamicGap):
-    """Sessions by event time with a gap that each record brings along."""
+    """Session windows by event time with a gap that is extracted from each record."""
 
     @staticmethod
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor | Callable[[Any], Length],
     ) -> DynamicEventTimeSessionWindows:
-        """Sessions with a gap that each record brings along."""
+        """Creates sessions with a gap that is extracted from each record."""
         return DynamicEventTimeSessionWindows(extractor)
 
     def is_event_time(self) -> bool:
@@ -150,13 +150,13 @@ class DynamicEventTimeSessionWindows(_DynamicGap):
 
 
 class DynamicProcessingTimeSessionWindows(_DynamicGap):
-    """Sessions by processing time with a gap that each record brings along."""
+    """Session windows by processing time with a gap that is extracted from each record."""
 
     @staticmethod
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor | Callable[[Any], Length],
     ) -> DynamicProcessingTimeSessionWindows:
-        """Sessions with a gap that each record brings along."""
+        """Creates sessions with a gap that is extracted from each record."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
     def is_event_time(self) -> bool:

@@ -1,4 +1,4 @@
-"""When a window is evaluated: the contract of triggers."""
+"""The interface of triggers, which determine when a window is evaluated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Trigger", "TriggerResult"]
 
 
 class TriggerResult(enum.Enum):
-    """What a trigger wants done with a window: evaluate it (fire), forget what is in it (purge), both, or nothing.
+    """The action of a trigger: evaluate the window (fire), discard its contents (purge), both, or nothing.
 
     A window without records is never evaluated.
 
@@ -36,16 +36,16 @@ class TriggerResult(enum.Enum):
         return self._fire
 
     def is_purge(self) -> bool:
-        """Whether the contents of the window are dropped."""
+        """Whether the contents of the window are discarded."""
         return self._purge
 
 
 class Trigger(ABC, Generic[IN, WINDOW]):
-    """Decides when a window is evaluated, for each key on its own.
+    """Determines when a window is evaluated, separately for each key.
 
-    A trigger keeps nothing on ``self``: what it must remember of a window goes into the state of its context, and is
-    removed in :meth:`clear`. For windows that merge it must answer :meth:`can_merge` with true, and move its state and
-    timers to the merged window in :meth:`on_merge`.
+    A trigger must not store anything in ``self``. Its data about a window is stored in the state of its context and
+    removed in :meth:`clear`. To be used with merging windows, it must return true from :meth:`can_merge` and move its
+    state and timers to the merged window in :meth:`on_merge`.
 
     >>> class Eager(Trigger):
     ...     def on_element(self, element, timestamp, window, ctx):
@@ -62,70 +62,70 @@ class Trigger(ABC, Generic[IN, WINDOW]):
     """
 
     class TriggerContext(ABC):
-        """Time, timers and state of the window and key at hand."""
+        """Access to time, and to the timers and state of the current window and key."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """The processing time."""
+            """The current processing time."""
 
         @abstractmethod
         def get_metric_group(self) -> MetricGroup:
-            """Where metrics of the operator are registered."""
+            """The metric group of the operator."""
 
         @abstractmethod
         def get_current_watermark(self) -> int:
-            """The event time."""
+            """The current watermark."""
 
         @abstractmethod
         def register_processing_time_timer(self, time: int) -> None:
-            """Have :meth:`Trigger.on_processing_time` called at a time."""
+            """Register a timer that calls :meth:`Trigger.on_processing_time` at this processing time."""
 
         @abstractmethod
         def register_event_time_timer(self, time: int) -> None:
-            """Have :meth:`Trigger.on_event_time` called when the watermark reaches a time."""
+            """Register a timer that calls :meth:`Trigger.on_event_time` when the watermark reaches this time."""
 
         @abstractmethod
         def delete_processing_time_timer(self, time: int) -> None:
-            """Take a timer back."""
+            """Delete a processing-time timer."""
 
         @abstractmethod
         def delete_event_time_timer(self, time: int) -> None:
-            """Take a timer back."""
+            """Delete an event-time timer."""
 
         @abstractmethod
         def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
             """State of this key and window."""
 
     class OnMergeContext(TriggerContext):
-        """The context of :meth:`Trigger.on_merge`: the window at hand is the result."""
+        """The context of :meth:`Trigger.on_merge`. The current window is the result of the merge."""
 
         @abstractmethod
         def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-            """Merge the state of the windows that are merged into that of the result: list, reducing or aggregating."""
+            """Merge the state of the merged windows into that of the result: list, reducing or aggregating state."""
 
     @abstractmethod
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """A record was added to a window."""
+        """Called when a record is added to a window."""
 
     @abstractmethod
     def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """A processing-time timer of a window is due."""
+        """Called when a processing-time timer of a window fires."""
 
     @abstractmethod
     def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """An event-time timer of a window is due."""
+        """Called when an event-time timer of a window fires."""
 
     def can_merge(self) -> bool:
-        """Whether the trigger works with windows that merge."""
+        """Whether the trigger supports merging windows."""
         return False
 
     def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
-        """Several windows have become ``window``."""
+        """Called when several windows have been merged into ``window``."""
         raise NotImplementedError(f"{type(self).__name__} does not support merging")
 
     @abstractmethod
     def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
-        """The window is gone: remove its state and timers."""
+        """Called when the window is removed, to remove its state and timers."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -1,4 +1,4 @@
-"""The triggers that come with the API."""
+"""The built-in triggers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _plus(a: int, b: int) -> int:
 
 
 class _Passive(Trigger):
-    """Fit for windows that merge, and no timer means anything to it: what else it does, a trigger says itself."""
+    """Base class of triggers that support merging windows and by default ignore timers."""
 
     def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
         return CONTINUE
@@ -43,11 +43,11 @@ class _Passive(Trigger):
 
 
 class EventTimeTrigger(_Passive):
-    """Fires when the watermark passes the end of the window, and at once for each late record that is still allowed."""
+    """Fires when the watermark passes the end of the window, and immediately for each late record within lateness."""
 
     @staticmethod
     def create() -> EventTimeTrigger:
-        """The trigger."""
+        """Creates the trigger."""
         return EventTimeTrigger()
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -60,7 +60,7 @@ class EventTimeTrigger(_Passive):
         return FIRE if time == window.max_timestamp() else CONTINUE
 
     def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
-        # A merged window that has ended already fires with the record that brought the merge.
+        # A merged window that has already ended fires with the record that caused the merge.
         if window.max_timestamp() > ctx.get_current_watermark():
             ctx.register_event_time_timer(window.max_timestamp())
 
@@ -73,7 +73,7 @@ class ProcessingTimeTrigger(_Passive):
 
     @staticmethod
     def create() -> ProcessingTimeTrigger:
-        """The trigger."""
+        """Creates the trigger."""
         return ProcessingTimeTrigger()
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -92,7 +92,7 @@ class ProcessingTimeTrigger(_Passive):
 
 
 class CountTrigger(_Passive):
-    """Fires whenever so many records have come; the window keeps them, see :class:`PurgingTrigger`.
+    """Fires every ``window_size`` records. The window keeps its records, unless wrapped in :class:`PurgingTrigger`.
 
     >>> CountTrigger.of(3)
     CountTrigger(3)
@@ -106,7 +106,7 @@ class CountTrigger(_Passive):
 
     @staticmethod
     def of(window_size: int) -> CountTrigger:
-        """A trigger that fires at every ``window_size`` records."""
+        """Creates a trigger that fires every ``window_size`` records."""
         return CountTrigger(window_size)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -128,9 +128,9 @@ class CountTrigger(_Passive):
 
 
 class _Continuous(_Passive):
-    """Fires at multiples of an interval; the next time is state, the earliest one wins when windows merge."""
+    """Fires at multiples of an interval. The next firing time is state; when windows merge, the earliest is kept."""
 
-    #: Whether the time is event time.
+    #: Whether the interval is in event time.
     _by_event_time: ClassVar[bool]
 
     def __init__(self, interval: Length) -> None:
@@ -141,7 +141,7 @@ class _Continuous(_Passive):
 
     @classmethod
     def of(cls, interval: Length) -> Self:
-        """A trigger that fires once per interval of its time."""
+        """Creates a trigger that fires once per interval."""
         return cls(interval)
 
     def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -165,12 +165,12 @@ class _Continuous(_Passive):
             due.clear()
 
     def _begin(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> None:
-        """A record came: set the next time, unless there is one."""
+        """Schedule the next firing after a record, unless one is already scheduled."""
         if self._next(ctx).get() is None:
             self._schedule(time - time % self.interval, window, ctx)
 
     def _go_on(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """A timer of the window is due: fire at the time that was set, and set the next; none is after the end."""
+        """Handle a timer: fire at the scheduled time and schedule the next firing, up to the end of the window."""
         if time == window.max_timestamp():
             return FIRE
         due = self._next(ctx)
@@ -230,20 +230,20 @@ class ContinuousProcessingTimeTrigger(_Continuous):
 
 
 class NeverTrigger(_Passive):
-    """Never fires: the default of :class:`GlobalWindows`, which need a trigger of their own."""
+    """Never fires. It is the default trigger of :class:`GlobalWindows`, which need an explicit trigger."""
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
         return CONTINUE
 
     def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
-        """There is nothing to merge."""
+        """Nothing to merge."""
 
     def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
-        """There is nothing to clear."""
+        """Nothing to clear."""
 
 
 class EndOfStreamTrigger(NeverTrigger):
-    """Fires when all input has ended, and purges then: nothing comes after."""
+    """Fires and purges when all input has ended."""
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
         ctx.register_event_time_timer(window.max_timestamp())

@@ -1,7 +1,7 @@
-"""Windows: what records are put into. As namespaces of keyed state and of timers they are stored, so they are small
-tuples: quick to compare, equal on every worker, and written without pickle.
+"""Windows, to which records are assigned.
 
-The names of these classes, with that of this module, are part of stored state.
+Windows are stored as namespaces of keyed state and timers. So they are small tuples, which are fast to compare, equal
+on every worker, and stored without pickle. The names of these classes and of this module are part of stored state.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_TIMESTAMP", "CountWindow", "GlobalWindow", "TimeWindow", "Window"]
 
-#: The end of time.
+#: The maximum timestamp.
 MAX_TIMESTAMP: Final = 2**63 - 1
 
 
 class Window(ABC):
-    """A bucket of records that will be complete at some time.
+    """A finite group of records.
 
-    A window class of your own must be a NamedTuple, or a frozen dataclass that can be ordered (``order=True``): two
-    windows of the same extent are equal, on every worker.
+    A user-defined window class must be a NamedTuple, or a frozen dataclass that can be ordered (``order=True``), so
+    that two windows with the same bounds are equal on every worker.
     """
 
     __slots__ = ()
@@ -39,7 +39,7 @@ class _TimeFields(NamedTuple):
 
 
 class TimeWindow(_TimeFields, Window):
-    """The time from ``start`` (inclusive) to ``end`` (exclusive), in milliseconds.
+    """The time interval from ``start`` (inclusive) to ``end`` (exclusive), in milliseconds.
 
     Windows are ordered by their start, then by their end.
 
@@ -55,7 +55,7 @@ class TimeWindow(_TimeFields, Window):
         return self[1] - 1
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Whether the windows have a common time, or touch.
+        """Whether the windows overlap or are adjacent.
 
         >>> TimeWindow(0, 5).intersects(TimeWindow(5, 9)), TimeWindow(0, 5).intersects(TimeWindow(6, 9))
         (True, False)
@@ -63,7 +63,7 @@ class TimeWindow(_TimeFields, Window):
         return self.start <= other.end and self.end >= other.start
 
     def cover(self, other: TimeWindow) -> TimeWindow:
-        """The smallest window that has both in it.
+        """The smallest window that contains both windows.
 
         >>> TimeWindow(0, 5).cover(TimeWindow(7, 9))
         TimeWindow(start=0, end=9)
@@ -72,7 +72,7 @@ class TimeWindow(_TimeFields, Window):
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
-        """The start of the window of this size that a timestamp is in; right for times before 1970 too.
+        """The start of the window that contains a timestamp. Also correct for times before 1970.
 
         >>> TimeWindow.get_window_start_with_offset(7, 0, 5), TimeWindow.get_window_start_with_offset(-1, 0, 5)
         (5, -5)
@@ -81,7 +81,7 @@ class TimeWindow(_TimeFields, Window):
 
     @staticmethod
     def merge_windows(windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]) -> None:
-        """Tell the callback of each group of windows that overlap or touch, in the order of time."""
+        """Call the callback for each group of overlapping or adjacent windows, ordered by time."""
         group: list[TimeWindow] = []
         cover: TimeWindow | None = None
         for window in sorted(windows):
@@ -104,7 +104,7 @@ class _CountFields(NamedTuple):
 
 
 class CountWindow(_CountFields, Window):
-    """The window of a number of records, told apart from others by its number.
+    """A window with a fixed number of records, identified by its id.
 
     >>> CountWindow(3)
     CountWindow(id=3)
@@ -113,7 +113,7 @@ class CountWindow(_CountFields, Window):
     __slots__ = ()
 
     def max_timestamp(self) -> int:
-        """The end of time: a count window has no extent in time."""
+        """The maximum timestamp, because a count window has no end in time."""
         return MAX_TIMESTAMP
 
     def __repr__(self) -> str:
@@ -125,7 +125,7 @@ class _NoFields(NamedTuple):
 
 
 class GlobalWindow(_NoFields, Window):
-    """The one window that all records are in.
+    """The window that contains all records.
 
     >>> GlobalWindow.get() == GlobalWindow()
     True
@@ -135,11 +135,11 @@ class GlobalWindow(_NoFields, Window):
 
     @classmethod
     def get(cls) -> Self:
-        """The window."""
+        """Returns the window."""
         return cls()
 
     def max_timestamp(self) -> int:
-        """The end of time."""
+        """The maximum timestamp."""
         return MAX_TIMESTAMP
 
     def __bool__(self) -> bool:
