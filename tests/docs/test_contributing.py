@@ -61,6 +61,22 @@ def test_it_names_every_folder_of_python() -> None:
     assert {name for name in folders if f"`{name}/" not in PAGE} == set()
 
 
+def missing_in(section: str) -> list[str]:
+    """The files and folders that a section names and that do not exist."""
+    named = re.findall(r"`([\w.-]+/[\w./-]*)`", section)
+    assert named
+    bases = (ROOT, ROOT / "src", ROOT / "src" / "tidemill")
+    return [name for name in named if not any((base / name).exists() for base in bases)]
+
+
+def test_every_file_to_change_exists() -> None:
+    assert missing_in(PAGE.partition("\n## To add ...\n")[2].partition("\n## ")[0]) == []
+
+
+def test_a_file_that_does_not_exist_is_seen() -> None:
+    assert missing_in("`graph/plan.py`, `graph/`, `graph/no_such_file.py`") == ["graph/no_such_file.py"]
+
+
 def test_a_tree_is_read() -> None:
     tree = (
         "src\n├── a.py, b.py    modules\n├── c/            one\n│   ├── d/, e/    two\n│   └── f.py\n└── g/\n    └── h/"
