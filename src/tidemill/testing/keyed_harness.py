@@ -136,7 +136,7 @@ class KeyedHarness(OperatorHarness):
         backend = self._settled()
         if name not in backend.state_names():
             known = ", ".join(map(repr, backend.state_names())) or "none"
-            raise StateError(f"the function has not registered a state {name!r}, only {known}")
+            raise StateError(f"the function registered no state {name!r}, only {known}")
         return backend.state(name)
 
 

@@ -242,7 +242,7 @@ class OperatorHarness:
         for states in self._chain.operator_states:
             if name in {*states.get_registered_state_names(), *states.get_registered_broadcast_state_names()}:
                 return states.content(name)
-        raise StateError(f"{self._chain_plan.name!r} has not registered an operator state {name!r}")
+        raise StateError(f"{self._chain_plan.name!r} registered no operator state {name!r}")
 
     def close(self) -> None:
         """Close the function."""

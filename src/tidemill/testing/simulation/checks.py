@@ -1,4 +1,4 @@
-"""The invariants that hold after every simulated run, whatever went wrong in it."""
+"""The invariants of every simulated run, regardless of its faults."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ State = dict[tuple[str, str], dict[str, str]]
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What a run has to show: the output of each sink by epoch, what was collected, and the final state."""
+    """The results of a run: the output of each sink by epoch, the collected records, and the final state."""
 
     output: dict[str, dict[int, list[Any]]]
     collected: list[Any]
@@ -38,7 +38,7 @@ class RunOutcome:
 
 
 def outcome_of(world: World, sinks: Iterable[str]) -> RunOutcome:
-    """What a run has to show."""
+    """Return the results of a run."""
     world.collected.results.finish()
     head = world.disk.head
     return RunOutcome(
@@ -50,7 +50,7 @@ def outcome_of(world: World, sinks: Iterable[str]) -> RunOutcome:
 
 
 def state_of(disk: Disk, head: Manifest) -> State:
-    """All entries of all states and timers at a manifest, as texts."""
+    """Return all entries of all states and timers at a manifest, as text."""
     log = ManifestLog(disk, head.job_id)
     runs = committed_pieces(disk, log, head)
     tables: dict[tuple[str, str], Any] = {}
@@ -78,23 +78,23 @@ def state_of(disk: Disk, head: Manifest) -> State:
 
 
 def _over_subtasks(mode: str, stored: dict[int, Any]) -> dict[str, str]:
-    """Operator state as it is whatever the parallelism: the elements of all lists, what all copies of a map hold."""
+    """Return operator state independent of the parallelism: the elements of all lists, the contents of map copies."""
     if mode == BROADCAST:
         return {repr(copy): "a copy" for copy in stored.values()}
     if mode == LAYOUT:
         counts = {len(stored), *stored.values()}
-        return {} if len(counts) == 1 else {f"written by {stored}": "but subtasks are as many as each says"}
+        return {} if len(counts) == 1 else {f"written by {stored}": "but each must have the number of subtasks"}
     elements = sorted(repr(element) for part in stored.values() for element in part)
     return {"elements": repr(elements)} if elements else {}
 
 
 def check_log(disk: Disk) -> Iterator[str]:
-    """One chain: each takeover carries on from the manifest before it, each epoch follows the one before, once."""
+    """Check that the log is one chain: each takeover continues from its predecessor, and each epoch occurs once."""
     yield from disk.violations
     before: Manifest | None = None
     for slot, manifest in sorted(disk.manifests.items()):
         if manifest.slot != slot:
-            yield f"slot {slot} holds the manifest of slot {manifest.slot}"
+            yield f"slot {slot} contains the manifest of slot {manifest.slot}"
         if before is None:
             if (slot, manifest.kind, manifest.epoch) != (1, "takeover", 0):
                 yield f"the log begins with slot {slot}, {manifest.kind} {manifest.epoch}"
@@ -102,7 +102,7 @@ def check_log(disk: Disk) -> Iterator[str]:
             yield f"slot {slot} follows slot {before.slot}"
         elif manifest.kind == "takeover":
             if (manifest.epoch, manifest.sources, manifest.runs) != (before.epoch, before.sources, before.runs):
-                yield f"the takeover in slot {slot} is not of what was committed before it"
+                yield f"the takeover in slot {slot} does not continue from the manifest before it"
         elif manifest.epoch != before.epoch + 1 or manifest.lineage != before.lineage:
             yield f"epoch {manifest.epoch} of {manifest.lineage} in slot {slot} follows {before.epoch} of another"
         else:
@@ -111,7 +111,7 @@ def check_log(disk: Disk) -> Iterator[str]:
 
 
 def _clocks(before: Manifest, after: Manifest) -> Iterator[str]:
-    """Time never goes back. After a change of parallelism nobody knows whose clock was whose: the slowest counts."""
+    """Check that time never goes back. After a rescale, clocks cannot be matched, and the slowest is compared."""
     for operator, marks in after.watermarks.items():
         earlier = before.watermarks.get(operator, marks)
         if len(earlier) != len(marks):
@@ -123,7 +123,7 @@ def _clocks(before: Manifest, after: Manifest) -> Iterator[str]:
 
 
 def check_files(disk: Disk) -> Iterator[str]:
-    """What the head refers to is there and whole."""
+    """Check that all files that the head refers to exist and are complete."""
     head = disk.head
     if head is None:
         return
@@ -132,13 +132,13 @@ def check_files(disk: Disk) -> Iterator[str]:
             for piece in pieces:
                 data = read_piece(disk, piece, run_name(run))
                 if len(data) != piece.length or hashlib.sha256(data).hexdigest() != piece.sha256:
-                    yield f"a piece of {run_name(run)} is not what was written"
+                    yield f"a piece of {run_name(run)} differs from what was written"
     except TidemillError as error:
         yield f"the head cannot be read: {error}"
 
 
 def check_swept(disk: Disk, in_progress: Collection[str]) -> Iterator[str]:
-    """After a sweep there is what kept manifests refer to, what is being made, and the log's own way marks."""
+    """Check that a sweep leaves only files of retained manifests, unfinished snapshots, and waypoints of the log."""
     head = disk.head
     if head is None:
         return
@@ -156,9 +156,9 @@ def check_swept(disk: Disk, in_progress: Collection[str]) -> Iterator[str]:
 
 
 def check_output(shape: SimulatedProgram, expected: RunOutcome, found: RunOutcome, *, rescaled: bool) -> Iterator[str]:
-    """Output and state equal those of the run without faults: by epoch, or over all if the job was rescaled."""
+    """Check that output and state equal those of the run without faults: by epoch, or in total after a rescale."""
     if expected.epochs != found.epochs:
-        yield f"{found.epochs} epochs were committed in place of {expected.epochs}"
+        yield f"{found.epochs} epochs were committed instead of {expected.epochs}"
     for sink, by_epoch in expected.output.items():
         mine = found.output[sink]
         if rescaled:
@@ -168,7 +168,7 @@ def check_output(shape: SimulatedProgram, expected: RunOutcome, found: RunOutcom
             where = f"{sink} in epoch {epoch}"
             yield from _same(where, by_epoch.get(epoch, []), mine.get(epoch, []), _order(shape, rescaled=False))
     order = _order(shape, rescaled=rescaled)
-    yield from _same("what was collected", expected.collected, found.collected, order)
+    yield from _same("collected records", expected.collected, found.collected, order)
     for place in sorted({*expected.state, *found.state}):
         theirs, ours = expected.state.get(place, {}), found.state.get(place, {})
         for key in sorted({*theirs, *ours}):
@@ -177,7 +177,7 @@ def check_output(shape: SimulatedProgram, expected: RunOutcome, found: RunOutcom
 
 
 def check_random(found: RunOutcome, numbers: Iterable[int]) -> Iterator[str]:
-    """What a random program put out is what its state says, and every record went in once."""
+    """Check that the output of a random program matches its state, and that every record was processed once."""
     wanted = Counter(numbers)
     for sink, operator in (("sink-main", "sums"), ("sink-again", "more-sums")):
         if sink not in found.output:
@@ -188,12 +188,12 @@ def check_random(found: RunOutcome, numbers: Iterable[int]) -> Iterator[str]:
             totals[key] = totals.get(key, 0) + amount
             seen[number] += 1
             if total != totals[key]:
-                yield f"{sink}: record {number} of {key} says {total}, but {totals[key]} went in up to it"
+                yield f"{sink}: record {number} of {key} has the total {total}, but the sum up to it is {totals[key]}"
         if seen != wanted:
             yield f"{sink}: records lost {wanted - seen}, records repeated {seen - wanted}"
         state = found.state.get((operator, "total"), {})
         if state != {repr(key): repr(total) for key, total in totals.items()}:
-            yield f"{operator}: the state is {state}, the output says {totals}"
+            yield f"{operator}: the state is {state}, but the output has {totals}"
 
 
 def _all(by_epoch: dict[int, list[Any]]) -> list[Any]:
@@ -201,7 +201,7 @@ def _all(by_epoch: dict[int, list[Any]]) -> list[Any]:
 
 
 def _order(shape: SimulatedProgram, *, rescaled: bool) -> int:
-    """By how many leading fields of a record its order counts: key alone is field 1, (kind, key) are two; 0: none."""
+    """Return how order is compared: 0 ignores it, 1 compares it by key (field 1), 2 by (kind, key)."""
     return 0 if not shape.ordered else 2 if rescaled else 1
 
 

@@ -1,8 +1,8 @@
-"""An engine that treats its tasks as Spark does on a bad day.
+"""An engine that simulates Spark's behavior under failures.
 
-A failed task is tried again up to four times in all; a slow one may have a twin, of which either may win; the output of
-a task that is done may be lost while its readers run, and is then made again by a new attempt, which readers from then
-on get. Parcels arrive in any order and are sorted by key alone.
+A failed task is attempted up to four times in total. A slow task may have a twin (a speculative copy), and either of
+them may win. The output of a finished task may be lost while its readers run. A new attempt then computes it again, and
+later readers get the new output. Parcels arrive in any order and are sorted only by key.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidemill.runtime.task.task import execute_subtask
 from tidemill.runtime.task.warm import WarmChains
 from tidemill.testing.simulation.trouble import TASK, PlannedFault
 
-#: As ``spark.task.maxFailures``.
+#: Like ``spark.task.maxFailures``.
 MOST_FAILURES = 4
 
 Task = tuple[int, int]  # level, partition
@@ -28,11 +28,11 @@ Parcels = list[tuple[int, bytes]]
 
 
 class WorkerKilledError(ProcessDeath):
-    """A worker process is gone, with all it held."""
+    """Simulates the death of a worker process, with everything in its memory."""
 
 
 class SimulatedCluster(LocalEngine):
-    """Workers with warm chains, and the shuffle files of the epoch that runs."""
+    """Workers with warm chains, and the shuffle files of the current epoch."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class SimulatedCluster(LocalEngine):
         budget: int,
         drops: bool,
     ) -> None:
-        """``enter`` is called with the worker that runs from now on, and returns which did before. ``lose`` is called
-        with the start of the program and the worker of it that is gone. ``budget`` is that of a worker's warm chains;
-        ``drops``: see :meth:`close`."""
+        """``enter`` is called with the worker that runs next, and returns the previous one. ``lose`` is called with the
+        program start and the worker that is lost. ``budget`` is the memory budget of a worker's warm chains. For
+        ``drops``, see :meth:`close`."""
         super().__init__(bundle, len(workers), placement)
         # configuration
         self._meet = meet
@@ -84,7 +84,7 @@ class SimulatedCluster(LocalEngine):
         return [parcel for partition in range(self._layout.width(last)) for _, parcel in self._files[last, partition]]
 
     def close(self) -> None:
-        """Close the warm chains, unless nobody could be reached: then they wait for the next lineage."""
+        """Close the warm chains. Without ``drops``, workers are unreachable, and the next lineage finds the chains."""
         if self._drops:
             super().close()
 
@@ -104,7 +104,7 @@ class SimulatedCluster(LocalEngine):
             self._doomed.append((task, readers, trouble.what == "executor lost"))
 
     def _lose(self, level: int, readers: int) -> None:
-        """So many readers of a level have run: what is to be lost then is lost."""
+        """Lose the output that is planned to be lost after this number of readers of a level have run."""
         for entry in [entry for entry in self._doomed if entry[0][0] == level and entry[1] == readers]:
             self._doomed.remove(entry)
             lost = [entry[0]]
@@ -124,7 +124,7 @@ class SimulatedCluster(LocalEngine):
             try:
                 return worker, self._attempt(task, worker)
             except (WorkerKilledError, Exception) as error:
-                # An exception, too, ends a Python worker of Spark.
+                # An exception also ends a Python worker of Spark.
                 self._tell(f"  task {task} failed on worker {worker}: {type(error).__name__} {error}")
                 self.kill_worker(worker)
                 reason = error

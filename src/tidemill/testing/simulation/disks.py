@@ -1,4 +1,4 @@
-"""The local disks of simulated workers: what is on them outlives a worker, as far as it got there."""
+"""The local disks of simulated workers. Data that has reached the disk survives a worker."""
 
 from __future__ import annotations
 
@@ -19,54 +19,54 @@ from tidemill.state.rocksdb.store import Store
 
 
 def fast_directory() -> str | None:
-    """A directory in memory, if there is one with some room: opening a RocksDB on a disk takes ten times as long."""
-    memory = "/dev/shm"  # noqa: S108 - a directory of its own is made in it
+    """Return a directory in memory, if one has enough space: opening a RocksDB on a disk takes ten times as long."""
+    memory = "/dev/shm"  # noqa: S108 - a separate directory is created in it
     return memory if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 30 else None
 
 
 class LocalDisks:
     """The stores of all workers of a simulated job, in one folder.
 
-    RocksDB writes what it has in memory to disk now and then, between any two batches. What a killed worker leaves is
-    what it wrote last.
+    RocksDB flushes its memory to disk from time to time, between any two batches. A killed worker leaves the data of
+    its last flush.
     """
 
     def __init__(self, dice: random.Random, worker: Callable[[], int | None]) -> None:
-        """``worker`` says which worker runs now."""
+        """``worker`` returns the worker that is currently running."""
         self.folder = tempfile.mkdtemp(prefix="tidemill-simulation-", dir=fast_directory())
-        #: Whether the worker that runs has been killed: what it closes on its way out is left as it is.
+        #: Whether the running worker has been killed: stores that it closes while it unwinds are left as they are.
         self.dying = False
         self._dice = dice
         self._worker = worker
         self._stores: list[_Owned] = []
 
     def open(self, place: BackendPlace, settings: RocksDBSettings) -> Store:
-        """A store for the worker that runs; takes the place of :class:`Store`."""
+        """Open a store for the running worker; replaces the constructor of :class:`Store`."""
         store = _LosableStore(self, place, settings)
         self._stores.append(_Owned(place.program, self._worker(), store))
         return store
 
     def lose(self, program: str, worker: int) -> None:
-        """A worker of a driver is gone."""
+        """Handle the loss of a worker of a driver."""
         self.dying = False
         for owned in [owned for owned in self._stores if (owned.program, owned.worker) == (program, worker)]:
             self._stores.remove(owned)
             self.leave(owned.store)
 
     def leave(self, store: Store) -> None:
-        """The owner of a store is gone: all it wrote got to the disk, or only what was written to files before."""
+        """Handle the death of a store's owner: either all its writes reached the disk, or only those flushed before."""
         leave_store(store, flushed=self._dice.random() < 0.5)
 
     def closed(self, store: Store) -> None:
-        """A store is nobody's any more."""
+        """Remove a store that has been closed."""
         self._stores = [owned for owned in self._stores if owned.store is not store]
 
     def flush_is_due(self) -> bool:
-        """Whether RocksDB writes to disk now."""
+        """Whether RocksDB flushes to disk now."""
         return self._dice.random() < 0.3
 
     def close(self) -> None:
-        """Close what nobody has closed, and remove all that is left."""
+        """Close all open stores, and remove the folder."""
         for owned in list(self._stores):
             owned.store.close(remove=True)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -80,7 +80,7 @@ class _Owned:
 
 
 class _LosableStore(Store):
-    """A store whose owner may die at any moment."""
+    """A store whose owner may die at any time."""
 
     def __init__(self, disks: LocalDisks, place: BackendPlace, settings: RocksDBSettings) -> None:
         self._disks = disks

@@ -1,4 +1,4 @@
-"""A driver of a simulated job: the production coordinator over a simulated cluster, epoch by epoch."""
+"""A driver of a simulated job: the production coordinator on a simulated cluster, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tidemill.testing.simulation.trouble import EPOCH
 from tidemill.testing.simulation.world import World
 
 JOB_ID = "simulation"
-#: Milliseconds of processing time from one epoch to the next.
+#: The processing time between two epochs, in milliseconds.
 _TICK = 1000
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is drawn from the seed besides shape, input and faults."""
+    """The settings that are drawn from the seed, besides shape, input and faults."""
 
     parallelism: int
     max_parallelism: int
@@ -49,7 +49,7 @@ class Settings:
 
 
 class RestartError(Exception):
-    """The job is to be started again, with another parallelism."""
+    """Requests a restart of the job, possibly with another parallelism."""
 
     def __init__(self, parallelism: int) -> None:
         super().__init__(f"with parallelism {parallelism}")
@@ -57,7 +57,7 @@ class RestartError(Exception):
 
 
 def placement_of(settings: Settings) -> Placement:
-    """Where subtasks run: always in the same place, everywhere in turn, or anywhere."""
+    """Return a placement: subtasks always run on the same worker, on all workers in turn, or on random workers."""
     workers = settings.workers
     if settings.placement == "sticky":
         return lambda epoch, level, partition: partition % workers
@@ -67,7 +67,7 @@ def placement_of(settings: Settings) -> Placement:
 
 
 def compile_program(world: World, shape: str, inputs: dict[str, Input], settings: Settings, parallelism: int) -> Launch:
-    """The program of a shape, reading the inputs and writing into the world."""
+    """Compile the program of a shape, which reads the inputs and writes to the world's output system."""
     configuration = Configuration()
     configuration.set(ExecutionOptions.TARGET, "local")
     configuration.set(ExecutionOptions.JOB_ID, JOB_ID)
@@ -92,7 +92,7 @@ def compile_program(world: World, shape: str, inputs: dict[str, Input], settings
 
 
 class SimulatedDriver:
-    """One process that runs the job, until something ends it."""
+    """A process that runs the job until an event ends it."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class SimulatedDriver:
         parallelism: int,
         earlier: SimulatedDriver | None = None,
     ) -> None:
-        """``earlier`` is a failed attempt in the same process: its workers go on, and what clients asked it for."""
+        """``earlier`` is a failed attempt in the same process, whose workers and client requests are taken over."""
         # configuration
         self._world = world
         self._settings = settings
@@ -140,11 +140,11 @@ class SimulatedDriver:
 
     @property
     def workers(self) -> list[WarmChains]:
-        """The worker processes, with what they hold."""
+        """The worker processes, with their warm chains."""
         return self.cluster.workers
 
     def run(self, epochs: int | None = None) -> None:
-        """Run epochs, at most so many, until the input is used up."""
+        """Run epochs until all input is processed, or at most ``epochs`` of them."""
         loop = self._loop or self._open()
         while epochs is None or epochs > 0:
             if self._finished or not (loop.finished or loop.has_input):

@@ -25,14 +25,15 @@ from tidemill.datastream.functions.state_descriptors import (
 )
 from tidemill.datastream.output_tag import OutputTag
 
-#: What random functions draw from; a simulation seeds it, and only what runs in a different order draws differently.
+#: The random generator of random functions. A simulation seeds it, so results differ only if the order of calls
+#: differs.
 DICE: Final = random.Random()
-#: A key that is silent for longer is told so by ``Everything``.
+#: ``Everything`` reports keys that have no records for this time.
 _SILENCE: Final = 90
 
 
 class Mean(AggregateFunction):
-    """Sum and count, as an immutable pair."""
+    """Computes sum and count as an immutable pair."""
 
     def create_accumulator(self) -> Any:
         return 0, 0
@@ -48,7 +49,7 @@ class Mean(AggregateFunction):
 
 
 class Everything(KeyedProcessFunction):
-    """All five kinds of state with puts, appends, removes and clears; timers that are set, moved and fired."""
+    """Uses all five kinds of state with puts, appends, removes and clears; sets, moves and fires timers."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.last = runtime_context.get_state(ValueStateDescriptor("last", Types.LONG(), default_value=-1))
@@ -79,7 +80,7 @@ class Everything(KeyedProcessFunction):
         yield "record", key, number, before, tuple(self.some.get()), seen, self.most.get(), self.mean.get()
 
     def _expect(self, time: int, ctx: KeyedProcessFunction.Context) -> None:
-        """Only timers that cannot have fired yet are looked at: those later than this record."""
+        """Move the timer of the key. Only timers later than this record are considered: they cannot have fired yet."""
         due = time + _SILENCE
         for other in [other for other in self.silent if time < other <= due]:
             self.silent.remove(other)
@@ -94,7 +95,7 @@ class Everything(KeyedProcessFunction):
 
 
 class WindowSum(KeyedProcessFunction):
-    """Windows of a fixed size by hand: what came in each, when its time is over."""
+    """Implements fixed-size windows with timers: emits the sum and count of each window at its end."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -104,7 +105,7 @@ class WindowSum(KeyedProcessFunction):
         self.counts = runtime_context.get_map_state(MapStateDescriptor("counts", Types.LONG(), Types.LONG()))
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
-        # What a timer sends has the last moment of its window as its time.
+        # The timestamp of records that a timer emits is the last millisecond of its window.
         end = ((ctx.timestamp() or 0) // self.size + 1) * self.size - 1
         self.sums.put(end, (self.sums.get(end) or 0) + value[2])
         self.counts.put(end, (self.counts.get(end) or 0) + 1)
@@ -119,7 +120,7 @@ class WindowSum(KeyedProcessFunction):
 
 
 class Match(KeyedCoProcessFunction):
-    """Two sides meet in the state of their key; the clock when they did is part of the output."""
+    """Joins two sides in the state of their key. The output includes the watermark at that time."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.left = runtime_context.get_list_state(ListStateDescriptor("left", Types.LONG()))
@@ -141,7 +142,7 @@ class Match(KeyedCoProcessFunction):
 
 
 class Sort(KeyedProcessFunction):
-    """Counts per key; some records leave by the side."""
+    """Counts records by key, and emits some of them to a side output."""
 
     def __init__(self, side: OutputTag) -> None:
         self.side = side
@@ -158,7 +159,7 @@ class Sort(KeyedProcessFunction):
 
 
 class Alarm(KeyedProcessFunction):
-    """Processing-time timers: some fire within the epoch, some in a later one, some are taken back."""
+    """Sets processing-time timers: some fire in the same epoch, some in a later one, some are deleted."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.due = runtime_context.get_state(ValueStateDescriptor("due", Types.LONG()))
@@ -181,7 +182,7 @@ class Alarm(KeyedProcessFunction):
 
 
 class Triples(FlatMapFunction, CheckpointedFunction):
-    """Three records of a subtask at a time, whatever their keys; those that wait are operator state."""
+    """Emits three records of a subtask at a time, regardless of their keys. Pending records are operator state."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         self.stored = context.get_operator_state_store().get_list_state(ListStateDescriptor("waiting"))
@@ -198,7 +199,7 @@ class Triples(FlatMapFunction, CheckpointedFunction):
 
 
 class Hoard(MapFunction, CheckpointedFunction):
-    """Keeps all records it has seen: in a list that is dealt out, in one that all get, and as bytes."""
+    """Keeps all records it has seen: in a split list, in a union list, and as raw bytes."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         store = context.get_operator_state_store()
@@ -223,7 +224,7 @@ LATEST: Final = MapStateDescriptor("latest", Types.STRING(), Types.LONG())
 
 
 class WithLatest(KeyedBroadcastProcessFunction):
-    """Puts beside each record what was broadcast last for its key; now and then all totals are taken back."""
+    """Joins each record with the latest broadcast value for its key. Some broadcast elements reset all totals."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.descriptor = ValueStateDescriptor("total", Types.LONG(), default_value=0)
@@ -249,14 +250,14 @@ class WithLatest(KeyedBroadcastProcessFunction):
 
 
 class RandomAmount(MapFunction):
-    """(number, random key, random amount): another one on each attempt."""
+    """Emits (number, random key, random amount), which differs in each attempt."""
 
     def map(self, value: Any) -> Any:
         return value[2], f"r{DICE.randrange(6)}", DICE.randrange(1_000_000)
 
 
 class Sums(KeyedProcessFunction):
-    """The sum of all amounts of a key; its output says every amount that went in."""
+    """Computes the sum of all amounts of a key. Its output includes each amount."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG(), default_value=0))

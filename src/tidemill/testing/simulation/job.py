@@ -1,8 +1,8 @@
-"""A simulated job with all its drivers: the one that runs, those that stand still, those that think they still own it.
+"""A simulated job with all its drivers: the running one, paused ones, and those that wrongly believe they own the job.
 
-One driver runs at a time. One that stands still gives way to another, which takes the job over; it goes on after the
-other one has run some epochs, or in the middle of one. For that the two have threads of their own, which take turns and
-never run together: the order of events is the plan's alone.
+One driver runs at a time. While a driver is paused, another one takes over the job. The paused driver resumes after the
+other one has run some epochs, or in the middle of one. Both have their own threads, which take turns and never run at
+the same time: only the plan determines the order of events.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tidemill.testing.simulation.world import KilledError, World
 
 
 class _Turn:
-    """A piece of work in a thread of its own; it and the one that waits for it never run together."""
+    """Work in a separate thread, which never runs at the same time as the thread that waits for it."""
 
     def __init__(self, work: Callable[[], None], steps: int) -> None:
-        """After ``steps`` calls of :meth:`step` it gives way once."""
+        """After ``steps`` calls of :meth:`step`, the work is paused once."""
         self._work = work
         self._left = steps
         self._mine = threading.Semaphore(0)
@@ -32,7 +32,7 @@ class _Turn:
         self.done = False
 
     def go_on(self) -> None:
-        """Let it run until it gives way or is done."""
+        """Let the work run until it is paused or done."""
         if self._thread.ident is None:
             self._thread.start()
         else:
@@ -42,7 +42,10 @@ class _Turn:
             self._thread.join()
 
     def step(self) -> bool:
-        """Called from anywhere at each step; gives way if it is this one's turn, and time. Whether it did."""
+        """Called by any thread at each step: pause if this is the work's own thread and the time has come.
+
+        Returns whether it was paused.
+        """
         if self._left <= 0 or threading.current_thread() is not self._thread:
             return False
         self._left -= 1
@@ -61,7 +64,7 @@ class _Turn:
 
 
 class SimulatedJob:
-    """Runs a job to its end, whatever happens to its drivers."""
+    """Runs a job to its end, regardless of what happens to its drivers."""
 
     def __init__(self, world: World, shape: str, inputs: dict[str, Input], settings: Settings, faults: int) -> None:
         # configuration
@@ -76,14 +79,14 @@ class SimulatedJob:
         self._in_the_middle: list[_Turn] = []
         self._kept: SimulatedDriver | None = None
         self._last: SimulatedDriver | None = None
-        # Each fault ends at most the driver it hits and those that had to give way; two more are for the sweep.
+        # Each fault ends at most the driver it hits and the drivers that were paused; two more are for the sweep.
         self._starts_left = 4 + 3 * faults
         self.sinks: tuple[str, ...] = ()
         world.on_pause = self._give_way
         world.on_step = self._step
 
     def finish(self) -> None:
-        """Run the job to its end; every driver that still waits finds out that it is over."""
+        """Run the job to its end. Every driver that is still waiting then runs, and finds that the job has ended."""
         self._last = self._run(None)
         while self._waiting:
             zombie = self._waiting.pop()
@@ -93,7 +96,7 @@ class SimulatedJob:
                 self._last = self._run(None)
 
     def sweep(self) -> Iterator[str]:
-        """Delete what is not needed, as the last driver and then as one that comes after it; what is left over."""
+        """Delete unneeded files, first with the last driver and then with a new one; returns what is left over."""
         self._world.troubles.pending.clear()
         head = self._world.disk.head
         for driver in (self._last, self._start()):
@@ -111,7 +114,7 @@ class SimulatedJob:
             yield f"output was left over: {left}"
 
     def _run(self, epochs: int | None) -> SimulatedDriver:
-        """Run drivers one after the other until one of them comes to the end, or has run so many epochs."""
+        """Run drivers one after the other until one of them reaches the end, or has run ``epochs`` epochs."""
         while True:
             driver = self._waiting.pop() if self._waiting else self._start()
             try:
@@ -124,7 +127,7 @@ class SimulatedJob:
                 self._close(driver)
             except RestartError as error:
                 self._parallelism = error.parallelism
-                self._world.tell(f"the job is started again {error}")
+                self._world.tell(f"the job is restarted {error}")
             except (CheckpointOwnershipError, CorruptFileError):
                 raise
             except TidemillError as error:
@@ -145,17 +148,17 @@ class SimulatedJob:
         return driver
 
     def _close(self, driver: SimulatedDriver) -> SimulatedDriver | None:
-        """Put a driver away; what a new attempt in its process can go on with."""
+        """Close a driver. Returns it for a new attempt in the same process, or None if it was killed."""
         try:
             driver.coordinator.close()
         except KilledError:
-            self._world.tell("the driver was killed while it was put away")
+            self._world.tell("the driver was killed while it was closed")
             return None
         return driver
 
     def _give_way(self, choice: int) -> None:
-        """A driver stands still: another one takes over and runs up to three epochs, or up to the middle of one."""
-        self._world.tell("  a driver stands still; another one takes over")
+        """Pause a driver: another one takes over and runs up to three epochs, or up to the middle of one."""
+        self._world.tell("  a driver is paused; another one takes over")
         waiting, self._waiting = self._waiting, []
 
         def work() -> None:
@@ -170,7 +173,7 @@ class SimulatedJob:
         self._turns.append(turn)
         turn.go_on()
         if not turn.done:
-            self._world.tell("  the other one stands still now")
+            self._world.tell("  the other driver is paused now")
             self._in_the_middle.append(turn)
         self._waiting = [*waiting, *self._waiting]
 
@@ -178,15 +181,15 @@ class SimulatedJob:
         worker = self._world.enter(None)
         for turn in self._turns:
             if turn.step():
-                self._world.tell("  the other one goes on")
+                self._world.tell("  the other driver resumes")
         self._world.enter(worker)
 
     def _let_others_end(self) -> None:
-        """Those that stand still in the middle of something go on, now that the driver above them has ended."""
+        """Resume the drivers that were paused in the middle of an epoch, after the driver above them has ended."""
         while self._in_the_middle:
             self._in_the_middle.pop().go_on()
 
     def _check_fenced(self, driver: SimulatedDriver) -> None:
         lineage, head = driver.coordinator.lineage, self._world.disk.head
         if lineage and head is not None and head.lineage == lineage:
-            self._world.violations.append(f"lineage {lineage} was fenced, but nobody took over from it")
+            self._world.violations.append(f"lineage {lineage} was fenced, but no other lineage took over")

@@ -1,4 +1,4 @@
-"""What the simulation's jobs write to: a system with two phases that notices what must never be asked of it."""
+"""The output system of simulated jobs: a two-phase commit system that detects invalid requests."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any, Final
 from tidemill.connectors.sinks import Committed, Committer, CommitterContext, Sink, SinkWriter, WriterContext
 from tidemill.connectors.write_ahead_log import Delivery, Destination, LogWriter, Mark, WriteAheadLogSink
 
-#: The systems there are, by name: a sink is sent to workers, the system is not.
+#: All systems by name: a sink is sent to workers, but the system is not.
 _SYSTEMS: Final[dict[str, OutputSystem]] = {}
 
 
 class OutputSystem:
-    """Records that are staged under a name of their own, and later committed, once per (sink, epoch, subtask).
+    """Records that are staged under a unique name, and later committed, once per (sink, epoch, subtask).
 
-    ``published`` says which names the manifest of an epoch has for a sink and a subtask; None if there is no manifest.
+    ``published`` returns the names in the manifest of an epoch for a sink and a subtask, or None if there is no
+    manifest.
     """
 
     def __init__(self, name: str, published: Callable[[int, str, int], Sequence[bytes] | None]) -> None:
@@ -29,13 +30,13 @@ class OutputSystem:
         _SYSTEMS[name] = self
 
     def stage(self, name: str, records: list[Any]) -> None:
-        """Keep records under a name that nobody else uses."""
+        """Stage records under a unique name."""
         if name in self._staged:
             self.violations.append(f"two attempts staged output under one name, {name}")
         self._staged[name] = records
 
     def commit(self, sink: str, part: Committed) -> None:
-        """Make staged records visible; the same again changes nothing."""
+        """Make staged records visible. A repeated commit has no effect."""
         place, names = (sink, part.epoch, part.subtask), tuple(part.committables)
         if self._published(part.epoch, sink, part.subtask) != names:
             self.violations.append(f"{place} was committed with {names}, which no manifest of that epoch has")
@@ -47,24 +48,24 @@ class OutputSystem:
         for name in names:
             staged = self._staged.pop(name.decode(), None)
             if staged is None:
-                self.violations.append(f"{place} was committed with {name.decode()}, which is gone")
+                self.violations.append(f"{place} was committed with {name.decode()}, which no longer exists")
             records += staged or []
         self._committed[place] = (names, records)
 
     def discard(self, sink: str, in_use: Sequence[bytes], lineage: str) -> None:
-        """Forget what a sink has staged in this lineage and older ones, except what is in use."""
+        """Discard the staged records of a sink in this lineage and older ones, except names in use."""
         keep = {name.decode() for name in in_use}
         for name in [name for name in self._staged if name.startswith(f"{sink}/") and name not in keep]:
             if name.split("/")[1] <= lineage:
                 del self._staged[name]
 
     def deliver(self, delivery: Delivery) -> None:
-        """Take what comes from a write-ahead log, by its marks."""
+        """Accept a delivery from a write-ahead log, unless its mark shows that it was already delivered."""
         sink, place = delivery.operator_uid, (delivery.operator_uid, delivery.subtask)
         if delivery.covered_by(self._marks.get(place)):
             return
         records = [record for batch in delivery.batches() for record in pickle.loads(batch)]
-        if delivery.covered_by(self._marks.get(place)):  # reading takes time; from here on nobody gets in between
+        if delivery.covered_by(self._marks.get(place)):  # reading takes time; from here on it is atomic
             return
         if self._published(delivery.epoch, sink, delivery.subtask) is None:
             self.violations.append(f"{place} was delivered in epoch {delivery.epoch}, of which there is no manifest")
@@ -75,11 +76,11 @@ class OutputSystem:
         self._marks[place] = delivery.mark
 
     def left(self) -> list[str]:
-        """The names that are staged and not committed."""
+        """Return the names that are staged and not committed."""
         return sorted(self._staged)
 
     def by_epoch(self, sink: str) -> dict[int, list[Any]]:
-        """The committed records of each epoch that has any, subtask by subtask."""
+        """Return the committed records of each epoch that has any, subtask by subtask."""
         found: dict[int, list[Any]] = {}
         for (owner, epoch, _), (_, records) in sorted(self._committed.items(), key=lambda item: item[0]):
             if owner == sink and records:
@@ -88,7 +89,7 @@ class OutputSystem:
 
 
 class SystemSink(Sink):
-    """Writes into an :class:`OutputSystem`, exactly once."""
+    """Writes to an :class:`OutputSystem`, with exactly-once semantics."""
 
     guarantee = "exactly-once"
 
@@ -96,16 +97,16 @@ class SystemSink(Sink):
         self._system = system
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
-        """A writer that stages each epoch's records at the barrier."""
+        """Create a writer that stages the records of each epoch at the barrier."""
         return _SystemWriter(self._system)
 
     def create_committer(self) -> Committer:
-        """A committer that makes them visible."""
+        """Create a committer that makes them visible."""
         return _SystemCommitter(_SYSTEMS[self._system])
 
 
 class LoggedSink(WriteAheadLogSink):
-    """Writes into an :class:`OutputSystem` through a write-ahead log; files hold a few records each."""
+    """Writes to an :class:`OutputSystem` through a write-ahead log, whose files contain a few records each."""
 
     def __init__(self, system: str, inline: int) -> None:
         self._system = system

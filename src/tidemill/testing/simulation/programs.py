@@ -1,9 +1,9 @@
-"""The programs of the simulation: between them every state kind, timers of both clocks, and every shape of graph.
+"""The programs of the simulation. Together they cover every kind of state, both kinds of timers, and all graph shapes.
 
-Records are ``(key, time, number)``; each source makes a number once. What a sink gets is ``(kind, key, ...)``. The
-records of a key come from one subtask of a source, in order, and none is ever late. A *robust* program gives the same
-output per (kind, key) at any parallelism: it looks at the order of records within a channel only, and leaves to timers
-what depends on several channels. Others are compared at the parallelism they were run with.
+Records are ``(key, time, number)``; each source emits a number once. A sink receives ``(kind, key, ...)``. The records
+of a key come from one subtask of a source, in order, and are never late. A *robust* program has the same output per
+(kind, key) at any parallelism: it depends only on the order of records within a channel, and uses timers for results
+that depend on several channels. The output of other programs is compared only at the same parallelism.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tidemill.testing.simulation.functions import (
     WithLatest,
 )
 
-#: How far a record may be behind the latest one of its source.
+#: The maximum delay of a record behind the latest one of its source.
 DISORDER: Final = 40
 _SMALL = OutputTag("small")
 
@@ -44,7 +44,7 @@ Streams = Mapping[str, DataStream]
 
 
 class Second(TimestampAssigner):
-    """The event time of a record is its second field."""
+    """Assigns the second field of a record as its event time."""
 
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
         return int(value[1])
@@ -55,7 +55,7 @@ WATERMARKS: Final = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_m
 
 @dataclass(frozen=True)
 class Input:
-    """The input of one source: the records of each epoch, which no restart changes."""
+    """The input of one source: the records of each epoch, which do not change in a restart."""
 
     epochs: tuple[tuple[Any, ...], ...]
     parallelism: int
@@ -64,7 +64,7 @@ class Input:
 
 
 class InputSource(SplitSource):
-    """Reads an :class:`Input`; a position is the number of epochs read. A key's records go to one subtask."""
+    """Reads an :class:`Input`. A position is the number of epochs read. All records of a key go to one subtask."""
 
     def __init__(self, given: Input | None, parallelism: int, batch: int) -> None:
         self._given = given
@@ -72,13 +72,13 @@ class InputSource(SplitSource):
         self._batch = batch
 
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
-        """An enumerator from a number of epochs on."""
+        """Create an enumerator that starts after a number of epochs."""
         if self._given is None:
-            raise GraphError("the input stays on the driver")
+            raise GraphError("the input is only available on the driver")
         return _Enumerator(self._given, int(position or 0))
 
     def read(self, split: Split) -> Iterator[RecordBatch]:
-        """The records that the split carries, some at a time."""
+        """Return the records in the split, in batches."""
         for start in range(0, len(split.payload), self._batch):
             yield RecordBatch(list(split.payload[start : start + self._batch]))
 
@@ -112,7 +112,7 @@ class _Enumerator(SplitEnumerator):
 
 
 def draw_input(dice: random.Random, source: int, epochs: int, *, ends: bool) -> Input:
-    """Records with disorder that the watermarks allow for; ``source`` keeps the numbers of several inputs apart."""
+    """Draw records with disorder within the watermark bound; ``source`` keeps the numbers of the inputs distinct."""
     keys = [f"k{number}" for number in range(dice.choice((1, 2, 5, 9)))]
     clock, number = 1000, source * 1_000_000
     made: list[tuple[Any, ...]] = []
@@ -128,10 +128,10 @@ def draw_input(dice: random.Random, source: int, epochs: int, *, ends: bool) -> 
 
 @dataclass(frozen=True)
 class SimulatedProgram:
-    """A program: ``build`` takes the streams ``a`` and ``b``, and returns what the sinks get, by name.
+    """A program: ``build`` takes the streams ``a`` and ``b``, and returns the streams of the sinks, by name.
 
-    ``ordered`` says that the records of one (kind, key) reach the sink through one subtask. A ``random`` program gives
-    other records each time: all that can be said is that state and output agree.
+    ``ordered`` specifies that the records of one (kind, key) reach the sink through one subtask. A ``random`` program
+    emits different records each time, so only the consistency of state and output can be checked.
     """
 
     build: Callable[[Streams], Mapping[str, DataStream]]
@@ -222,7 +222,7 @@ def _alarms(streams: Streams) -> Mapping[str, DataStream]:
 
 
 def _operator_state(streams: Streams) -> Mapping[str, DataStream]:
-    # In the middle of a chain, and behind an exchange.
+    # In the middle of a chain, and after an exchange.
     triples = streams["a"].map(tuple).flat_map(Triples()).uid("triples")
     again = triples.map(lambda r: (r[1], 0, r[2])).rebalance().flat_map(Triples()).uid("again")
     return {"main": triples, "again": again}

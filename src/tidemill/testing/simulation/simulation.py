@@ -1,9 +1,9 @@
-"""Deterministic simulation of whole jobs with faults: one integer, one run, the same every time.
+"""Deterministic simulation of whole jobs with faults: the same seed always results in the same run.
 
-From a seed come a program, its input cut into epochs, settings and faults. The job then runs on the production code
-(coordinator, tasks, exchange, log, snapshots, retention), one thing at a time, over an in-memory storage that fails as
-it is told to; drivers and workers die, stand still and come back. Afterwards the invariants of ``simulated_checks``
-must hold: above all, output and state are those of the same job without faults.
+A seed determines a program, its input for each epoch, settings and faults. The job then runs on the production code
+(coordinator, tasks, exchange, log, snapshots, retention), one step at a time, with an in-memory storage that injects
+failures. Drivers and workers die, pause and return. Afterwards the invariants in ``checks.py`` must hold. The most
+important one is that output and state equal those of the same job without faults.
 
 >>> simulate(draw(1)).violations
 []
@@ -43,7 +43,7 @@ from tidemill.testing.simulation.world import World
 
 @dataclass(frozen=True)
 class SimulationPlan:
-    """A run: everything that is drawn from a seed."""
+    """The plan of a run: everything that is drawn from a seed."""
 
     seed: int
     shape: str
@@ -54,7 +54,7 @@ class SimulationPlan:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a plan: broken invariants, the story, how often each place was passed, and what it showed."""
+    """The result of a plan: violated invariants, the event log, how often each place was passed, and the outcome."""
 
     plan: SimulationPlan
     violations: list[str]
@@ -65,9 +65,9 @@ class Result:
 
 
 def draw(seed: int) -> SimulationPlan:
-    """The plan of a seed; runs the job once without faults, to know where faults can be put."""
+    """Draw the plan of a seed. Runs the job once without faults, to determine where faults can be injected."""
     dice = random.Random(seed)
-    # Only random programs show that two attempts of a task were mixed: they come more often.
+    # Only random programs reveal that the outputs of two attempts of a task were mixed, so they are drawn more often.
     shape = dice.choice([name for name, shape in sorted(SHAPES.items()) for _ in range(3 if shape.random else 1)])
     epochs, ends = dice.randint(2, 7), dice.random() < 0.6
     inputs = {
@@ -95,7 +95,7 @@ def draw(seed: int) -> SimulationPlan:
 
 
 def reference(plan: SimulationPlan) -> Result:
-    """The same job on a good day: no faults, one worker that keeps everything, state in manifests only."""
+    """Run the same job without faults, with one worker that keeps all chains, and state only in manifests."""
     global _last_reference
     settings = dataclasses.replace(
         plan.settings, workers=1, placement="sticky", inline_limit=1 << 30, fan_in=1000, budget=1 << 30
@@ -106,12 +106,12 @@ def reference(plan: SimulationPlan) -> Result:
     return _last_reference
 
 
-#: Drawing a plan, simulating it and shrinking it all need it.
+#: The last reference run, which is needed to draw, simulate and shrink a plan.
 _last_reference: Result | None = None
 
 
 def simulate(plan: SimulationPlan) -> Result:
-    """Run a plan; the result has every invariant that does not hold."""
+    """Run a plan; the result contains every invariant that is violated."""
     expected = reference(plan)
     result = run(plan)
     shape = SHAPES[plan.shape]
@@ -126,7 +126,7 @@ def simulate(plan: SimulationPlan) -> Result:
 
 
 def run(plan: SimulationPlan) -> Result:
-    """Run a plan and check what can be said of the run itself."""
+    """Run a plan and check the invariants that do not need a reference run."""
     with _deterministic(plan), contextlib.ExitStack() as stack:
         world = World(plan.troubles, f"world {plan.seed}")
         stack.callback(world.disks.close)
@@ -151,7 +151,7 @@ def run(plan: SimulationPlan) -> Result:
 
 
 def shrink(result: Result) -> Result:
-    """A plan with as few of the faults as it takes for some invariant to be broken."""
+    """Remove faults from a plan as long as some invariant is violated; returns the result of the smallest plan."""
     troubles = result.plan.troubles
     for number in range(len(troubles)):
         again = simulate(dataclasses.replace(result.plan, troubles=(*troubles[:number], *troubles[number + 1 :])))
@@ -161,7 +161,7 @@ def shrink(result: Result) -> Result:
 
 
 def report(result: Result) -> str:
-    """A text that tells what was run, what went wrong and how it came to it."""
+    """Return a text that describes the plan, the violations and the events of a run."""
     lines = [f"seed {result.plan.seed}, shape {result.plan.shape}, {result.plan.settings}"]
     for name, given in result.plan.inputs.items():
         sizes = [len(epoch) for epoch in given.epochs]
@@ -181,7 +181,7 @@ def check_seed(seed: int) -> Result:
 
 @contextlib.contextmanager
 def _deterministic(plan: SimulationPlan) -> Iterator[None]:
-    """Names and user code draw from the seed; sizes that matter at gigabytes matter at kilobytes."""
+    """Derive names and random user code from the seed, and lower size limits from gigabytes to kilobytes."""
     dice = random.Random(f"names {plan.seed}")
     DICE.seed(plan.seed)
     settings = plan.settings

@@ -1,4 +1,4 @@
-"""Plans of faults for the simulation: what goes wrong, and when, drawn from a seed."""
+"""Fault plans for the simulation: which faults occur, and when, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from tidemill.faults import POINTS
 
-#: The points that a worker passes; all others are the driver's.
+#: The fault points in workers; all others are in the driver.
 WORKER_POINTS: Final = frozenset(
     {
         "state.loaded",
@@ -21,7 +21,7 @@ WORKER_POINTS: Final = frozenset(
         "ack.before",
     }
 )
-#: A task begins; a driver is about to run an epoch.
+#: The places of faults before a task, and before an epoch.
 TASK: Final = "task"
 EPOCH: Final = "epoch"
 
@@ -35,25 +35,25 @@ _CALLS: Final = (
     "storage.exists",
     "storage.delete",
 )
-#: Everywhere that something can go wrong.
+#: All places at which a fault can occur.
 PLACES: Final = (*_POINTS, *_CALLS, TASK, EPOCH)
 
 _OF_CALLS: Final = ("kill before", "kill after", "error before", "error after", "pause before", "pause after")
 _OF_TASKS: Final = ("twin loses", "twin wins", "output lost", "executor lost")
 _OF_EPOCHS: Final = ("worker lost", "restart")
-#: For programs that give the same output at any parallelism.
+#: For programs with the same output at any parallelism.
 _RESCALES: Final = ("rescale", "live rescale")
-#: How often anything is taken to be passed at least.
+#: The minimum assumed number of times that a place is passed.
 _FEW: Final = 3
 
 
 @dataclass(frozen=True)
 class PlannedFault:
-    """One fault: the ``skip + 1``-th time that ``at`` is passed, ``what`` happens.
+    """One fault: ``what`` happens when ``at`` is passed for the ``skip + 1``-th time.
 
-    ``at`` is a point of :data:`tidemill.faults.POINTS`, a call of the storage (``storage.create``; writes with the kind
-    of file), ``task`` or ``epoch``. A pause is a driver that stands still while another one takes over, and then goes
-    on. ``choice`` says how long, which worker, how many, or who.
+    ``at`` is a point in :data:`tidemill.faults.POINTS`, a call of the storage (``storage.create``; writes with the kind
+    of file), ``task`` or ``epoch``. In a pause, a driver stops while another one takes over, and then resumes.
+    ``choice`` defines the duration, the worker, the number, or whether the driver or the worker is affected.
     """
 
     at: str
@@ -67,14 +67,14 @@ class PlannedFault:
 
 @dataclass
 class Troubles:
-    """Troubles that are still to come, and how often everything was passed."""
+    """The faults that have not occurred yet, and how often each place was passed."""
 
     pending: list[PlannedFault] = field(default_factory=list)
     passed: dict[str, int] = field(default_factory=dict)
     fired: list[PlannedFault] = field(default_factory=list)
 
     def meet(self, at: str) -> PlannedFault | None:
-        """Pass ``at``; the trouble that is due there, once."""
+        """Pass ``at``, and return the fault that is due there, if any. Each fault is returned once."""
         count = self.passed.get(at, 0)
         self.passed[at] = count + 1
         for trouble in self.pending:
@@ -88,9 +88,10 @@ class Troubles:
 def draw_troubles(
     seed: int, dice: random.Random, passed: Mapping[str, int], *, rescale: bool
 ) -> tuple[PlannedFault, ...]:
-    """Up to four faults; ``passed`` says how often a run without faults passes each place.
+    """Draw up to four faults; ``passed`` contains how often a run without faults passes each place.
 
-    The first one goes through all kinds of faults at all places as seeds are counted up, so that few seeds meet all.
+    The first fault iterates over all kinds of faults at all places with increasing seeds, so that a few seeds cover
+    all.
     """
     kinds = [(at, what) for at in PLACES for what in _kinds(at, rescale=rescale)]
     drawn = []
@@ -100,11 +101,11 @@ def draw_troubles(
         else:
             at = dice.choice(dice.choice((_POINTS, _POINTS, _CALLS, _CALLS, (TASK,), (TASK,), (EPOCH,))))
             what = dice.choice(_kinds(at, rescale=rescale))
-        # At least a few: a run with faults cleans up, merges and stores more. And a little beyond the end.
+        # At least a few, because a run with faults cleans up, merges and stores more. And slightly beyond the end.
         times = max(passed.get(at, 0), _FEW)
         skip = dice.randrange(times + times // 4)
         if number == 0 and seed // len(kinds) % 2:
-            skip = 0  # every second time a kind comes up, it strikes as soon as it can: some places are rarely passed
+            skip = 0  # every second time, a kind occurs as early as possible, because some places are rarely passed
         drawn.append(PlannedFault(at, skip, what, dice.randrange(120)))
     return tuple(drawn)
 

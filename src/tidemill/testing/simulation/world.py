@@ -1,4 +1,4 @@
-"""What outlives the processes of a simulated job: its storage, its input, its output, and the faults to come."""
+"""Everything that survives the processes of a simulated job: its storage, input and output, and the planned faults."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tidemill.testing.simulation.trouble import PlannedFault, Troubles
 
 
 class KilledError(ProcessDeath):
-    """The driver that runs is gone."""
+    """Simulates the death of the running driver."""
 
 
 class Disk(MemoryStorage):
-    """The storage itself: remembers every manifest, and notices when something is deleted that is still needed."""
+    """The storage itself. It keeps every manifest, and detects the deletion of files that are still needed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Disk(MemoryStorage):
         if slot > max(self.manifests, default=0):
             self.manifests[slot] = manifest
         elif manifest.kind == "takeover" and slot not in self.late_claims:
-            self.late_claims[slot] = manifest  # in a slot that retention had emptied: see ManifestLog.open_lineage
+            self.late_claims[slot] = manifest  # in a slot that retention had cleared: see ManifestLog.open_lineage
         else:
             self.violations.append(f"slot {slot} was created again, with epoch {manifest.epoch}")
 
@@ -60,11 +60,11 @@ class Disk(MemoryStorage):
     def delete(self, names: Iterable[str]) -> None:
         wanted = [*names]
         for name in sorted(self.referenced().intersection(wanted)):
-            self.violations.append(f"{name} was deleted, though the head refers to it")
+            self.violations.append(f"{name} was deleted, although the head refers to it")
         super().delete(wanted)
 
     def referenced(self) -> frozenset[str]:
-        """What the head needs."""
+        """Return the names that the head needs."""
         head = self.head
         if head is None:
             return frozenset()
@@ -74,7 +74,7 @@ class Disk(MemoryStorage):
 
 
 class World:
-    """Everything a simulated run shares, and what it has to tell."""
+    """The shared state of a simulated run, and its event log."""
 
     def __init__(self, troubles: Sequence[PlannedFault], seed: str) -> None:
         self.troubles = Troubles(list(troubles))
@@ -85,31 +85,31 @@ class World:
         self.collected = CollectSink("collected")
         self.story: list[str] = []
         self.violations: list[str] = []
-        #: Called where a driver stands still, with the trouble's choice.
+        #: Called when a driver is paused, with the fault's choice.
         self.on_pause: Callable[[int], None] = lambda choice: None
-        #: Called at every point that is passed.
+        #: Called whenever a point is passed.
         self.on_step: Callable[[], None] = lambda: None
         self._worker: int | None = None
         self.disks = LocalDisks(random.Random(f"disks of {seed}"), lambda: self._worker)
 
     def tell(self, line: str) -> None:
-        """Add a line to the story."""
+        """Add a line to the event log."""
         self.story.append(line)
 
     def enter(self, worker: int | None) -> int | None:
-        """From now on a worker runs, or (None) the driver; returns who did."""
+        """Set which worker runs (None is the driver); returns the previous one."""
         before, self._worker = self._worker, worker
         return before
 
     def reach(self, point: str) -> None:
-        """A point of the protocol is passed."""
+        """Pass a point of the protocol."""
         self.on_step()
         trouble = self.troubles.meet(point)
         if trouble is not None:
             self._strike(trouble, trouble.what.partition(" ")[0])
 
     def meet(self, at: str) -> PlannedFault | None:
-        """Something else is passed: the trouble due there, for the caller to cause."""
+        """Pass another place, and return the fault that is due there, for the caller to inject."""
         trouble = self.troubles.meet(at)
         if trouble is not None:
             self.tell(f"  ! {trouble}")
@@ -122,7 +122,7 @@ class World:
             before = self.enter(None)
             self.on_pause(trouble.choice)
             self.enter(before)
-            self.tell("  the driver that stood still goes on")
+            self.tell("  the paused driver resumes")
         elif action == "kill":
             self.disks.dying = on_worker
             raise WorkerKilledError(str(trouble)) if on_worker else KilledError(str(trouble))
