@@ -362,15 +362,15 @@ def test_the_function_must_fit_the_streams() -> None:
     data, rules = env.from_collection([("a", 1)]), env.from_collection([1])
     with pytest.raises(TypeError, match="keyed stream with a broadcast stream needs a KeyedBroadcastProcessFunction"):
         data.key_by(0).connect(rules.broadcast(RULES)).process(Seen())
-    with pytest.raises(TypeError, match="not keyed with a broadcast stream needs a BroadcastProcessFunction, not Lim"):
+    with pytest.raises(TypeError, match="non-keyed stream with a broadcast stream needs a BroadcastProcess.*, not Lim"):
         data.connect(rules.broadcast(RULES)).process(Limits())
     with pytest.raises(TypeError, match="needs MapStateDescriptors, not ListStateDescriptor"):
         rules.broadcast(ListStateDescriptor("l"))  # type: ignore[call-overload]
-    with pytest.raises(GraphError, match="two broadcast states are called 'rules'"):
+    with pytest.raises(GraphError, match="two broadcast states have the name 'rules'"):
         rules.broadcast(RULES, MapStateDescriptor("rules"))
     with pytest.raises(GraphError, match=r"broadcast\(\) after key_by\(\)"):
         data.key_by(0).broadcast(RULES)
     with pytest.raises(GraphError, match="different environments"):
         Env(env._configuration).from_collection([1]).connect(rules.broadcast(RULES))
-    with pytest.raises(TypeError, match=r"needs the descriptors of its states: broadcast=\[\.\.\.\]"):
+    with pytest.raises(TypeError, match=r"needs the descriptors of its broadcast states: broadcast=\[\.\.\.\]"):
         OperatorHarness(Seen())

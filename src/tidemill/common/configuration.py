@@ -203,7 +203,7 @@ class Configuration:
         current = REGISTRY.canonical(key)
         if current in self._values:
             also = "" if current == key else f" (as '{key}', its deprecated name)"
-            raise ConfigurationError(f"Configuration key '{current}' is given twice{also}; give it once.")
+            raise ConfigurationError(f"Configuration key '{current}' is set twice{also}; set it once.")
         self._put(key, value)
 
     def _read(self, key: str, value_type: ValueType[T], default: T) -> T:

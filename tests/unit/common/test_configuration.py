@@ -219,11 +219,11 @@ user.flag: yes
     [
         ("parallelism.default: 1\nstate:\n  backend:\n    typ: x\n", "line 4: Unknown configuration key"),
         ("parallelism.default: many\n", "line 1: Invalid value 'many'"),
-        ("user.a: 1\nuser:\n  a: 2\n", "line 3: Configuration key 'user.a' is given twice"),
-        ("user.a: 1\nuser.a: 1\n", "line 2: Configuration key 'user.a' is given twice"),
+        ("user.a: 1\nuser:\n  a: 2\n", "line 3: Configuration key 'user.a' is set twice"),
+        ("user.a: 1\nuser.a: 1\n", "line 2: Configuration key 'user.a' is set twice"),
         (
             "execution.checkpointing.dir: /a\nstate.checkpoints.dir: /b\n",
-            "line 2: Configuration key 'execution.checkpointing.dir' is given twice (as 'state.checkpoints.dir'",
+            "line 2: Configuration key 'execution.checkpointing.dir' is set twice (as 'state.checkpoints.dir'",
         ),
         ("user.a:\n", "line 1: 'user.a' has no value"),
         ("user.a: [1, 2]\n", "line 1: Invalid value ['1', '2'] for configuration key 'user.a'"),

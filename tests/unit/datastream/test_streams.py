@@ -178,7 +178,7 @@ class TestOneInput:
         assert isinstance(node(pairs.process(Pass())).spec, ProcessSpec)
         with pytest.raises(TypeError, match="ProcessFunction"):
             pairs.process(KeyedPass())  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="make an instance"):
+        with pytest.raises(TypeError, match="pass an instance"):
             pairs.process(Pass)  # type: ignore[arg-type]
 
     def test_timestamps(self, pairs: DataStream) -> None:

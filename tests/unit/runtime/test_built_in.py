@@ -110,7 +110,7 @@ def test_fields_that_cannot_be() -> None:
         BuiltIn(AggregateKind.AVG, True)
     with pytest.raises(TypeError, match=r"max_by.*NoneType"):
         BuiltIn(AggregateKind.MAX_BY)
-    with pytest.raises(ValueError, match=r"min\(-1\): a position counts from 0"):
+    with pytest.raises(ValueError, match=r"min\(-1\): positions start at 0"):
         BuiltIn(AggregateKind.MIN, -1)
 
 

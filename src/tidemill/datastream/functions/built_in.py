@@ -42,7 +42,7 @@ class BuiltIn:
     BuiltIn(sum(1))
     >>> BuiltIn(AggregateKind.MAX, -1)
     Traceback (most recent call last):
-    ValueError: max(-1): a position counts from 0
+    ValueError: max(-1): positions start at 0
     """
 
     kind: AggregateKind
@@ -55,7 +55,7 @@ class BuiltIn:
         if isinstance(field, bool) or not isinstance(field, (int, str)):
             raise TypeError(f"{label}(): a field is chosen by position or by name, not by a {type(field).__name__}")
         if isinstance(field, int) and field < 0:
-            raise ValueError(f"{label}({field}): a position counts from 0")
+            raise ValueError(f"{label}({field}): positions start at 0")
 
     def __repr__(self) -> str:
         return f"BuiltIn({self.kind.value}({'' if self.field is None else repr(self.field)}))"

@@ -115,7 +115,7 @@ def as_key_selector(key: Any) -> Callable[[Any], Any]:
         raise TypeError("a key must be a position, a field name, a KeySelector or a callable, not a bool")
     if isinstance(key, int):
         if key < 0:
-            raise ValueError(f"key_by({key}): a position counts from 0")
+            raise ValueError(f"key_by({key}): positions start at 0")
         return PositionSelector(key)
     if isinstance(key, str):
         if not all(key.split(".")):

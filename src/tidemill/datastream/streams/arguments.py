@@ -17,6 +17,6 @@ def kind_of(value: Any) -> str:
     """The type of a value, for error messages.
 
     >>> kind_of(3), kind_of(int)
-    ('int', 'int (a class: make an instance of it)')
+    ('int', 'int (a class: pass an instance of it)')
     """
-    return value.__name__ + " (a class: make an instance of it)" if isinstance(value, type) else type(value).__name__
+    return value.__name__ + " (a class: pass an instance of it)" if isinstance(value, type) else type(value).__name__

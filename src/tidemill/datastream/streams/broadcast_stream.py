@@ -24,7 +24,7 @@ class BroadcastStream:
             if not isinstance(descriptor, MapStateDescriptor):
                 raise TypeError(f"broadcast() needs MapStateDescriptors, not {type(descriptor).__name__}")
             if descriptor.name in seen:
-                raise GraphError(f"two broadcast states are called {descriptor.name!r}: give one another name")
+                raise GraphError(f"two broadcast states have the name {descriptor.name!r}: rename one of them")
             seen.add(descriptor.name)
         self.input_stream = input_stream
         self.broadcast_state_descriptors = broadcast_state_descriptors
