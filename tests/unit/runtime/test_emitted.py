@@ -212,7 +212,7 @@ def test_what_is_learned_of_an_operator() -> None:
     assert emissions.settle([1, 2])
     assert not looks(emissions)
     assert emissions.settle([3])
-    with pytest.raises(UnsteadyOutputError, match="operator 'it' has emitted a record that can change, of type list"):
+    with pytest.raises(UnsteadyOutputError, match="operator 'it' has emitted a mutable record, of type list"):
         emissions.settle([4, [5]])
     emissions.pin()
     assert looks(emissions)

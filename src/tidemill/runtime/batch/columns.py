@@ -1,8 +1,18 @@
-"""Records that are still columns: batches from Arrow sources stay columnar until somebody needs Python objects.
+"""Columnar batches: records from Arrow sources stay columns until an operator needs Python objects.
 
-A source that is followed by ``key_by`` on a field never makes an object: the key column decides where rows go, rows
-cross the exchange as Arrow data, and only the keyed operator turns them into records (and takes the key from the
-column while it is at it).
+If a source is followed by ``key_by`` on a field, it creates no Python objects: the key column determines the targets of
+the rows, the rows cross the exchange as Arrow data, and the receiver creates the records and takes the keys from the
+column that it has converted anyway.
+
+These convert columns to Python objects:
+
+- any operator that reads :attr:`ColumnBatch.values` or calls ``where``, which reads it. All operators except the source
+  do: even a ``filter`` or the assignment of timestamps between source and ``key_by`` ends the columnar path;
+- a source with a decoder, or a source that yields Python records;
+- an exchange other than ``key_by`` on a field, and keys that are null, floats or computed by a function
+  (:func:`key_column`).
+
+See ``docs/decisions/0006-columns-through-key-by.md``.
 """
 
 from __future__ import annotations
@@ -21,7 +31,7 @@ from tidemill.datastream.program.key_selectors import FieldSelector, PositionSel
 from tidemill.runtime.batch.records import Batch
 from tidemill.state.keys.key_groups import TargetCache
 
-#: A number for the file that a row is from, where Spark reads several and a source has event time.
+#: The column with the number of a row's file, which exists if Spark reads several files and the source has event time.
 FILE_COLUMN: Final = "tidemill_file"
 
 _SHAPE: Final = b"tidemill.shape"
@@ -29,7 +39,7 @@ _KEY: Final = b"tidemill.key"
 
 
 class RecordShape(enum.Enum):
-    """What one row becomes: a tuple, a :class:`Row`, or the value of the only column."""
+    """The form of a record: a tuple, a :class:`Row`, or the value of the only column."""
 
     TUPLE = "tuple"
     ROW = "row"
@@ -37,14 +47,14 @@ class RecordShape(enum.Enum):
 
     @classmethod
     def of(cls, type_info: TypeInformation | None) -> RecordShape:
-        """The shape that the declared type of a source asks for."""
+        """Return the shape for the declared type of a source."""
         if isinstance(type_info, TupleTypeInfo):
             return cls.TUPLE
         return cls.ROW if type_info is None or isinstance(type_info, RowTypeInfo) else cls.SINGLE
 
 
 def records_of(names: tuple[str, ...], columns: list[list[Any]], shape: RecordShape) -> list[Any]:
-    """Columns of Python values as records."""
+    """Convert columns of Python values to records."""
     if shape is RecordShape.TUPLE:
         return list(zip(*columns, strict=True))
     if shape is RecordShape.ROW:
@@ -53,8 +63,8 @@ def records_of(names: tuple[str, ...], columns: list[list[Any]], shape: RecordSh
 
 
 def values_of(column: pa.Array) -> list[Any]:
-    """A column as Python values."""
-    if pa.types.is_nested(column.type):  # Arrow's own form of a map is a list of pairs
+    """Convert a column to Python values."""
+    if pa.types.is_nested(column.type):  # by default, Arrow converts a map to a list of pairs
         nested: list[Any] = column.to_pylist(maps_as_pydicts="strict")
         return nested
     values: list[Any] = column.to_pylist()
@@ -62,7 +72,10 @@ def values_of(column: pa.Array) -> list[Any]:
 
 
 class ColumnBatch(Batch):
-    """A batch without timestamps whose values are made from Arrow columns when they are first asked for."""
+    """A batch without timestamps whose values are created from Arrow columns when they are first read.
+
+    ``where`` is inherited: it reads the values, and returns a batch of Python objects.
+    """
 
     __slots__ = ("_values", "columns", "shape")
 
@@ -75,7 +88,7 @@ class ColumnBatch(Batch):
 
     @property
     def values(self) -> list[Any]:
-        """The records; made once."""
+        """The records, created once."""
         if self._values is None:
             lists = [values_of(column) for column in self.columns.columns]
             self._values = records_of(tuple(self.columns.schema.names), lists, self.shape)
@@ -86,7 +99,7 @@ class ColumnBatch(Batch):
         self._values = values
 
     def again(self) -> ColumnBatch:
-        """The same rows, for a consumer that makes records of its own."""
+        """Return a batch of the same rows, for a consumer that creates its own records."""
         return ColumnBatch(self.columns, self.shape)
 
     def __len__(self) -> int:
@@ -95,7 +108,10 @@ class ColumnBatch(Batch):
 
 
 def key_column(batch: ColumnBatch, selector: Any) -> int | None:
-    """Which column holds the keys, if they are a column that can be dealt as it is: no nulls, nothing like NaN."""
+    """Return the index of the column that contains the keys; None if rows cannot be distributed by a column.
+
+    The column must consist of integers or strings without nulls: other keys, such as NaN, have a canonical form.
+    """
     if isinstance(selector, PositionSelector) and batch.shape is not RecordShape.SINGLE:
         index = selector.position
     elif isinstance(selector, FieldSelector) and batch.shape is RecordShape.ROW:
@@ -113,7 +129,7 @@ def key_column(batch: ColumnBatch, selector: Any) -> int | None:
 def deal_columns(
     batch: ColumnBatch, key: int, targets: int, target_of: TargetCache
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of a batch by target: each key that occurs is looked up once, however many rows have it."""
+    """Distribute the rows of a batch to targets. Each distinct key is looked up once, however many rows have it."""
     if targets == 1:
         yield 0, batch.columns
         return
@@ -124,7 +140,7 @@ def deal_columns(
 
 
 def encode_columns(batches: list[pa.RecordBatch], shape: RecordShape, key: int) -> bytes:
-    """Rows on their way through an exchange, as one Arrow IPC stream."""
+    """Encode rows for an exchange as one Arrow IPC stream."""
     metadata = {_SHAPE: shape.value.encode(), _KEY: str(key).encode()}
     sink = pa.BufferOutputStream()
     schema = batches[0].schema.with_metadata(metadata)
@@ -136,7 +152,7 @@ def encode_columns(batches: list[pa.RecordBatch], shape: RecordShape, key: int) 
 
 
 def rows_by_file(rows: pa.RecordBatch) -> list[tuple[int | None, pa.RecordBatch]]:
-    """Neighbouring rows of one file, with the file's number, if known, and without the column that tells it."""
+    """Return runs of adjacent rows of one file, with its number if known, without the column that contains it."""
     index = rows.schema.get_field_index(FILE_COLUMN)
     if index < 0:
         return [(None, rows)]
@@ -150,7 +166,7 @@ def rows_by_file(rows: pa.RecordBatch) -> list[tuple[int | None, pa.RecordBatch]
 
 
 def rows_by_partition(rows: pa.RecordBatch, columns: Sequence[str]) -> list[tuple[str, pa.RecordBatch]]:
-    """The rows by what the columns say, in their order: ``"3"``, or of several columns ``"clicks/3"``."""
+    """Group rows by the values of the columns, in order: ``"3"``, or for several columns ``"clicks/3"``."""
     texts = [rows.column(column).cast(pa.string()) for column in columns]
     names = pc.binary_join_element_wise(*texts, "/", null_handling="replace", null_replacement="null")
     known = names.unique().to_pylist()
@@ -160,7 +176,7 @@ def rows_by_partition(rows: pa.RecordBatch, columns: Sequence[str]) -> list[tupl
 
 
 def decode_columns(data: bytes | memoryview) -> Iterator[Batch]:
-    """The batches of a parcel, with their keys."""
+    """Return the batches of a parcel, with their keys."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         metadata = reader.schema.metadata
         shape, key = RecordShape(metadata[_SHAPE].decode()), int(metadata[_KEY])

@@ -1,15 +1,15 @@
-"""Records as they were when a function emitted them, whatever it does with its objects afterwards.
+"""Keeps records as they were when a function emitted them, whatever it does with its objects afterwards.
 
-A function may yield a list and clear it, return the same dict again and again, or keep in its state what it emits. In
-Flink a record is serialised when it is emitted; here records leave an operator a batch at a time. So objects that can
-change are taken as they come out: as they are if nobody else holds them, else as copies. What cannot change needs no
-look at it, and for most operators that is known:
+A function may yield a list and clear it, return the same dict repeatedly, or store what it emits in its state. Flink
+serializes a record when it is emitted. Here, records leave an operator a batch at a time. Mutable objects are therefore
+captured when they are emitted: without a copy if nothing else refers to them, otherwise as copies. Immutable objects
+need no check, and most operators are known to emit only such objects:
 
 - by the type of their output;
 - from the code of their function (:mod:`tidemill.runtime.batch.plain_functions`);
-- from experience: if all records of the first batch were of types that cannot change, later batches are only checked
-  after the fact, at a few nanoseconds a record. A batch that then has a record that can change comes too late for a
-  copy: its epoch is run again, and from then on the operator's records are taken one by one.
+- by observation: if all records of the first batch were of immutable types, later batches are only checked afterwards,
+  at a few nanoseconds per record. If such a batch contains a mutable record, it is too late for a copy: the epoch is
+  run again, and from then on the records of the operator are captured one by one.
 """
 
 from __future__ import annotations
@@ -29,40 +29,43 @@ from tidemill.errors import FailureSite, SerializationError, TidemillError
 from tidemill.state.codecs.copies import ATOMIC, copied, detached, fields_of
 from tidemill.state.keyed.backend import immutable_type
 
-#: Leaves of what an operator emits that cannot change.
+#: Immutable types that have no parts to check.
 _LEAVES: Final = ATOMIC | {OutputTag}
-#: The base of all scalars of NumPy, by name: programs may do without it.
+#: The base class of all NumPy scalars, by name: NumPy may not be imported.
 _NUMPY_SCALAR: Final = ("numpy", "generic")
 
 
 class UnsteadyOutputError(TidemillError):
-    """An operator whose records could not change so far has emitted one that can: the epoch must be run again."""
+    """An operator that had emitted only immutable records has emitted a mutable one: the epoch must be run again."""
 
 
 class Knowledge(enum.Enum):
-    """What is known of the objects that an operator emits."""
+    """What is known about the objects that an operator emits."""
 
     #: Nothing yet.
     NONE = enum.auto()
-    #: So far none of them could change.
+    #: All of them have been immutable so far.
     STEADY = enum.auto()
-    #: They can change, or may.
+    #: They are mutable, or may be.
     CHANGING = enum.auto()
-    #: None can change, by their declared type.
+    #: All of them are immutable by their declared type.
     FIXED = enum.auto()
-    #: Whatever they are, they are handed on as they are.
+    #: They are passed on without copies, whatever they are.
     REUSED = enum.auto()
 
 
 class Emissions:
-    """Takes what the function of one operator instance emits.
+    """Captures what the function of one operator instance emits.
 
-    Functions emit into lists by :meth:`extend_of` and :meth:`take`; when a batch is complete, :meth:`settle` says
-    whether all of it is known to be unchangeable.
+    Records are added to lists with :meth:`extend_of` and :meth:`take`. When a batch is complete, :meth:`settle` returns
+    whether all of its records are known to be immutable.
     """
 
     def __init__(self, where: str, uid: str, knowledge: Knowledge, *, learns: bool = True) -> None:
-        """With ``learns`` an epoch may have to be run again, for whose sake records are not looked at one by one."""
+        """With ``learns``, records are not inspected one by one once all of a batch were immutable.
+
+        If that turns out to be wrong, the epoch must be run again.
+        """
         # configuration
         self._where = where
         self._uid = uid
@@ -81,36 +84,36 @@ class Emissions:
         reuse: bool = False,
         learns: bool = True,
     ) -> Emissions:
-        """The emissions of an operator with these declared types; ``reuse`` is ``pipeline.object-reuse``."""
-        # What is declared can be trusted only where a function that breaks its word is found out in time.
+        """Create the emissions of an operator with these declared types; ``reuse`` is ``pipeline.object-reuse``."""
+        # A declaration is trusted only if an epoch can be run again when a function violates it.
         fixed = learns and output_type is not None and all(immutable_type(one) for one in (output_type, *side_types))
         knowledge = Knowledge.REUSED if reuse else Knowledge.FIXED if fixed else Knowledge.NONE
         return cls(where, uid, knowledge, learns=learns)
 
     @property
     def looks(self) -> bool:
-        """Whether each record is looked at as it is emitted."""
+        """Whether each record is inspected when it is emitted."""
         return self._knowledge in (Knowledge.NONE, Knowledge.CHANGING)
 
     @property
     def reuses(self) -> bool:
-        """Whether objects are handed on as they are, also to several consumers."""
+        """Whether objects are passed on without copies, even to several consumers."""
         return self._knowledge is Knowledge.REUSED
 
     def pin(self) -> None:
-        """From now on look at each record."""
+        """Inspect each record from now on."""
         if self._knowledge is not Knowledge.REUSED:
             self._knowledge = Knowledge.CHANGING
 
     def extend_of(self, values: list[Any]) -> Callable[[Iterable[Any]], None]:
-        """As ``values.extend``, for what a function yields or returns a list of."""
+        """Return a function like ``values.extend`` for the iterable that a user function returns."""
         if not self.looks:
             return values.extend
 
         append, take, leaves = values.append, self.take, _LEAVES
 
         def extend(more: Iterable[Any]) -> None:
-            # The references that are not the function's: our variable, and the list if it made one for us.
+            # The references that the function does not hold: our variable, and the list if it was created for us.
             ours = 2 if type(more) is list and getrefcount(more) <= _LIST else 1
             for value in more:  # usually one
                 append(value if type(value) in leaves else take(value, ours))
@@ -118,7 +121,10 @@ class Emissions:
         return extend
 
     def take(self, value: Any, ours: int = 0) -> Any:
-        """A value as it is now. ``ours`` counts the references to it that the caller knows of."""
+        """Return the value, or a copy if something else may change it.
+
+        ``ours`` is the number of references to it that the caller holds.
+        """
         kind = type(value)
         if kind is tuple and _LEAVES.issuperset(map(type, value)):
             return value
@@ -131,24 +137,24 @@ class Emissions:
         return self.copy(value)
 
     def take_returned(self, value: Any, argument: Any) -> Any:
-        """As :meth:`take`, for what a function returned for an argument, which it may be itself."""
+        """Like :meth:`take`, for the result of a function, which may be its argument."""
         if type(value) in _LEAVES:
             return value
-        # Ours are the variable here and, of the argument itself, those of the callers and the batch.
+        # Our references: the variable here and, for the argument itself, those of the callers and the batch.
         return self.take(value, 5 if value is argument else 1)
 
     def copy(self, value: Any) -> Any:
-        """A copy of a value, for another consumer."""
+        """Return a copy of a value, for another consumer."""
         try:
             return copied(value)
         except SerializationError as error:
             raise SerializationError(
-                f"{error}, which is needed as {self._where} emits it and something else may change it. Emit something "
-                "that can be pickled, or set pipeline.object-reuse: true to hand objects on as they are"
+                f"{error}. A copy is needed because {self._where} emits it and other code may change it. Emit a record "
+                "that can be pickled, or set pipeline.object-reuse: true to pass objects on without copies"
             ) from error
 
     def settle(self, values: list[Any]) -> bool:
-        """A batch is complete: whether all of it is known to be unchangeable."""
+        """Return whether all records of a complete batch are known to be immutable."""
         knowledge = self._knowledge
         if knowledge is Knowledge.FIXED:
             return True
@@ -165,40 +171,40 @@ class Emissions:
         return False
 
     def check_shaped(self, values: list[Any], shaped: list[Any]) -> None:
-        """Records were brought into the form of their declared type: what was another object may have changed since."""
+        """Check records that were converted to their declared type: a converted object may have been changed since."""
         if self._knowledge is Knowledge.FIXED and shaped is not values:
             self.check_steady(values)
 
     def check_steady(self, values: list[Any]) -> None:
-        """Raises :class:`UnsteadyOutputError` if one of the values can change."""
+        """Raise :class:`UnsteadyOutputError` if one of the values is mutable."""
         if are_fixed(values):
             return
         kind = next(type(value).__qualname__ for value in values if not are_fixed([value]))
         error = UnsteadyOutputError(
-            f"{self._where} has emitted a record that can change, of type {kind}, for the first time since it was "
-            "started: records are copied from now on"
+            f"{self._where} has emitted a mutable record, of type {kind}, for the first time since it was started: "
+            "records are copied from now on"
         )
         error.site = FailureSite(uid=self._uid, exception=UnsteadyOutputError.__name__)
         raise error
 
 
-# --- what can change
+# --- mutable values
 
 
 def is_immutable(value: Any) -> bool:
-    """Whether a value, or a tuple of values, is of types that cannot change."""
+    """Whether a value, or every item of a tuple, is of an immutable type."""
     return type(value) in ATOMIC or (isinstance(value, tuple) and ATOMIC.issuperset(map(type, value)))
 
 
 def emitted(value: Any) -> Any:
-    """The value itself if nobody can change it, else a copy."""
+    """Return the value itself if it is immutable, else a copy."""
     return value if is_immutable(value) else detached(value)
 
 
 def are_fixed(values: Sequence[Any]) -> bool:
-    """Whether no value can change: all are of atomic types, or tuples of such values.
+    """Whether all values are immutable: of atomic types, or tuples of such values.
 
-    Batches whose records are all of the types of the first one take the short way: 10 ns a record, 35 ns a pair.
+    A batch whose records all have the types of the first one is checked fast: 10 ns per record, 35 ns per pair.
 
     >>> are_fixed([1, 2]), are_fixed([("a", 1), ("b", (2, None))]), are_fixed([("a", [1])])
     (True, True, False)
@@ -236,7 +242,7 @@ def _are_fixed(values: Iterable[Any]) -> bool:
 
 @lru_cache(1000)
 def _parts_of(kind: type) -> Callable[[Any], Iterable[Any]] | None:
-    """What an instance of a class that cannot change is made of; None for other classes."""
+    """Return a function that returns the parts of an instance of an immutable class; None for other classes."""
     if issubclass(kind, tuple):
         return None if kind.__dictoffset__ else tuple.__iter__
     if kind is frozenset:
@@ -253,23 +259,23 @@ def _parts_of(kind: type) -> Callable[[Any], Iterable[Any]] | None:
 
 
 def _same_types(width: int) -> Callable[..., bool]:
-    """A check whether all tuples of a width have exactly these types. Code made for the width is fastest."""
+    """Create a check that all tuples of a width have exactly these types. Code generated for the width is fastest."""
     names = [f"v{index}" for index in range(width)]
     kinds = [f"t{index}" for index in range(width)]
     other = " or ".join(f"type({name}) is not {kind}" for name, kind in zip(names, kinds, strict=True))
     source = f"lambda values, {', '.join(kinds)}: not [1 for {', '.join(names)}, in values if {other}]"
-    made: Callable[..., bool] = eval(source)  # noqa: S307 - of our own making
+    made: Callable[..., bool] = eval(source)  # noqa: S307 - generated above
     return made
 
 
 _SAME_TYPES: Final = {width: _same_types(width) for width in range(1, 9)}
 
 
-# --- who holds an object
+# --- references to an object
 
 
 def is_unshared(value: Any) -> bool:
-    """Whether nothing inside an object that can change is held by anything else. Of classes we do not know: False."""
+    """Whether nothing else refers to the mutable parts of an object. False for unknown classes."""
     kind = type(value)
     if kind is dict:
         for key in value:
@@ -294,11 +300,11 @@ def is_unshared(value: Any) -> bool:
     return True
 
 
-# --- how many references an object has that only we hold, as this interpreter counts them
+# --- the number of references that an object has if only we refer to it, as this interpreter counts them
 
 
 class _Probe(Emissions):
-    """Counts in the place of the methods that it overrides, which are called in the same way."""
+    """Counts references in an overridden method, which is called in the same way as the original."""
 
     def __init__(self) -> None:
         super().__init__("", "", Knowledge.CHANGING)
@@ -334,11 +340,11 @@ def _count_fields(value: Any) -> int:
     return 0 if fields is None else getrefcount(fields)
 
 
-#: Of an argument that is a temporary value of the caller.
+#: For an argument that is a temporary value of the caller.
 _NEW: Final[int] = _Probe().take(object())
-#: Of a list that is a variable of the caller.
+#: For a list that is a variable of the caller.
 _LIST: Final[int] = _count_new_list()
-#: Of an item of a container, in a loop over it.
+#: For an item of a container, in a loop over it.
 _CHILD: Final[int] = _count_child([object()])
-#: Of the dict that holds the fields of an instance of a plain class.
+#: For the dict that contains the fields of an instance of a plain class.
 _FIELDS: Final[int] = _count_fields(_Instance())

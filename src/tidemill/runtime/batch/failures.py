@@ -1,8 +1,8 @@
-"""Errors of user functions: the user's own traceback first, then where in the job it happened and on which record.
+"""Errors of user functions: the user's traceback first, then the place in the job and the record.
 
-A failing user function does not end the worker, nor does Spark retry it: the subtask reports a :class:`Failure` to the
-driver in place of its ack. What is no fault of the program (a lost disk, a killed process) stays an exception and is
-Spark's to retry.
+A user function that raises does not end the worker, and Spark does not retry it: the subtask reports a :class:`Failure`
+to the driver instead of its ack. Failures that the program did not cause (a lost disk, a killed process) remain
+exceptions, and Spark retries the task.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tidemill.datastream.functions.user_line import PACKAGE
 from tidemill.errors import FailureSite, TidemillError, UserCodeError
 from tidemill.state.keys.key_groups import Subtask
 
-#: How much of a record or key is shown.
+#: The maximum number of characters of a record or key that a message shows.
 _SHOWN: Final = 200
-#: The address in the text of an object: another one after each restart.
+#: The address in the text of an object, which is different after each restart.
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A subtask's report that it could not finish its epoch. ``primary`` is False for a mere consequence."""
+    """The report of a subtask that could not finish its epoch. ``primary`` is False if another failure caused it."""
 
     kind: str
     message: str
@@ -37,7 +37,7 @@ class Failure:
     site: FailureSite | None = None
 
     def to_error(self) -> TidemillError:
-        """The exception to raise on the driver."""
+        """Return the exception to raise on the driver."""
         kind = getattr(errors, self.kind, TidemillError)
         error: TidemillError = kind(self.message)
         error.site = self.site
@@ -45,7 +45,7 @@ class Failure:
 
 
 def user_traceback(error: BaseException) -> str:
-    """The traceback of an exception without the engine's frames at its top."""
+    """Return the traceback of an exception without the engine's frames."""
     frames = traceback.extract_tb(error.__traceback__)
     shown = [frame for frame in frames if not frame.filename.startswith(PACKAGE)] or list(frames)
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(shown)]
@@ -67,12 +67,12 @@ def user_error(
     line: str = "",
     site: FailureSite | None = None,
 ) -> TidemillError:
-    """Wrap what a user function raised; ``site`` is what the caller knows of the place.
+    """Wrap an exception that a user function raised; ``site`` is the place in the job, as far as the caller knows it.
 
-    An error of our own that a user function ran into (state used in the wrong place, say) keeps its class, so that
-    callers can tell it apart; everything else becomes a :class:`UserCodeError`. That goes for ``SystemExit`` and
-    ``KeyboardInterrupt`` too, if the function raised them: a function cannot end the process it runs in. An interrupt
-    by a signal is raised as it is.
+    One of Tidemill's own errors (such as state used in the wrong place) keeps its class, so that callers can
+    distinguish it. Everything else becomes a :class:`UserCodeError`, including ``SystemExit`` and ``KeyboardInterrupt``
+    if the function raised them: a function cannot end the process it runs in. An interrupt by a signal is raised
+    unchanged.
     """
     if is_interrupt(error):
         raise error
@@ -102,14 +102,14 @@ def user_error(
 def failure_of(
     error: TidemillError, chain: str, subtask: Subtask, *, epoch: int | None = None, primary: bool = True
 ) -> Failure:
-    """The report of an error that is the program's own, or (not ``primary``) the consequence of another one."""
+    """Return the report of an error of the program, or (not ``primary``) of a consequence of another error."""
     site = error.site or FailureSite(exception=type(error).__name__)
     site = replace(site, uid=site.uid or chain, subtask=subtask, epoch=epoch)
     return Failure(type(error).__name__, str(error), chain, subtask, primary, site)
 
 
 def without_payload(error: Exception) -> str:
-    """What an error says, for logs: the record and its key, which are the user's data, only by their fingerprints."""
+    """Return the message of an error for logs: the record and its key are user data, and replaced by fingerprints."""
     text, site = str(error), getattr(error, "site", None) or FailureSite()
     for what, value in (("record", site.record), ("key", site.key)):
         if value:
@@ -119,14 +119,14 @@ def without_payload(error: Exception) -> str:
 
 
 def _meant(error: BaseException) -> BaseException:
-    """What a function raised: Python makes a RuntimeError of a StopIteration that leaves a generator or coroutine."""
+    """Return what a function raised: Python converts a StopIteration in a generator or coroutine to a RuntimeError."""
     cause = error.__cause__
     ended = type(error) is RuntimeError and isinstance(cause, (StopIteration, StopAsyncIteration))
     return cause if ended and cause is not None else error
 
 
 def message_of(error: BaseException) -> str:
-    """The text of an exception; one whose ``__str__`` raises has none."""
+    """Return the text of an exception, or a placeholder if its ``__str__`` raises."""
     try:
         return str(error)
     except Exception as broken:
@@ -134,7 +134,7 @@ def message_of(error: BaseException) -> str:
 
 
 def shown(value: Any) -> str:
-    """A record or key as messages show it; the same for the same value after a restart."""
+    """Return the text of a record or key for messages. It is the same for the same value after a restart."""
     try:
         text = repr(value)
     except Exception as error:  # a broken __repr__ must not hide the real error

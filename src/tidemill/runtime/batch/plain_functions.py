@@ -1,9 +1,9 @@
-"""Functions that can keep nothing: whatever they return belongs to the caller alone.
+"""Detects functions that keep no reference to their result, so that only the caller refers to it.
 
-Such a function reaches nothing but its arguments, constants, attributes of built-in types, and functions that keep
-nothing either: most lambdas, and functions that take a record apart and put another one together. What it returns is
-new, or a part of its argument. It is found out from the code, once per operator; a function of which this cannot be
-said is watched while it runs (:mod:`tidemill.runtime.batch.emitted`).
+Such a function uses nothing but its arguments, constants, attributes of built-in types, and other functions of this
+kind: most lambdas, and functions that build a record from parts of another one. Its result is new, or a part of its
+argument. This is determined from the code, once per operator. The results of all other functions are checked while they
+run (:mod:`tidemill.runtime.batch.emitted`).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _CALLS: Final = frozenset(
     }
 )
 _MODULES: Final = frozenset({dt, decimal, json, math, re})
-#: Attributes of built-in types and modules. An object's own attributes may be its class's, which other objects share.
+#: Attributes of built-in types and modules. Attributes of other objects may be those of a class, which objects share.
 _ATTRIBUTES: Final = frozenset(
     name
     for owner in (str, bytes, int, float, list, dict, tuple, decimal.Decimal, dt.datetime, dt.timedelta, *_MODULES)
     for name in dir(owner)
     if not name.startswith("_")
 ) | {"as_dict"}
-#: Instructions that reach out of the function, beside those that load a global or a cell.
+#: Instructions that access something outside the function, in addition to those that load a global or a cell.
 _REACHING: Final = frozenset(
     {
         *("STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "STORE_NAME", "DELETE_NAME", "IMPORT_NAME", "IMPORT_FROM"),
@@ -51,7 +51,7 @@ _REACHING: Final = frozenset(
 
 
 def keeps_nothing(function: Any) -> bool:
-    """Whether a function can hold on to nothing that it returns.
+    """Whether a function cannot keep a reference to what it returns.
 
     >>> keeps_nothing(lambda value: {"n": value[0] + 1}), keeps_nothing(str)
     (True, True)
@@ -80,7 +80,7 @@ def _keeps_nothing(function: Any, known: set[Any]) -> bool:
 
 
 def _ignores_self(function: Any) -> bool:
-    """Whether a method never looks at the object that it belongs to."""
+    """Whether a method never uses ``self``."""
     if not isinstance(function, types.FunctionType) or not function.__code__.co_argcount:
         return False
     code, itself = function.__code__, function.__code__.co_varnames[0]
@@ -109,7 +109,7 @@ def _stays_inside(code: types.CodeType, names: dict[str, Any], known: set[Any]) 
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """The code of a function and of those inside it."""
+    """Return the code of a function and of the functions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -128,7 +128,7 @@ def _is_harmless(value: Any) -> bool:
 
 
 def _only_sets_fields(kind: Any) -> bool:
-    """Whether making an instance of a dataclass runs no code of the program's, and shares nothing."""
+    """Whether creating an instance of a dataclass runs no user code, and shares no objects between instances."""
     code = getattr(kind.__init__, "__code__", None)
     generated = code is not None and code.co_filename == "<string>" and kind.__new__ is object.__new__
     return (
@@ -136,7 +136,7 @@ def _only_sets_fields(kind: Any) -> bool:
         and not hasattr(kind, "__post_init__")
         and kind.__setattr__ in (object.__setattr__, vars(kind).get("__setattr__"))
         and all(
-            # A class that was sent to a worker has a MISSING of its own.
+            # A class that was sent to a worker has its own copy of MISSING.
             (isinstance(field.default, type(MISSING)) or _is_fixed(field.default))
             and (isinstance(field.default_factory, type(MISSING)) or field.default_factory in (list, dict, set))
             for field in fields(kind)

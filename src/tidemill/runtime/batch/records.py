@@ -1,4 +1,4 @@
-"""Records on their way through a chain: whole batches as parallel lists, never one object per record."""
+"""Batches of records in a chain: parallel lists of values, timestamps and keys, without an object per record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_TIME: Final = 2**63 - 1
 class Batch:
     """Values with, in parallel, their event timestamps (None if no record has one) and their keys (None if not keyed).
 
-    Receivers must not change the lists: a fork hands the same batch to all its consumers.
+    Receivers must not change the lists: several consumers may receive the same batch.
     """
 
     __slots__ = ("keys", "timestamps", "values")
@@ -28,7 +28,7 @@ class Batch:
         return len(self.values)
 
     def where(self, chosen: list[Any]) -> Batch:
-        """The records whose entry in ``chosen`` is true."""
+        """Return the records whose entry in ``chosen`` is true."""
         return Batch(
             list(compress(self.values, chosen)),
             None if self.timestamps is None else list(compress(self.timestamps, chosen)),

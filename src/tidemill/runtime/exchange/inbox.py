@@ -1,4 +1,4 @@
-"""The receiving end of an exchange: parcels in order, the clock over all channels, and who sent what."""
+"""The receiving end of an exchange: reads parcels in order, and keeps the clock over all channels."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tidemill.runtime.time.strands import Opening
 
 
 class IncompleteInputError(TidemillError):
-    """A sender did not finish its epoch: its own failure is the cause, this is the consequence."""
+    """A sender did not finish its epoch. This error is a consequence: the sender's failure is the cause."""
 
 
 class Inbox:
-    """Reads all parcels of one subtask and epoch, calling back with batches and with the advance of time.
+    """Reads all parcels of one subtask and epoch, and passes batches and watermarks to callbacks.
 
-    ``on_status`` is told when all channels are idle, and when that is over; an epoch begins as active.
+    ``on_status`` is called when all channels become idle, and when one becomes active again; an epoch begins as active.
 
-    What the senders of the edges in ``dealt`` read is dealt out to them anew in each epoch. They have one event time
-    together, that of their source (:class:`SourceClock`): such an edge is one channel to the clock.
+    The senders of the edges in ``dealt`` read from a source whose input is reassigned in each epoch. They share one
+    event time, that of their source (:class:`SourceClock`): such an edge is one channel of the clock.
 
-    ``senders`` gives the number of sending subtasks per edge, ``inputs`` the operator's input that it goes to.
-    Afterwards ``attempts`` tells, per channel, the attempt whose parcels were read. A channel that was not closed, or
-    that lost a parcel, is an error.
+    ``senders`` contains the number of sending subtasks per edge, ``inputs`` the operator's input for each edge.
+    Afterwards ``attempts`` contains, per channel, the attempt whose parcels were read. A channel that was not closed,
+    or that lost a parcel, is an error.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Inbox:
         self.attempts: dict[Channel, bytes] = {}
 
     def read(self, parcels: Iterable[bytes]) -> Iterator[int]:
-        """Process parcels in order; yields after each, so that output can be drained."""
+        """Process parcels in order. Yields after each, so that output can be sent."""
         opening = bool(self._sources)
         for header, payload in in_order(parcels, self._base):
             channel = Channel(header.edge, header.sender)
@@ -105,7 +105,7 @@ class Inbox:
         marks: list[tuple[int, int]] | None,
     ) -> int:
         if not values:
-            return 0  # it came for what its header says
+            return 0  # sent only for its header
         start = 0
         for position, watermark in marks or ():
             if position > start:
@@ -122,7 +122,7 @@ class Inbox:
         return len(values)
 
     def _begin_sources(self) -> None:
-        """All strands of all senders are known."""
+        """Start the clocks of the sources: all strands of all senders are known."""
         for edge, source in self._sources.items():
             source.begin()
             if source.begun and source.idle:
@@ -135,7 +135,7 @@ class Inbox:
         self._follow(header.edge, source)
 
     def _follow(self, edge: int, source: SourceClock) -> None:
-        """A source's time, or whether it is idle, may have changed."""
+        """Update the clock after the event time or the idleness of a source may have changed."""
         if not source.begun:
             return
         channel = Channel(edge, 0)
@@ -144,7 +144,7 @@ class Inbox:
             self._turn(partial(self._clock.set_idle, channel, True))
 
     def _end_sources(self) -> Iterator[int]:
-        """The furthest sender tells the time of a source that has none of its own, and the end of all time."""
+        """Use the highest watermark of the senders for a source without event time, and at the end of input."""
         for edge, source in self._sources.items():
             furthest = max(header.watermark for channel, header in self._closed.items() if channel.edge == edge)
             if furthest == MAX_TIME or not source.begun:
@@ -157,7 +157,7 @@ class Inbox:
             self._turn(partial(self._clock.set_idle, channel, False))
 
     def _hear(self, channel: Channel, header: Header, known: bool) -> None:
-        """Take what a parcel says of its channel: a watermark counts if the channel is active when it comes."""
+        """Apply the header of a parcel to its channel. A watermark counts if the channel is active when it arrives."""
         clock = self._clock
         turns = header.idle != clock.is_idle(channel)
         if turns and not header.idle:
@@ -170,7 +170,7 @@ class Inbox:
             self._turn(lambda: clock.set_idle(channel, True))
 
     def _turn(self, change: Callable[[], int | None]) -> None:
-        """The status of a channel changes, and with it perhaps that of the whole input."""
+        """Change the status of a channel, which may change that of the whole input."""
         was_idle = self._clock.idle
         moved = change()
         if was_idle:

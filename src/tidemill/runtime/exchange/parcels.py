@@ -1,15 +1,15 @@
-"""What crosses an exchange: parcels, each a whole batch of records serialised once, behind a small fixed header.
+"""Parcels, which cross an exchange: each is a whole batch of records, serialized once, with a small fixed header.
 
-A parcel names its edge, the sending subtask and attempt, its place in the channel, and the channel's watermark when it
-was begun. The engine sees only bytes and a 64-bit sort key; it never sees a record. A subtask that reads several parts
-of a source sends each as a channel of its own, a strand (:mod:`tidemill.runtime.time.strands`).
+A header contains the edge, the sending subtask and attempt, the position in the channel, and the channel's watermark at
+the start of the parcel. The engine sees only bytes and a 64-bit sort key, never a record. A subtask that reads several
+parts of a source sends each as a separate channel, a strand (:mod:`tidemill.runtime.time.strands`).
 
-Order. A subtask must read the parcels of a channel in the order they were sent, and should read channels side by side
-as event time progresses. The engine sorts by ``order`` (31 bits, in the upper half of the sort key): a coarse,
-monotone measure of watermark progress, then the sequence number, then the channel, each cut to a few bits. Cutting
-makes ties, never a wrong order inside a channel; :func:`in_order` settles ties from the full header. The order across
-channels decides nothing but how long records wait for each other, since an operator's clock is the minimum over its
-channels.
+A subtask must read the parcels of a channel in the order in which they were sent, and should read channels in parallel
+as event time progresses. The engine sorts by ``order`` (31 bits, in the upper half of the sort key): a coarse, monotone
+measure of watermark progress, then the sequence number, then the channel, each truncated to a few bits. Truncation
+causes ties, but never a wrong order within a channel; :func:`in_order` resolves ties with the full header. The order
+across channels only affects how long records wait for each other, because the clock of an operator is the minimum over
+its channels.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _HEADER: Final = struct.Struct("<BBHHIIHIHHq16s")
 HEADER_SIZE: Final = _HEADER.size
 _IDLE: Final = 0x80
 
-#: Built-in types whose instances pickle without a reference to a class: for them the memo is only a cost.
+#: Built-in types whose instances are pickled without a reference to a class: pickle's memo only costs time for them.
 _PLAIN: Final = frozenset({tuple, list, dict, int, str, float, bytes, bool, type(None)})
 
-#: Bits of the order: watermark bucket, sequence number, channel. 31 in all, so that the sort key stays positive.
+#: Bits of the order: watermark bucket, sequence number, channel. 31 in total, so that the sort key stays positive.
 _WATERMARK_BITS: Final = 8
 _SEQ_BITS: Final = 12
 _CHANNEL_BITS: Final = 11
 _LAST_ORDER: Final = 2**31 - 1
-#: Channels of neighbouring senders differ by one, of neighbouring strands by this: few of them meet.
+#: The channels of adjacent senders differ by one, those of adjacent strands by this number: collisions are rare.
 _STRAND_STEP: Final = 61
 
 
 class ParcelKind(enum.IntEnum):
-    """DATA and COLUMNS carry records; END closes a channel for the epoch; ACK is on its way to the driver.
+    """DATA and COLUMNS contain records; END closes a channel for the epoch; ACK is sent to the driver.
 
-    OPEN is read before all others: it tells of a sender's strands.
+    OPEN is read before all others: it contains the strands of a sender.
     """
 
     DATA = 0
@@ -75,7 +75,7 @@ class Header:
     attempt: bytes
     part: int = 0
     parts: int = 1
-    #: Whether the sender expects no records for now, so that nobody waits for its watermark.
+    #: Whether the sender is idle, so that receivers do not wait for its watermark.
     idle: bool = False
     strand: int = 0
 
@@ -101,7 +101,7 @@ class Header:
         version, kind, level, edge, target, sender, strand, seq, part, parts, watermark, attempt = fields
         if version != _VERSION:
             raise TidemillError(
-                f"a parcel of format version {version} was read by a worker that knows version {_VERSION}: "
+                f"a parcel of format version {version} was read by a worker that supports version {_VERSION}: "
                 "driver and executors must run the same version of Tidemill"
             )
         is_idle = kind >= _IDLE
@@ -111,7 +111,8 @@ class Header:
 
 
 def watermark_bucket(watermark: int, base: int) -> int:
-    """A coarse measure of progress since ``base`` in 8 bits: the length of the difference and its next two bits."""
+    """Return a coarse measure of progress since ``base`` in 8 bits: the bit length of the difference, and its next two
+    bits."""
     ahead = watermark - base
     if ahead <= 0:
         return 0
@@ -121,7 +122,7 @@ def watermark_bucket(watermark: int, base: int) -> int:
 
 
 def order_of(header: Header, base: int) -> int:
-    """The upper half of the sort key of a parcel, given the epoch's common watermark base."""
+    """Return the upper half of the sort key of a parcel, given the common watermark base of the epoch."""
     if not header.kind.carries_records:
         return 0 if header.kind is ParcelKind.OPEN else _LAST_ORDER
     seq = min(header.seq, (1 << _SEQ_BITS) - 1)
@@ -131,10 +132,11 @@ def order_of(header: Header, base: int) -> int:
 
 
 def encode_records(values: list[Any], timestamps: Any, keys: Any, marks: Any) -> bytes:
-    """Serialise a batch once.
+    """Serialize a batch once.
 
-    Without pickle's memo plain records take a third of the time; records of classes need it, or each would repeat the
-    name of its class. Classes of the user's main script exist in no importable module: only cloudpickle can send them.
+    Without pickle's memo, plain records take a third of the time. Instances of classes need the memo, or each would
+    repeat the name of its class. Classes of the user's main script are in no importable module: only cloudpickle can
+    send them.
     """
     content = (values, timestamps, keys, marks)
     try:
@@ -165,17 +167,17 @@ def _by_value(content: tuple[Any, ...]) -> bytes:
 
 
 def decode_records(data: bytes | memoryview) -> tuple[list[Any], list[int] | None, list[Any] | None, Any]:
-    """The inverse of :func:`encode_records`. Parcels come from workers of the same job and epoch only."""
+    """The inverse of :func:`encode_records`. Parcels come only from workers of the same job and epoch."""
     content: tuple[list[Any], list[int] | None, list[Any] | None, Any] = pickle.loads(data)
     return content
 
 
 def split(header: Header, payload: bytes, limit: int) -> Iterator[bytes]:
-    """The parcel as bytes, in several parts where the payload is over the limit."""
+    """Return the parcel as bytes, in several parts if the payload exceeds the limit."""
     if len(payload) <= limit:
         yield header.pack() + payload
         return
-    # 16 bits count the parts: beyond 65 535 parts the parts grow instead.
+    # Parts are counted with 16 bits: if 65 535 parts are not enough, the parts are larger.
     limit = max(limit, -(-len(payload) // 0xFFFF))
     starts = range(0, len(payload), limit)
     for part, start in enumerate(starts):
@@ -184,7 +186,7 @@ def split(header: Header, payload: bytes, limit: int) -> Iterator[bytes]:
 
 
 def in_order(parcels: Iterable[bytes], base: int) -> Iterator[tuple[Header, bytes | memoryview]]:
-    """Settle ties of the engine's sort and put split parcels together again.
+    """Resolve ties of the engine's sort, and reassemble parcels that were split.
 
     Expects parcels sorted by :func:`order_of`; yields (header, payload) in one deterministic order.
     """

@@ -1,6 +1,7 @@
-"""Where the records of an edge go: one route per kind of partitioning, each dealing whole batches to targets.
+"""Routes, which distribute the records of an edge to targets: one class per kind of partitioning.
 
-Per record nothing happens here but one dictionary look-up for keyed edges; the dealing itself runs in C.
+Routes work on whole batches. The only work per record is a dictionary lookup for keyed edges, and calls of user
+functions (key selectors, partitioners); the distribution itself runs in C.
 """
 
 from __future__ import annotations
@@ -24,32 +25,32 @@ from tidemill.runtime.batch.records import Batch
 from tidemill.state.codecs.normal_form import key_form
 from tidemill.state.keys.key_groups import TargetCache
 
-#: What a route deals: target, values, timestamps, keys.
+#: A part of a batch: target, values, timestamps, keys.
 Deal = tuple[int, list[Any], list[int] | None, list[Any] | None]
-#: What it deals of columns: target, rows, the column that holds the keys.
+#: A part of a columnar batch: target, rows, the index of the key column.
 ColumnDeal = tuple[int, pa.RecordBatch, int]
 
 
 class Route:
-    """Chooses the targets of batches. Lives as long as its sender; each epoch starts it over, so that a re-run deals
-    every record to where it went before."""
+    """Selects the targets of records. A route exists as long as its sender. It is reset in each epoch, so that every
+    record has the same target if the epoch is run again."""
 
     def begin_epoch(self, seed: str) -> None:
-        """A new epoch begins; ``seed`` belongs to the epoch and the sender."""
+        """Begin a new epoch; ``seed`` depends on the epoch and the sender."""
 
     def deal(self, batch: Batch) -> Iterator[Deal]:
-        """The parts of a batch, by target."""
+        """Return the parts of a batch, by target."""
         raise NotImplementedError
 
     def deal_columns(self, batch: ColumnBatch) -> Iterator[ColumnDeal] | None:
-        """The rows of a columnar batch by target, as columns; None if this route needs Python objects to decide."""
+        """Return the rows of a columnar batch by target, as columns; None if this route needs Python objects."""
         return None
 
 
 def route_for(
     partitioning: Partitioning, operator: str, sender: int, senders: int, targets: int, max_parallelism: int
 ) -> Route:
-    """The route of one sender over one edge to ``targets`` subtasks; ``operator`` is the consumer, for messages."""
+    """Create the route of a sender over an edge to ``targets`` subtasks; ``operator`` is the consumer, for errors."""
     kind = partitioning.kind
     if kind is PartitionKind.KEY_GROUP:
         return KeyRoute(operator, partitioning, max_parallelism, targets)
@@ -69,7 +70,7 @@ def route_for(
 
 
 class FixedRoute(Route):
-    """Everything to one target."""
+    """Sends all records to one target."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -79,16 +80,16 @@ class FixedRoute(Route):
 
 
 def rescale_targets(sender: int, senders: int, targets: int) -> list[int]:
-    """The local group of targets of a rescale edge: as in Flink, neighbours share neighbours."""
+    """Return the targets of a sender on a rescale edge: as in Flink, a local group of adjacent subtasks."""
     if targets >= senders:
         return list(range(sender * targets // senders, (sender + 1) * targets // senders)) or [targets - 1]
     return [sender * targets // senders]
 
 
 class RoundRobinRoute(Route):
-    """Record by record to the next target, done by slicing with a stride.
+    """Sends each record to the next target, by slicing with a stride.
 
-    Each epoch begins somewhere else: the few records of many small epochs must not all go to one target.
+    Each epoch begins with a different target, so that the few records of many small epochs do not all go to one target.
     """
 
     def __init__(self, targets: list[int], start: int) -> None:
@@ -111,7 +112,7 @@ class RoundRobinRoute(Route):
 
 
 class _PickedRoute(Route):
-    """Routes by a list of targets, one per record."""
+    """Distributes records by a list of targets, one per record."""
 
     def __init__(self, targets: int) -> None:
         self._count = targets
@@ -121,7 +122,7 @@ class _PickedRoute(Route):
             yield 0, batch.values, batch.timestamps, keys
             return
         if self._count <= 256:
-            # One byte per record and a translation table per target: selection runs in C.
+            # With one byte per record and a translation table per target, the selection runs in C.
             marks = bytes(chosen)
             for target in set(marks):
                 picks = marks.translate(_PICKS[target])
@@ -142,7 +143,7 @@ _PICKS = [bytes(other == target for other in range(256)) for target in range(256
 
 
 class ShuffleRoute(_PickedRoute):
-    """Uniformly random, from a seed that belongs to the epoch: a re-run sends every record where it went before."""
+    """Selects targets at random. The seed depends on the epoch: the targets are the same if it is run again."""
 
     def __init__(self, targets: int) -> None:
         super().__init__(targets)
@@ -156,13 +157,13 @@ class ShuffleRoute(_PickedRoute):
 
 
 class KeyRoute(_PickedRoute):
-    """By the key group of the record's key. Keys travel with the records unless they are a plain field of them."""
+    """Selects targets by key group. Keys are sent with the records, unless they are plain fields of them."""
 
     def __init__(self, operator: str, partitioning: Partitioning, max_parallelism: int, targets: int) -> None:
         super().__init__(targets)
         self._extract = key_extractor(operator, partitioning.selector, partitioning.key_type)
         self._has_form = key_form(partitioning.key_type) is not None
-        # What a user's function says may differ the next time: it is asked once.
+        # A user function may return another key for the same record: it is called only once.
         self._send_keys = not is_field(partitioning.selector)
         self._operator = operator
         self._selector = partitioning.selector
@@ -193,9 +194,9 @@ class KeyRoute(_PickedRoute):
 
 
 def is_field(selector: Any) -> bool:
-    """Whether a key is a plain field of its record: then it need not travel beside it, the receiver takes it again.
+    """Whether a key is a plain field of its record. It is then not sent: the receiver extracts it again.
 
-    The result of a user's function does travel: it is called once per record, and may be anything.
+    The result of a user function is sent, because the function is called only once per record.
     """
     return isinstance(selector, (PositionSelector, FieldSelector))
 
@@ -203,9 +204,9 @@ def is_field(selector: Any) -> bool:
 def key_extractor(
     operator: str, selector: Any, key_type: TypeInformation | None = None
 ) -> Callable[[list[Any]], list[Any]]:
-    """A function from a list of values to the list of their keys, in the form of their type if one is declared.
+    """Return a function that extracts the keys of a list of values, in the form of their type if one is declared.
 
-    Otherwise they are as they are: the receiver makes them canonical.
+    Without a declared type, keys are not converted here: the receiver converts them to their canonical form.
     """
     extract = _extractor(operator, selector)
     form = key_form(key_type)
@@ -237,7 +238,7 @@ def _extractor(operator: str, selector: Any) -> Callable[[list[Any]], list[Any]]
 
 
 class CustomRoute(_PickedRoute):
-    """By the user's partitioner."""
+    """Selects targets with the user's partitioner."""
 
     def __init__(self, operator: str, partitioning: Partitioning, targets: int) -> None:
         super().__init__(targets)

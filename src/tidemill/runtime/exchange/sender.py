@@ -1,8 +1,8 @@
-"""The sending end of an exchange: packs what a route deals to each target into parcels.
+"""The sending end of an exchange: packs the records for each target into parcels.
 
-Everything here is done per batch. Watermarks travel in band: a mark says after how many of the parcel's records the
-channel's time moved on. A sender whose input is dealt out anew in each epoch has a channel for each of its strands
-(:mod:`tidemill.runtime.time.strands`); every other one has only the strand 0.
+All work is done per batch. Watermarks are sent in band: a mark contains the number of records of the parcel after which
+the watermark of the channel advanced. A sender whose input is reassigned in each epoch has a channel for each of its
+strands (:mod:`tidemill.runtime.time.strands`). All other senders have only strand 0.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tidemill.runtime.exchange.parcels import Header, ParcelKind, encode_records
 from tidemill.runtime.exchange.routes import Route
 from tidemill.runtime.time.strands import Opening, PartitionEnd, SentStrand, Strand
 
-#: Records of a first parcel; later ones follow the measured size of a record.
+#: The number of records of the first parcel. That of later parcels depends on the measured size of a record.
 _FIRST_COUNT = 2048
-#: A parcel never holds more records than this, however small they are: as objects they must fit the receiver's cache.
+#: The maximum number of records of a parcel, however small they are: as objects they must fit the receiver's cache.
 _MOST_COUNT = 4096
-#: The same for rows that are still columns.
+#: The maximum number of rows of a columnar parcel.
 _MOST_ROWS = 16384
-#: Records that may wait for each target in the buffers of all strands; then all of them are sent.
+#: The maximum number of buffered records per target, over all strands. When it is reached, all of them are sent.
 _MOST_WAITING = 8 * _MOST_COUNT
 
 
@@ -52,7 +52,7 @@ class Buffer:
     def add(self, values: list[Any], timestamps: list[int] | None, keys: list[Any] | None) -> None:
         if timestamps is not None:
             if self.timestamps is None:
-                # Records without a timestamp before the first that has one: keep the lists parallel.
+                # The records before the first one with a timestamp have none: keep the lists parallel.
                 self.timestamps = [None] * len(self.values)  # type: ignore[list-item]
             self.timestamps += timestamps
         elif self.timestamps is not None:
@@ -63,7 +63,7 @@ class Buffer:
 
 
 class SendingStrand:
-    """One strand on its way: what waits of it for each target, and how far its time has come."""
+    """A strand that is being sent: its buffered records for each target, and its watermark."""
 
     __slots__ = ("buffers", "number", "partition", "start", "watermark")
 
@@ -75,7 +75,7 @@ class SendingStrand:
         self.buffers = [Buffer(start) for _ in range(targets)]
 
     def sent(self, target: int) -> SentStrand:
-        """What a target is told of it."""
+        """Return the description of the strand for a target."""
         return SentStrand(self.number, self.partition, self.buffers[target].seq, self.start)
 
 
@@ -83,9 +83,9 @@ class EdgeSender:
     """Sends the output of one subtask over one edge, epoch after epoch.
 
     ``origin`` is the sending operator, for messages. ``partitions`` lists the partition of each subtask of the consumer
-    on its level. Parcels that are full are handed to ``ship``; :meth:`finish` sends the rest and closes every channel.
+    on its level. Full parcels are passed to ``ship``; :meth:`finish` sends the rest and closes every channel.
 
-    With ``dealt`` the time of the sender is that of its strands, of which :meth:`progress` tells.
+    With ``dealt``, the event time of the sender is that of its strands, which :meth:`progress` sets.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class EdgeSender:
         # transient
         self._strands: dict[int, SendingStrand] = {}
         self._strand = SendingStrand(0, None, 0, 0)
-        #: None as long as nobody has told: what is sent has no event time then.
+        #: None until :meth:`partition_ends` is called; if it is never called, the records have no event time.
         self._ends: Sequence[PartitionEnd] | None = None
         self._waiting = 0
         self._attempt = b""
@@ -124,7 +124,7 @@ class EdgeSender:
         self._ship: Callable[[Header, bytes], None]
 
     def begin_epoch(self, attempt: bytes, watermark: int, seed: str, ship: Callable[[Header, bytes], None]) -> None:
-        """Start an epoch from scratch: how records are cut into parcels depends on the epoch's records alone."""
+        """Begin an epoch. All state is reset: the division into parcels depends only on the records of the epoch."""
         self._attempt = attempt
         self._watermark = watermark
         self._idle = False
@@ -137,7 +137,7 @@ class EdgeSender:
         self._route.begin_epoch(f"{seed}/{self._edge}/{self._sender}")
 
     def send(self, batch: Batch) -> None:
-        """Take one batch; parcels that became full are shipped."""
+        """Add a batch, and ship the parcels that became full."""
         if isinstance(batch, ColumnBatch):
             dealt = self._route.deal_columns(batch)
             if dealt is not None:
@@ -167,7 +167,7 @@ class EdgeSender:
             self._flush(strand, target)
 
     def progress(self, strand: Strand, watermark: int) -> None:
-        """What is sent from now on is of this strand, whose time is this. The time of strand 0 stands still."""
+        """Set the strand and the watermark of what is sent next. The watermark of strand 0 does not advance."""
         if strand.number != self._strand.number:
             self._turn_to(strand, watermark)
         if strand.number and watermark > self._strand.watermark:
@@ -184,11 +184,11 @@ class EdgeSender:
         self._strand = found
 
     def partition_ends(self, ends: Sequence[PartitionEnd]) -> None:
-        """What the partitions have come to when all is sent."""
+        """Set the final state of the partitions, which is sent at the end of the epoch."""
         self._ends = ends
 
     def watermark(self, watermark: int) -> None:
-        """Time has moved on for everything sent from now on."""
+        """Advance the watermark for everything that is sent from now on."""
         self._watermark = watermark
         if not self._dealt:
             self._strand.watermark = watermark
@@ -209,9 +209,10 @@ class EdgeSender:
                 buffer.marks.append((position, watermark))
 
     def watermark_status(self, idle: bool) -> None:
-        """From now on the channels are idle, or active again. It is said at once, since nothing else may follow.
+        """Mark the channels as idle, or as active again. This is sent immediately, because no records may follow.
 
-        Of a sender whose input is dealt out it is said with what its partitions have come to.
+        If the input of the sender is reassigned in each epoch, the status is sent with the final state of its
+        partitions instead.
         """
         if self._dealt:
             return
@@ -221,7 +222,7 @@ class EdgeSender:
             self._flush(self._strand, target)
 
     def finish(self) -> None:
-        """Ship what is left, then tell every target the final watermark and how many parcels it was sent."""
+        """Ship all buffered records, then send every target the final watermark and its number of parcels."""
         self._flush_all()
         for target, partition in enumerate(self.partitions):
             index = 0 if self._broadcast else target
@@ -277,4 +278,4 @@ class EdgeSender:
         try:
             return encode_records(buffer.values, buffer.timestamps, buffer.keys or None, buffer.marks or None)
         except SerializationError as error:
-            raise SerializationError(f"{self._origin} produced what cannot be sent: {error}") from error
+            raise SerializationError(f"{self._origin} emitted a record that cannot be sent: {error}") from error

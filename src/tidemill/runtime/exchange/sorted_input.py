@@ -1,8 +1,8 @@
-"""BATCH mode: the keyed input of a subtask, held back until it is complete, then handed over key by key.
+"""BATCH mode: the keyed input of a subtask, buffered until it is complete, then passed on key by key.
 
-Records are collected by key group; what exceeds the memory they may take goes to a temporary file. A key group is then
-read as a whole, sorted by key, and within a key by timestamp. So an operator holds the state of one key group at a
-time, whatever the number of keys, and no record is ever late.
+Records are collected by key group. If they exceed the memory limit, they are written to a temporary file. Each key
+group is then read as a whole, sorted by key, and within a key by timestamp. An operator therefore has the state of only
+one key group at a time, whatever the number of keys, and no record is ever late.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.batch.records import MIN_TIME, Batch
 from tidemill.state.keys.key_groups import GroupCache
 
-#: A record as Python objects takes about this many times the bytes it took in its parcel.
+#: The approximate ratio of the size of a record as Python objects to its size in a parcel.
 _OBJECT_FACTOR = 4
 
 
 class _Records:
-    """Records of one key group, as parallel lists; ``inputs`` tells which input of the operator each came from."""
+    """Records of one key group, as parallel lists; ``inputs`` contains the input of the operator for each record."""
 
     __slots__ = ("inputs", "keys", "timestamps", "values")
 
@@ -40,7 +40,7 @@ class _Records:
 
 
 class SortedInput:
-    """Collects batches with :meth:`add`; :meth:`key_groups` then gives them sorted, one key group after the other."""
+    """Collects batches with :meth:`add`; :meth:`key_groups` then returns them sorted, one key group after the other."""
 
     def __init__(self, max_parallelism: int, memory: int, where: str) -> None:
         # configuration
@@ -54,14 +54,14 @@ class SortedInput:
         self._spilled: dict[int, list[int]] = {}
 
     def grow(self, parcel_bytes: int) -> None:
-        """A parcel of this size is about to be added: make room for it."""
+        """Make room for a parcel of this size, which is about to be added."""
         self._held_bytes += parcel_bytes * _OBJECT_FACTOR
         if self._held_bytes > self._memory:
             self._spill()
             self._held_bytes = 0
 
     def add(self, batch: Batch, input_index: int) -> None:
-        """Hold the records of a keyed batch back."""
+        """Buffer the records of a keyed batch."""
         keys = batch.keys or []
         timestamps: list[Any] = batch.timestamps or [None] * len(batch)
         held = self._held
@@ -77,9 +77,9 @@ class SortedInput:
             records.inputs.append(input_index)
 
     def key_groups(self) -> Iterator[list[tuple[int, Batch]]]:
-        """The records of one key group after the other: batches of (input, records), sorted by key and timestamp.
+        """Yield the records of one key group after the other: batches of (input, records), sorted by key and timestamp.
 
-        Of records with one timestamp those of the first input come first. Forgets what it has handed out.
+        Of records with the same timestamp, those of the first input come first. Yielded records are removed.
         """
         for group in sorted({*self._held, *self._spilled}):
             records = self._read(group)
@@ -87,7 +87,7 @@ class SortedInput:
             yield _sorted_batches(records)
 
     def close(self) -> None:
-        """Give up memory and disk."""
+        """Release memory and disk space."""
         self._held.clear()
         if self._file is not None:
             self._file.close()
@@ -103,7 +103,7 @@ class SortedInput:
                 pickle.dump(parts, self._file, 5)
         except OSError as error:
             raise TidemillError(
-                f"the input of {self._where} is larger than execution.sorted-inputs.memory, and putting it aside in "
+                f"the input of {self._where} is larger than execution.sorted-inputs.memory, and writing it to "
                 f"{tempfile.gettempdir()} failed: {error}. Free space there, or set TMPDIR to a larger disk."
             ) from error
         self._held.clear()
