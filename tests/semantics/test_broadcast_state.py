@@ -372,5 +372,5 @@ def test_the_function_must_fit_the_streams() -> None:
         data.key_by(0).broadcast(RULES)
     with pytest.raises(GraphError, match="different environments"):
         Env(env._configuration).from_collection([1]).connect(rules.broadcast(RULES))
-    with pytest.raises(TypeError, match=r"needs the descriptors of its broadcast states: broadcast=\[\.\.\.\]"):
+    with pytest.raises(TypeError, match=r"needs the descriptors of its states: broadcast=\[\.\.\.\]"):
         OperatorHarness(Seen())
