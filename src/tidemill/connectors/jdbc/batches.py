@@ -112,7 +112,7 @@ def _refused(session: DatabaseSession, statement: Statement, rows: Rows, records
             raise _RefusedError(None)  # no record is rejected on its own: roll everything back
     except _RefusedError as found:
         return found.record
-    except Exception:  # the connection broke meanwhile
+    except Exception:  # the connection broke in the meantime
         return None
 
 

@@ -15,7 +15,7 @@ __all__ = ["Statement", "quoted_name", "upsert_sql"]
 _OPAQUE: Final = {
     "postgresql": re.compile(
         r"""
-          (?<![A-Za-z0-9_$])[eE]'(?:[^'\\]|''|\\.)*'      # E'...' knows backslashes
+          (?<![A-Za-z0-9_$])[eE]'(?:[^'\\]|''|\\.)*'      # E'...' has backslash escapes
         | '(?:[^']|'')*'
         | "(?:[^"]|"")*"
         | (?<![A-Za-z0-9_$])\$(?P<tag>(?:[A-Za-z_]\w*)?)\$.*?\$(?P=tag)\$
