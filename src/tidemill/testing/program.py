@@ -68,7 +68,7 @@ def apply_function(what: Any, streams: list[DataStream], broadcast: Sequence[Map
     target: Any = streams[0]
     if isinstance(what, (BroadcastProcessFunction, KeyedBroadcastProcessFunction)):
         if not broadcast:
-            raise TypeError("a broadcast function needs the descriptors of its broadcast states: broadcast=[...]")
+            raise TypeError("a broadcast function needs the descriptors of its states: broadcast=[...]")
         target = target.connect(streams[1].broadcast(*broadcast))
     elif len(streams) == 2:
         target = target.connect(streams[1])

@@ -145,7 +145,7 @@ class SinkRun:
         self._running: list[Any] = []
         self.job = self._start()
 
-    # --- what happens
+    # --- events
 
     def epoch(self, records: int | None = None) -> None:
         """Run and commit an epoch."""
@@ -237,7 +237,7 @@ class SinkRun:
         self._commands.forget()
         self.check("at the end")
 
-    # --- what is seen
+    # --- checks
 
     def check(self, when: str) -> None:
         """Compare the visible records with the committed ones."""
