@@ -1,4 +1,4 @@
-"""Classes shared by all connectors, under PyFlink's import path."""
+"""Classes shared by all connectors, with PyFlink's class names."""
 
 from __future__ import annotations
 
