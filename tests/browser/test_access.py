@@ -66,6 +66,6 @@ def test_who_may_only_read_sees_actions_that_do_not_work_and_why(
     tab = visitor.tab(f"#/jobs/{guarded.id}/graph&token={token(folder, 'read')}")
     savepoint = tab.get_by_role("button", name="Savepoint")
     expect(savepoint).to_be_disabled()
-    expect(tab.get_by_text("Your token may only look")).to_be_visible()
+    expect(tab.get_by_text("Your token is read-only")).to_be_visible()
     tab.get_by_role("link", name="State").click()
     expect(tab.get_by_role("main")).to_contain_text("rest.operate-token")

@@ -46,23 +46,23 @@ def test_a_job_is_stopped_with_a_savepoint(visitor: Visitor, own: Served, drain:
     tab = visitor.look(served=own)
     dialog = opened(tab, "Stop")
     if drain:
-        expect(dialog.get_by_text("has nothing more to do")).to_be_hidden()
+        expect(dialog.get_by_text("has nothing left to process")).to_be_hidden()
         dialog.get_by_label("Drain").check()
-        expect(dialog.get_by_text("has nothing more to do")).to_be_visible()
+        expect(dialog.get_by_text("has nothing left to process")).to_be_visible()
     dialog.get_by_role("button", name="Stop with savepoint").click()
     location = result(tab, "Stopped with a savepoint")
     eventually(lambda: not is_running(own.job))
     assert (state_processor.read(location).timers("sales").num_rows == 0) == drain, "windows that are open still"
     expect(tab.get_by_role("main")).to_contain_text("Finished")
-    expect(tab.get_by_text("Over", exact=True)).to_be_visible()
+    expect(tab.get_by_text("Ended", exact=True)).to_be_visible()
     expect(tab.get_by_role("button", name="Stop", exact=True)).to_be_disabled()
-    expect(tab.get_by_text("there is nothing left to do with it")).to_be_visible()
+    expect(tab.get_by_text("no actions are available")).to_be_visible()
 
 
 def test_a_job_is_cancelled_once_the_word_is_typed(visitor: Visitor, own: Served) -> None:
     tab = visitor.look(served=own)
     dialog = opened(tab, "Cancel")
-    expect(dialog).to_contain_text("Its checkpoints stay")
+    expect(dialog).to_contain_text("Its checkpoints are kept")
     confirm = dialog.get_by_role("button", name="Cancel the job")
     expect(confirm).to_be_disabled()
     dialog.get_by_label("to confirm").fill("cancel")
@@ -120,6 +120,6 @@ def opened(tab: Page, name: str) -> Locator:
 
 def result(tab: Page, told: str) -> str:
     """The path of the savepoint that is told of with these words."""
-    done = tab.get_by_role("list", name="What was done").get_by_role("listitem").filter(has_text=told)
+    done = tab.get_by_role("list", name="Results of actions").get_by_role("listitem").filter(has_text=told)
     expect(done).to_be_visible()
     return done.locator("code").first.inner_text()

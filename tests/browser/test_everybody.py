@@ -70,12 +70,12 @@ def test_dark_and_light_follow_the_system_and_can_be_chosen(visit: Callable[...,
     tab.emulate_media(color_scheme="light")
     light = background(tab)
     assert sum(dark) < 200 < 500 < sum(light)
-    look = tab.get_by_role("button", name=re.compile("^Look: "))
+    look = tab.get_by_role("button", name=re.compile("^Theme: "))
     while "dark" not in (look.get_attribute("aria-label") or ""):
         look.click()
     assert background(tab) == dark
     tab.reload()
-    expect(look).to_have_accessible_name(re.compile("^Look: dark"))
+    expect(look).to_have_accessible_name(re.compile("^Theme: dark"))
     assert background(tab) == dark
 
 
@@ -100,7 +100,7 @@ def test_a_savepoint_is_taken_by_keyboard_alone(visitor: Visitor, running: Serve
     expect(tab.get_by_role("dialog")).to_be_visible()
     walk_to(tab, "Take savepoint")
     tab.keyboard.press("Enter")
-    expect(tab.get_by_role("list", name="What was done")).to_contain_text("Savepoint complete")
+    expect(tab.get_by_role("list", name="Results of actions")).to_contain_text("Savepoint complete")
     assert running.job.get_checkpoint_history().latest_savepoint is not None
 
 

@@ -33,7 +33,7 @@ def test_a_driver_that_is_gone_is_told_and_found_again(visit: Callable[..., Visi
     newest = tab.get_by_role("region", name="The last 50 epochs").get_by_role("rowheader").first
     expect(newest).to_have_text(re.compile(r"\d"))
     alone.server.close()
-    expect(tab.get_by_text("The driver does not answer")).to_be_visible()
+    expect(tab.get_by_text("The driver does not respond")).to_be_visible()
     expect(tab.get_by_text("Reconnecting")).to_be_visible()
     expect(newest).to_be_visible()
     alone.goes_on()
@@ -41,7 +41,7 @@ def test_a_driver_that_is_gone_is_told_and_found_again(visit: Callable[..., Visi
     try:
         again.show(alone.job)
         expect(tab.get_by_text("Live", exact=True)).to_be_visible()
-        expect(tab.get_by_text("The driver does not answer")).to_be_hidden()
+        expect(tab.get_by_text("The driver does not respond")).to_be_hidden()
         seen = newest.inner_text()
         expect(newest).not_to_have_text(seen)
     finally:
@@ -85,7 +85,7 @@ def test_a_job_that_ends_is_told_while_one_looks(visitor: Visitor, own: Served) 
     expect(tab.get_by_text("Live", exact=True)).to_be_visible()
     own.job.cancel().result(60)
     expect(tab.get_by_role("main")).to_contain_text("Canceled")
-    expect(tab.get_by_text("Over", exact=True)).to_be_visible()
+    expect(tab.get_by_text("Ended", exact=True)).to_be_visible()
     tab.reload()
     expect(tab.get_by_role("main")).to_contain_text("Canceled")
 

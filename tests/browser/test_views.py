@@ -155,7 +155,7 @@ def test_the_configuration_is_searched(visitor: Visitor) -> None:
     tab.get_by_label("Search").fill("savepoint dir")
     expect(settings.get_by_role("rowheader")).to_have_text(["execution.checkpointing.savepoint-dir"])
     tab.get_by_label("Search").fill("no such setting")
-    expect(tab.get_by_text("No setting has all of these words")).to_be_visible()
+    expect(tab.get_by_text("No setting contains all of these words")).to_be_visible()
 
 
 def test_a_driver_without_a_log_says_how_to_have_one(visitor: Visitor) -> None:

@@ -1,5 +1,5 @@
 // @ts-check
-// The page: its header, the form for the token, and the view that the address asks for.
+// The page: its header, the form for the token, and the view for the current address.
 
 import * as api from "./core/api.js";
 import { h, replace, setAttribute, setText } from "./core/dom.js";
@@ -34,13 +34,13 @@ const announcer = elementOf("announcer");
 /** @type {Shown | null} */
 let shown = null;
 /**
- * What the server reports of itself and of what the token allows; null until it has answered.
+ * The server's information about itself and the permissions of the token; null until it has responded.
  *
  * @type {ServerConfig | null}
  */
 let server = null;
 /** @type {Promise<void> | null} */
-let asking = null; // the request for it that is under way
+let asking = null; // the pending request for it
 let turn = 0; // counts the changes of the address
 let lastContact = Date.now();
 
@@ -55,7 +55,7 @@ function elementOf(id) {
 }
 
 /**
- * Say something to screen readers.
+ * Announce a text to screen readers.
  *
  * @param {string} text
  */
@@ -74,15 +74,15 @@ function themeSwitch() {
   const button = h("button", { type: "button", class: "button button-quiet" });
   let theme = THEMES.find((one) => one === root.dataset.theme) ?? "system"; // core/theme.js has set it
   const show = () => {
-    replace(button, icon(THEME_ICONS[theme]), h("span", { class: "wide-only" }, `Look: ${theme}`));
-    setAttribute(button, "aria-label", `Look: ${theme}. Change it`);
+    replace(button, icon(THEME_ICONS[theme]), h("span", { class: "wide-only" }, `Theme: ${theme}`));
+    setAttribute(button, "aria-label", `Theme: ${theme}. Change it`);
   };
   button.addEventListener("click", () => {
     theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
     setAttribute(root, "data-theme", theme === "system" ? null : theme);
     localStorage.setItem(THEME, theme);
     show();
-    announce(`Look: ${theme}`);
+    announce(`Theme: ${theme}`);
   });
   show();
   return button;
@@ -94,8 +94,8 @@ function noteContact(answered) {
   const was = banner.hidden;
   banner.hidden = answered;
   if (!answered)
-    setText(banner, `The driver does not answer. What you see is from ${time(lastContact)}; trying again.`);
-  else if (!was) announce("The driver answers again.");
+    setText(banner, `The driver does not respond. The page shows data from ${time(lastContact)}. Retrying.`);
+  else if (!was) announce("The driver responds again.");
 }
 
 function askForToken() {
@@ -120,7 +120,7 @@ function leave() {
   shown = null;
 }
 
-/** Show what the address asks for. */
+/** Show the view for the current address. */
 async function follow() {
   turn += 1;
   const mine = turn;
@@ -143,7 +143,7 @@ async function follow() {
   if (!first) content.querySelector("h1")?.focus();
 }
 
-/** Ask for what the server reports of itself; all that ask meanwhile wait for the same answer. */
+/** Request the server's information about itself. Concurrent calls share one request. */
 function askServer() {
   asking ??= api
     .get("/config")
@@ -152,7 +152,7 @@ function askServer() {
       setText(version, answer["tidemill-version"]);
       if (shown?.page === "job") shown.frame.granted();
     })
-    .catch(() => {}) // the banner says so, or the form asks for a token; the next answer of the driver asks again
+    .catch(() => {}) // the banner or the token form reports it; the next response of the driver triggers a retry
     .finally(() => {
       asking = null;
     });
@@ -176,7 +176,7 @@ api.whenContact((answered) => {
   if (answered && server === null && shown?.page !== "token") askServer();
 });
 document.querySelector(".skip")?.addEventListener("click", (event) => {
-  event.preventDefault(); // the part of the address behind # is a route
+  event.preventDefault(); // the part of the address after # is a route
   content.focus();
 });
 replace(elementOf("top"), header(), banner);

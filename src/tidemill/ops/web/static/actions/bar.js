@@ -1,6 +1,6 @@
 // @ts-check
-// The buttons of a job: savepoint, rescale, stop, cancel. Each asks for confirmation; the results appear below the buttons,
-// also after the dialog is closed.
+// The buttons of a job: savepoint, rescale, stop, cancel. Each asks for confirmation. The results are shown below the
+// buttons, also after the dialog is closed.
 
 import { h, setAttribute, setText } from "../core/dom.js";
 import { isOver } from "../widgets/badge.js";
@@ -10,19 +10,19 @@ import { cancel, rescale, savepoint, stop } from "./dialogs.js";
 /** @import { JobContext } from "../core/context.js" */
 
 /**
- * What the dialogs of the buttons get: the job as last seen, and the list for results.
+ * The context of the dialogs: the job as last received, and the list for results.
  *
  * @typedef {{ context: JobContext, job: JobDetails, results: HTMLElement }} ActionBar
  */
 
 /**
- * {element, update(job)}: the buttons of a job and the results of those pressed.
+ * {element, update(job)}: the buttons of a job and the results of its actions.
  *
  * @param {JobContext} context
  */
 export function actionBar(context) {
   const reason = h("p", { class: "action-reason", id: "action-reason" });
-  const results = h("ul", { class: "action-results", "aria-label": "What was done" });
+  const results = h("ul", { class: "action-results", "aria-label": "Results of actions" });
   /** @type {ActionBar} */
   const bar = { context, job: context.job, results };
   const actions = [
@@ -48,7 +48,7 @@ export function actionBar(context) {
     bar.job = job;
     const never = whyNot(context, job);
     const isBatch = job["job-type"] === "BATCH";
-    const why = never ?? (isBatch ? "A job in BATCH mode is one epoch: it can only be waited for, or cancelled." : "");
+    const why = never ?? (isBatch ? "A job in BATCH mode is a single epoch: it can only be cancelled." : "");
     setText(reason, why);
     reason.hidden = !why;
     for (const { button, inBatch } of actions) {
@@ -66,7 +66,7 @@ export function actionBar(context) {
  * @param {JobDetails} job
  */
 function whyNot(context, job) {
-  if (isOver(job)) return `The job is ${job.state.toLowerCase()}: there is nothing left to do with it.`;
-  if (!context.mayOperate) return "Your token may only look. To act, use the one of rest.operate-token.";
+  if (isOver(job)) return `The job is ${job.state.toLowerCase()}: no actions are available.`;
+  if (!context.mayOperate) return "Your token is read-only. Actions require the token of rest.operate-token.";
   return null;
 }

@@ -20,7 +20,7 @@ export function savepoint(bar) {
   ask({
     title: "Take a savepoint",
     body: [
-      h("p", {}, "A copy of all state and of the positions in the sources, yours to keep. The job goes on meanwhile."),
+      h("p", {}, "A copy of all state and of the positions in the sources, which you own. The job continues to run."),
       directory.element,
     ],
     confirm: "Take savepoint",
@@ -39,8 +39,8 @@ export function stop(bar) {
   const drain = h("input", { type: "checkbox" });
   const warning = notice(
     "warning",
-    "Windows that are still open give their results now, before all of their records have come. A job that starts from " +
-      "this savepoint has nothing more to do. Drain only a job that is never to go on.",
+    "Windows that are still open emit their results now, before all of their records have arrived. A job that starts from " +
+      "this savepoint has nothing left to process. Drain a job only if you will not resume it.",
   );
   warning.hidden = true;
   drain.addEventListener("change", () => (warning.hidden = !drain.checked));
@@ -50,11 +50,11 @@ export function stop(bar) {
       h(
         "p",
         {},
-        "It reads nothing more, finishes what it has read, takes a savepoint, and ends. Everything up to the savepoint is " +
-          "committed; a job that starts from it goes on exactly there.",
+        "The job stops reading, processes what it has read, takes a savepoint, and ends. Everything up to the savepoint " +
+          "is committed; a job that starts from it resumes exactly there.",
       ),
       directory.element,
-      choice("Drain: send time to its end first", drain, "All windows and event-time timers fire."),
+      choice("Drain: send the maximum watermark first", drain, "All windows and event-time timers fire."),
       warning,
     ],
     confirm: "Stop with savepoint",
@@ -77,12 +77,12 @@ export function stop(bar) {
 
 /** @param {ActionBar} bar */
 export function cancel(bar) {
-  const lost = h("div", { "aria-live": "polite" }, h("p", {}, "Looking at what is lost …"));
+  const lost = h("div", { "aria-live": "polite" }, h("p", {}, "Checking which state is lost …"));
   const word = h("input", { type: "text", autocomplete: "off", autocapitalize: "none", spellcheck: "false" });
   ask({
     title: "Cancel the job",
     body: [
-      h("p", {}, "It ends at once, without a savepoint. To go on later, rather stop it."),
+      h("p", {}, "The job ends immediately, without a savepoint. To resume it later, stop it instead."),
       lost,
       field("Type “cancel” to confirm", word).element,
     ],
@@ -124,8 +124,8 @@ export function rescale(bar) {
   ask({
     title: "Change the parallelism",
     body: [
-      h("p", {}, "It changes between two epochs: nothing is restarted, nothing is computed again."),
-      field("For all of them", all).element,
+      h("p", {}, "The parallelism changes between two epochs: nothing is restarted or recomputed."),
+      field("For all operators", all).element,
       h(
         "div",
         { class: "table-box" },
@@ -151,7 +151,7 @@ export function rescale(bar) {
       h(
         "p",
         { class: "help" },
-        "Operators joined by a forward edge change together: give one of them, or all the same.",
+        "Operators connected by a forward edge change together: set one of them, or the same value for all.",
       ),
     ],
     confirm: "Rescale",
@@ -171,25 +171,25 @@ export function rescale(bar) {
 }
 
 /**
- * A field for the directory of a savepoint, which may be left empty if the job has one; with an id for the request.
+ * A field for the directory of a savepoint, which is optional if the job has a default; with an id for the request.
  *
  * @param {ActionBar} bar
  */
 function directoryField(bar) {
   const input = h("input", { type: "text", autocomplete: "off", autocapitalize: "none", spellcheck: "false" });
-  const { element, hint } = field("Directory", input, "Left empty, it goes where the job's configuration says.");
+  const { element, hint } = field("Directory", input, "If empty, the directory in the configuration of the job is used.");
   bar.context.api.get(pathOf(bar, "config")).then(
     (/** @type {JobConfig} */ { configuration }) => {
       const own = configuration[SAVEPOINT_DIRECTORY];
       if (own) {
         input.placeholder = own;
-        hint.textContent = "Left empty, it goes to the job's own directory for savepoints, which is shown.";
+        hint.textContent = "If empty, the savepoint directory of the job is used, which is shown.";
       } else {
         input.required = true;
-        hint.textContent = `The job has no ${SAVEPOINT_DIRECTORY}: name a directory below one of rest.savepoint-dirs.`;
+        hint.textContent = `The job has no ${SAVEPOINT_DIRECTORY}: specify a directory below one of rest.savepoint-dirs.`;
       }
     },
-    () => {}, // the hint stays as it is
+    () => {}, // the hint remains unchanged
   );
   return {
     element,
@@ -201,7 +201,7 @@ function directoryField(bar) {
 }
 
 /**
- * What happens to the state of a job that is cancelled.
+ * A notice about what happens to the state of a job that is cancelled.
  *
  * @param {ActionBar} bar
  */
@@ -212,21 +212,21 @@ async function whatIsLost(bar) {
     if (config.externalization.delete_on_cancellation) {
       return notice(
         "warning",
-        "Its checkpoints are deleted, as its configuration says: all of its state will be gone.",
+        "Its checkpoints are deleted, as configured: all of its state will be lost.",
       );
     }
     if (!config.externalization.enabled) {
       return notice(
         "warning",
-        "It has no execution.checkpointing.dir: its state is gone when the driver ends, and cannot be had back.",
+        "It has no execution.checkpointing.dir: its state is lost when the driver ends, and cannot be recovered.",
       );
     }
     return notice(
       "info",
-      `Its checkpoints stay. Started again with the same execution.job-id, it goes on from its last committed epoch, now ` +
-        `${bar.job.epoch}; what it has done since then is done again.`,
+      `Its checkpoints are kept. If started again with the same execution.job-id, it resumes from its last committed epoch, ` +
+        `now ${bar.job.epoch}; later input is processed again.`,
     );
   } catch (error) {
-    return notice("warning", `What becomes of its state could not be found out. ${messageOf(error)}`);
+    return notice("warning", `Could not determine what happens to its state. ${messageOf(error)}`);
   }
 }

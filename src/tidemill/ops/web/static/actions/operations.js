@@ -1,14 +1,14 @@
 // @ts-check
-// Operations that take a job some time: one request starts them, others ask for their result until they are over.
+// Asynchronous operations of a job: one request starts an operation, others poll its result until it has completed.
 
 import { sleep, statusOf } from "../core/api.js";
 
 /** @import { OperationAnswer } from "../core/answers.js" */
 
-/** How long to wait before asking for a result again, in milliseconds: short at first, then longer and longer. */
+/** How long to wait before polling a result again, in milliseconds: short at first, then increasing. */
 const FIRST = 250;
 const LONGEST = 5000;
-/** After how many requests without an answer the driver counts as gone. */
+/** After how many requests without a response the driver is considered to have ended. */
 const PATIENCE = 6;
 
 /** The driver ended before it could report the result of an operation. */
@@ -17,13 +17,13 @@ export class DriverGone extends Error {}
 /** An operation that failed, with the driver's message. */
 export class OperationFailed extends Error {}
 
-/** An id for a request: it can be sent again when its answer was lost, and starts nothing twice. */
+/** An id for a request, which can be resent if its response was lost without starting an operation twice. */
 export function triggerId() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /**
- * The answer to `request`, which is sent again if there was none. It must be safe to repeat.
+ * The response to `request`, which is resent if there was none. The request must be safe to repeat.
  *
  * @template T
  * @param {() => Promise<T>} request
@@ -41,7 +41,7 @@ export async function insisting(request) {
 }
 
 /**
- * The result of an operation, once it is over: `{location}` of a savepoint, otherwise `{}`. `ask` asks for it.
+ * The result of an operation, once it has completed: `{location}` of a savepoint, otherwise `{}`. `ask` requests it.
  *
  * @param {() => Promise<OperationAnswer>} ask
  */
@@ -69,7 +69,7 @@ export async function outcome(ask) {
 }
 
 /**
- * Whether the same request may succeed later: there was no answer at all, or one that says so.
+ * Whether the same request may succeed later: there was no response, or its status indicates this.
  *
  * @param {unknown} error
  */

@@ -1,5 +1,5 @@
 // @ts-check
-// The results of actions: each has an item in the list below the buttons.
+// The results of actions: each is an item in the list below the buttons.
 
 import { messageOf } from "../core/api.js";
 import { h, replace } from "../core/dom.js";
@@ -16,8 +16,8 @@ import { DriverGone, outcome } from "./operations.js";
 const RESULTS = 4;
 
 /**
- * Shows that an operation is under way until it is over. Returns its result with the item that shows it, or null if it
- * failed. `doing` describes the operation, `where` is the path to ask for it.
+ * Shows that an operation is in progress until it has completed. Returns its result with the item that shows it, or null
+ * if it failed. `doing` describes the operation, `where` is the path of its result.
  *
  * @param {ActionBar} bar
  * @param {string} doing
@@ -37,7 +37,7 @@ export async function follow(bar, doing, where) {
         bar,
         item,
         "warning",
-        `${doing}: the driver ended before it could be asked what became of it. Its log, and “tidemill list”, tell.`,
+        `${doing}: the driver ended before it reported the result. See its log, or “tidemill list”.`,
       );
     } else {
       finished(bar, item, "error", `${doing} failed: ${messageOf(error)}`);
@@ -65,13 +65,13 @@ export async function cancelled(bar) {
     if (state === "CANCELED") finished(bar, item, "good", "The job is cancelled.");
     else finished(bar, item, "warning", `The job is ${state.toLowerCase()}: it ended before it was cancelled.`);
   } catch (error) {
-    if (error instanceof DriverGone) finished(bar, item, "good", "The driver has ended, and its job with it.");
+    if (error instanceof DriverGone) finished(bar, item, "good", "The driver and its job have ended.");
     else finished(bar, item, "error", messageOf(error));
   }
 }
 
 /**
- * Reports that a savepoint was taken, and where it is.
+ * Shows that a savepoint was taken, and its location.
  *
  * @param {ActionBar} bar
  * @param {{ item: HTMLElement, location?: string }} result
@@ -126,7 +126,7 @@ export function finished(bar, item, kind, message, ...more) {
 }
 
 /**
- * The path of the job, or of something below it.
+ * The path of the job, or of one of its resources.
  *
  * @param {ActionBar} bar
  * @param {string} [below]

@@ -1,7 +1,7 @@
 // @ts-check
-// The types of what the REST server answers. This module holds types only, so no script loads it at run time.
+// The types of the responses of the REST server. This module contains only types, so no script loads it at run time.
 //
-// Each has the name of the model it describes (tidemill.ops.rest.models), with the fields that the page reads.
+// Each type has the name of its model (tidemill.ops.rest.models), with the fields that the page reads.
 // tests/unit/ops/web/test_answer_types.py compares them. Times and durations are in milliseconds, sizes in bytes.
 
 /**
@@ -326,7 +326,7 @@
  */
 
 /**
- * An event of a job's stream; `epoch` is its last committed epoch, `latest` those that are new.
+ * An event of a job's stream; `epoch` is its last committed epoch, `latest` the new ones.
  *
  * @typedef {{
  *   state: string,

@@ -1,5 +1,5 @@
 // @ts-check
-// The REST server of the driver that served this page: requests with the token, and the stream of a job's events.
+// Access to the REST server that served this page: requests with the token, and the stream of a job's events.
 
 /** @import { JobEvent } from "./answers.js" */
 
@@ -9,12 +9,12 @@
 
 const KEY = "tidemill.token";
 const CHANGE_HEADER = "X-Tidemill-Request";
-/** Milliseconds after which a request, and a silent stream, is given up. The server sends something every 15 s. */
+/** Timeouts of a request, and of a stream without data, in milliseconds. The server sends something every 15 s. */
 const PATIENCE = 20_000;
 const SILENCE = 40_000;
 const [FIRST_PAUSE, LONGEST_PAUSE] = [1_000, 15_000];
 
-/** An answer that is an error (`status`, 0 if there was no answer at all) with the server's messages. */
+/** An error response with its `status` (0 if there was no response at all) and the server's messages. */
 export class ApiError extends Error {
   /**
    * @param {number} status
@@ -29,7 +29,7 @@ export class ApiError extends Error {
 }
 
 /**
- * The HTTP status of an error: 0 if the driver did not answer, null if the error is not that of a request.
+ * The HTTP status of an error: 0 if the driver did not respond, null if the error is not that of a request.
  *
  * @param {unknown} error
  * @returns {number | null}
@@ -46,12 +46,12 @@ export function statusOf(error) {
  */
 export function messageOf(error) {
   if (error instanceof ApiError && error.messages.length) return error.messages.join(" ");
-  if (error instanceof TypeError) return "The driver does not answer: it has ended, or cannot be reached.";
+  if (error instanceof TypeError) return "The driver does not respond: it has ended, or cannot be reached.";
   return (error instanceof Error && error.message) || String(error);
 }
 
 /**
- * Whether an error is that of a request which is no longer wanted.
+ * Whether an error is that of a request that was aborted.
  *
  * @param {unknown} error
  */
@@ -59,7 +59,7 @@ export function isAborted(error) {
   return error instanceof Error && error.name === "AbortError";
 }
 
-/** The token, which lives as long as this tab. */
+/** The token, which is kept until the tab is closed. */
 export const token = {
   get: () => sessionStorage.getItem(KEY),
   /** @param {string} text */
@@ -73,7 +73,7 @@ let onRefused = () => {};
 let onContact = () => {};
 
 /**
- * Call `listener` when a token is needed, or another one.
+ * Call `listener` when a token, or a different one, is required.
  *
  * @param {() => void} listener
  */
@@ -82,7 +82,7 @@ export function whenRefused(listener) {
 }
 
 /**
- * Call `listener` with each request: whether the driver answered.
+ * Call `listener` after each request, with whether the driver responded.
  *
  * @param {(answered: boolean) => void} listener
  */
@@ -91,7 +91,7 @@ export function whenContact(listener) {
 }
 
 /**
- * The answer to a request. The caller declares its type; `revive` is passed to JSON.parse and makes its values.
+ * The response to a request. The caller declares its type; `revive` is passed to JSON.parse to convert values.
  *
  * @template T
  * @param {string} path
@@ -150,7 +150,7 @@ async function send(method, path, body, signal) {
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
   try {
-    // Relative to the page: a proxy may serve it below a path of its own.
+    // Relative to the page, because a proxy may serve it below another path.
     response = await fetch(`.${path}`, {
       method,
       headers,
@@ -161,20 +161,20 @@ async function send(method, path, body, signal) {
   } catch (error) {
     if (isAborted(error)) throw error;
     onContact(false);
-    throw new ApiError(0, ["The driver does not answer."]);
+    throw new ApiError(0, ["The driver does not respond."]);
   }
   onContact(true);
   if (response.ok) return response;
   const answer = await response.json().catch(() => ({}));
-  const messages = Array.isArray(answer.errors) ? answer.errors : [`The answer was ${response.status}.`];
-  if (response.status === 401 && used === token.get()) onRefused(); // unless another one was entered meanwhile
+  const messages = Array.isArray(answer.errors) ? answer.errors : [`The driver responded with status ${response.status}.`];
+  if (response.status === 401 && used === token.get()) onRefused(); // unless the user entered another token meanwhile
   throw new ApiError(response.status, messages);
 }
 
 /**
- * Read the events of a job until `signal` is aborted or the job is over: `onMessage(message)` for each, `onState(state,
- * why)` with "live", "reconnecting", "gone" (the driver does not know the job), "refused" or "ended". A stream that
- * breaks is opened again, after longer and longer pauses if that fails.
+ * Read the events of a job until `signal` is aborted or the job has ended. Calls `onMessage(message)` for each event, and
+ * `onState(state, why)` with "live", "reconnecting", "gone" (the driver does not know the job), "refused" or "ended". A
+ * broken stream is reopened, with increasing pauses if that fails.
  *
  * @param {string} jobId
  * @param {(message: JobEvent) => void} onMessage
@@ -197,7 +197,7 @@ export async function events(jobId, onMessage, signal, onState = () => {}) {
       if (signal.aborted) return;
       const status = statusOf(error);
       if (status === 401 || status === 403) return onState("refused");
-      if (status === 404) pause = LONGEST_PAUSE; // another driver answers: it may still start the job
+      if (status === 404) pause = LONGEST_PAUSE; // another driver responds, which may still start the job
       onState(status === 404 ? "gone" : "reconnecting", messageOf(error));
     }
     if (signal.aborted) return;
@@ -243,7 +243,7 @@ function parsed(text) {
 }
 
 /**
- * Wait, or until `signal` is aborted.
+ * Wait for a time, or until `signal` is aborted.
  *
  * @param {number} millis
  * @param {AbortSignal} [signal]

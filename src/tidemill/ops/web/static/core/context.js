@@ -1,10 +1,10 @@
 // @ts-check
-// What the page hands to its views, as types. No script loads this module at run time.
+// The types of what the page passes to its views. No script loads this module at run time.
 
 /** @import { JobDetails, JobEvent } from "./answers.js" */
 
 /**
- * What every view gets: the REST server, a way to speak to screen readers, and whether the token may change jobs.
+ * The context of every view: the REST server, announcements for screen readers, and whether the token may change jobs.
  *
  * @typedef {{
  *   api: typeof import("./api.js"),
@@ -14,8 +14,8 @@
  */
 
 /**
- * What the views of one job get. `job` is the job as last seen, `live` the last event, `now()` the driver's time or the
- * time the job ended. `refresh()` asks for the job again.
+ * The context of the views of one job. `job` is the job as last received, `live` the last event, `now()` the driver's
+ * time or the time when the job ended. `refresh()` requests the job again.
  *
  * @typedef {PageContext & {
  *   jobId: string,
@@ -27,7 +27,7 @@
  */
 
 /**
- * A view that is shown: `update` takes each event of the job.
+ * A mounted view: `update` is called with each event of the job.
  *
  * @typedef {{ update?: (message: JobEvent) => void, unmount?: () => void }} MountedView
  */

@@ -1,11 +1,11 @@
 // @ts-check
-// Elements. Whatever comes from a job becomes a text node or an attribute's value: nothing is ever parsed as HTML.
+// Elements. All data from jobs becomes text nodes or attribute values: nothing is ever parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /** @typedef {Node | string | number | bigint | false | null | undefined} Leaf */
 /**
- * What an element can contain; `null`, `undefined` and `false` are skipped, the items of a list are added one by one.
+ * The content of an element; `null`, `undefined` and `false` are skipped, the items of a list are added one by one.
  *
  * @typedef {Leaf | readonly Leaf[] | readonly (Leaf | readonly Leaf[])[]} Child
  */
@@ -14,7 +14,7 @@ const SVG = "http://www.w3.org/2000/svg";
 /** @typedef {Record<string, AttributeValue | Handler>} Attributes */
 
 /**
- * An element: h("td", {class: "number", title: text, onclick: handler}, ...children).
+ * Create an element: h("td", {class: "number", title: text, onclick: handler}, ...children).
  *
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} tag
@@ -27,7 +27,7 @@ export function h(tag, attributes, ...children) {
 }
 
 /**
- * An element of a drawing.
+ * Create an SVG element.
  *
  * @template {keyof SVGElementTagNameMap} K
  * @param {K} tag
@@ -119,11 +119,11 @@ export function setStyle(element, property, value) {
 }
 
 /**
- * Keeps the children of an element in step with a list. `show(items)` makes them those of the list, in its order, and
- * reuses the ones that stay: focus, selection and scroll position survive. `get(key)` is the part that shows an item.
+ * Keeps the children of an element synchronized with a list. `show(items)` shows the items in the order of the list, and
+ * reuses existing children, so that focus, selection and scroll position are kept. `get(key)` is the part for an item.
  *
- * `keyOf(item)` identifies an item. `make(item)` makes the part of a new item, an object with its `element`.
- * `update(part, item)` sets what a part shows; it is also called for new parts.
+ * `keyOf(item)` identifies an item. `make(item)` creates the part for a new item, an object with its `element`.
+ * `update(part, item)` updates the content of a part; it is also called for new parts.
  *
  * @template T
  * @template {string | number} K
@@ -144,7 +144,7 @@ export function childList(parent, keyOf, make, update) {
       let place = parent.firstChild;
       for (const item of items) {
         const key = keyOf(item);
-        const part = wanted.get(key) ?? known.get(key) ?? make(item); // a key that comes twice is shown once
+        const part = wanted.get(key) ?? known.get(key) ?? make(item); // duplicate keys are shown once
         wanted.set(key, part);
         update?.(part, item);
         if (part.element === place) place = place.nextSibling;

@@ -1,5 +1,5 @@
 // @ts-check
-// Numbers, times and sizes as people read them. All functions take numbers and return text; a missing number is "–".
+// Formats numbers, times and sizes for display. All functions accept numbers and return text; a missing number is "–".
 
 /** @typedef {number | null | undefined} Amount */
 
@@ -101,7 +101,7 @@ export function uptime(millis) {
 }
 
 /**
- * Milliseconds since 1970 as date and time of this place.
+ * Milliseconds since 1970 as local date and time.
  *
  * @param {Amount} millis
  */
@@ -110,7 +110,7 @@ export function time(millis) {
 }
 
 /**
- * As `time`, without the date.
+ * Like `time`, without the date.
  *
  * @param {Amount} millis
  */
@@ -123,8 +123,8 @@ const HIGHEST_WATERMARK = 2 ** 63 - 1;
 const [YEAR_1990, YEAR_2100] = [631_152_000_000, 4_102_444_800_000];
 
 /**
- * A watermark: none yet, the end of all input, how far it is behind the clock if it looks like milliseconds since 1970,
- * or the number itself.
+ * A watermark: none yet, the end of the input, the lag behind the clock if it looks like milliseconds since 1970, or the
+ * number itself.
  *
  * @param {Amount} value
  * @param {number} [now]

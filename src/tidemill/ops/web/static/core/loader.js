@@ -2,8 +2,8 @@
 // Requests that are repeated: at most one at a time, and not too often.
 
 /**
- * Loads on request: never twice at a time, at most once in `pause` milliseconds, and once more for all requests that came
- * meanwhile. `load(signal)` shows the answer, and its errors; `stop` aborts it.
+ * Loads on request: never concurrently, at most once in `pause` milliseconds, and once more for all requests that arrived
+ * meanwhile. `load(signal)` shows the response or the error; `stop` aborts it.
  *
  * @param {(signal: AbortSignal) => Promise<void>} load
  * @param {number} pause
@@ -38,7 +38,7 @@ export function loader(load, pause) {
 
   return {
     ask,
-    /** Loads now, unless it is under way. */
+    /** Loads immediately, unless loading is in progress. */
     now() {
       if (running || controller.signal.aborted) return;
       clearTimeout(timer);

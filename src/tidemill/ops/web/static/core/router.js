@@ -1,5 +1,5 @@
 // @ts-check
-// The address of the page: "#/" is the list of jobs, "#/jobs/{id}/{view}" a view of one. "#token=..." is removed from it.
+// The address of the page: "#/" is the list of jobs, "#/jobs/{id}/{view}" a view of a job. "#token=..." is removed.
 
 /** @typedef {"graph" | "epochs" | "checkpoints" | "state" | "exceptions" | "config" | "logs"} ViewName */
 /** @typedef {{ page: "job", jobId: string, view: ViewName }} JobRoute */
@@ -9,7 +9,7 @@
 export const VIEWS = ["graph", "epochs", "checkpoints", "state", "exceptions", "config", "logs"];
 
 /**
- * The route that an address stands for.
+ * The route for an address.
  *
  * @param {string} [hash]
  * @returns {Route}

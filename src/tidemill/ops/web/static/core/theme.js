@@ -1,5 +1,5 @@
 // @ts-check
-// Sets the chosen theme before anything is painted: "light", "dark", or the system's. A plain script, not a module, as
+// Sets the selected theme before anything is painted: "light", "dark", or that of the system. A classic script, because
 // modules run only after the page is parsed.
 
 {

@@ -21,8 +21,8 @@ const EDGE = 14; // pixels around the drawing
 const [SMALLEST, READABLE, LARGEST] = [0.3, 0.62, 1.5];
 
 /**
- * {element, tools, update(now, time), select(id), fit(), unmount()}: `update` takes what each vertex does now, by id, and
- * the driver's time.
+ * {element, tools, update(now, time), select(id), fit(), unmount()}: `update` accepts the current metrics of each vertex,
+ * by id, and the driver's time.
  *
  * @param {PlanVertex[]} vertices
  * @param {OpenVertex} open
@@ -164,7 +164,7 @@ function nodeOf(vertex, open) {
   const mark = h("span");
   const guarantee =
     vertex.kind === "sink"
-      ? h("span", { class: "node-promise", title: "What this sink promises" }, vertex.guarantees.join(", "))
+      ? h("span", { class: "node-promise", title: "The guarantee of this sink" }, vertex.guarantees.join(", "))
       : null;
   const button = h(
     "button",
@@ -200,7 +200,7 @@ function nodeOf(vertex, open) {
      * @param {number} time
      */
     update(now, time) {
-      // Two digits: a steady rate looks steady, and is not drawn again.
+      // Two digits, so that a steady rate looks steady and is not redrawn.
       const [read, sent] = [rate(now["records-in-per-second"], 2), rate(now["records-out-per-second"], 2)];
       setText(width, `×${now.parallelism}`);
       setText(flow, vertex.isEnd ? `${read} in` : `${read} in · ${sent} out`);
@@ -246,7 +246,7 @@ function arrow() {
 }
 
 /**
- * Lets the drawing be moved with the mouse, where there is no node.
+ * Lets the user move the drawing with the mouse, except on nodes.
  *
  * @param {HTMLElement} element
  */

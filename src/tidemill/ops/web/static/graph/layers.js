@@ -1,11 +1,11 @@
 // @ts-check
-// The layers of a graph: which node is in which, and the way of each edge through the layers between its ends.
+// The layers of a graph: the layer of each node, and the route of each edge through the layers between its ends.
 
-/** What a bend takes up in its layer, in pixels. */
+/** The extent of a bend in its layer, in pixels. */
 const BEND = 22;
 /**
- * An edge over more layers than this runs in a lane beside the graph. Bends in every layer would make a layout cost the
- * number of edges times the number of layers.
+ * An edge over more layers than this runs in a lane next to the graph. With bends in every layer, the cost of a layout
+ * would be the number of edges times the number of layers.
  */
 const MOST_LAYERS = 12;
 
@@ -17,9 +17,9 @@ const MOST_LAYERS = 12;
  */
 
 /**
- * What takes up room in layers: a node, the bend of an edge (`id` is null), or the lane of a long edge. A lane runs from
- * `layer` to `until`; for the others both are the same. `order` counts the items of a layer, `at` is where the middle of
- * the item is. `before` and `behind` are its neighbours in the layers on both sides.
+ * An item in a layer: a node, the bend of an edge (`id` is null), or the lane of a long edge. A lane runs from `layer` to
+ * `until`; for other items both are the same. `order` is the number of the item in its layer, `at` the position of its
+ * middle. `before` and `behind` are its neighbours in the previous and the next layer.
  *
  * @typedef {{
  *   id: string | null,
@@ -34,14 +34,14 @@ const MOST_LAYERS = 12;
  */
 
 /**
- * An edge with the items it runs through, ends included; `lane` is among them if the edge is long.
+ * An edge with the items it runs through, including its ends; `lane` is one of them if the edge is long.
  *
  * @template L
  * @typedef {{ from: string, to: string, label: L, through: Item[], lane: Item | null }} EdgeRoute
  */
 
 /**
- * The layer of each node: one behind the last of its inputs. A source is placed just before its first reader.
+ * The layer of each node: the one after the last of its inputs. A source is placed directly before its first reader.
  *
  * @template L
  * @param {GraphNode<L>[]} nodes
@@ -54,7 +54,7 @@ export function layersOf(nodes) {
   const seen = new Set();
   for (const start of nodes) {
     if (seen.has(start.id)) continue;
-    // Depth first without recursion: a chain may be longer than the call stack.
+    // Depth-first without recursion, because a path may be longer than the call stack.
     seen.add(start.id);
     const path = [{ node: start, next: 0, layer: 0 }];
     for (let top = path.at(-1); top; top = path.at(-1)) {
@@ -69,7 +69,7 @@ export function layersOf(nodes) {
       top.next += 1;
       if (!input) continue;
       if (seen.has(input.id)) {
-        top.layer = Math.max(top.layer, (layerOf.get(input.id) ?? 0) + 1); // none yet: a cycle has to begin somewhere
+        top.layer = Math.max(top.layer, (layerOf.get(input.id) ?? 0) + 1); // no layer yet: the input is part of a cycle
       } else {
         seen.add(input.id);
         path.push({ node: input, next: 0, layer: 0 });
@@ -90,7 +90,7 @@ export function layersOf(nodes) {
 }
 
 /**
- * The items of all layers, linked to their neighbours, and the route of each edge. `extent` is what a node takes up.
+ * The items of all layers, linked to their neighbours, and the route of each edge. `extent` is that of a node.
  *
  * @template L
  * @param {GraphNode<L>[]} nodes
@@ -148,7 +148,7 @@ function itemOf(id, layer, extent, until = layer) {
 }
 
 /**
- * Makes two items neighbours. A lane has none: it is not in the layers that are put in order.
+ * Makes two items neighbours. A lane has no neighbours, because it is not in the sorted layers.
  *
  * @param {Item} from
  * @param {Item} to
@@ -161,7 +161,8 @@ function link(from, to, lane) {
 }
 
 /**
- * Places the lanes of long edges beside each other from `edge` on, each where no other one runs; the place behind the last.
+ * Places the lanes of long edges next to each other, starting at `edge`, so that they do not overlap. Returns the position
+ * after the last one.
  *
  * @param {Item[]} lanes
  * @param {number} layers

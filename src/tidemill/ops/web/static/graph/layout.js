@@ -1,14 +1,14 @@
 // @ts-check
-// Where the nodes and edges of a dataflow graph are drawn: in layers from the sources on, with few crossings and short
-// edges. The cost is linear in the number of edges, but for sorting.
+// The layout of the nodes and edges of a dataflow graph: in layers starting at the sources, with few crossings and short
+// edges. The cost is linear in the number of edges, except for sorting.
 //
-// 1. A node's layer is one behind the last of its inputs; a source is just before its first reader.
-// 2. An edge over several layers gets a bend in each layer between, which takes part as a small node. An edge over very
-//    many layers has a bend at each end, and between them a lane beside the graph.
-// 3. Each layer is put in the order of the mean place of its neighbours, forth and back.
-// 4. In its layer each node moves as near to the mean of its neighbours as the others allow.
+// 1. The layer of a node is the one after the last of its inputs; a source is directly before its first reader.
+// 2. An edge over several layers gets a bend in each layer in between, which is treated as a small node. An edge over
+//    very many layers has a bend at each end, and between them a lane next to the graph.
+// 3. Each layer is sorted by the mean position of its neighbours, in forward and backward sweeps.
+// 4. Each node moves as close to the mean position of its neighbours as the other nodes of its layer allow.
 //
-// Everything is computed as if layers were columns; "down" turns the result.
+// Everything is computed as if layers were columns; "down" rotates the result.
 
 import { placeLanes, withBends } from "./layers.js";
 import { place, putInOrder } from "./ordering.js";
@@ -24,7 +24,7 @@ const LANE = 10;
 /** @typedef {[number, number]} Point */
 
 /**
- * An edge as it is drawn; x and y are where its label is.
+ * An edge as it is drawn; x and y are the position of its label.
  *
  * @template L
  * @typedef {{ from: string, to: string, label: L, path: string, x: number, y: number }} DrawnEdge
@@ -70,7 +70,7 @@ export function layout(nodes, size, direction = "across") {
 }
 
 /**
- * How far from the middle of its node each edge begins and ends, so that the edges of a node are side by side.
+ * The distances of the start and the end of each edge from the middle of its node, so that edges are side by side.
  *
  * @template L
  * @param {EdgeRoute<L>[]} routes

@@ -11,7 +11,7 @@ import { shipOf } from "./vertices.js";
 const HEADS = ["Vertex", "Parallelism", "In", "Out", "Busy", "Back pressure", "Watermark", "Reads from"];
 
 /**
- * {element, update(now, time), select(id)}, as those of the drawing.
+ * {element, update(now, time), select(id)}, like those of the drawing.
  *
  * @param {PlanVertex[]} vertices
  * @param {OpenVertex} open

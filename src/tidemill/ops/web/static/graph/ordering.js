@@ -1,14 +1,14 @@
 // @ts-check
-// The order of the items in each layer, with few crossings, and where in its layer each of them is.
+// The order of the items in each layer, with few crossings, and the position of each item in its layer.
 
 /** @import { Item } from "./layers.js" */
 
-/** How often layers are put in order, and items moved: a fixed number, so that the cost is linear in the edges. */
+/** How often layers are sorted and items are moved: a fixed number, so that the cost is linear in the edges. */
 const SWEEPS = 10;
 
 /**
- * Puts each layer in the order of the mean place of its neighbours, forth and back, and keeps the order with the fewest
- * crossings.
+ * Sorts each layer by the mean position of its neighbours, in forward and backward sweeps, and keeps the order with the
+ * fewest crossings.
  *
  * @param {Item[][]} layers
  */
@@ -58,7 +58,7 @@ function mean(items, otherwise) {
 }
 
 /**
- * How many pairs of links between neighbouring layers cross.
+ * The number of pairs of links between neighbouring layers that cross.
  *
  * @param {Item[][]} layers
  */
@@ -69,8 +69,8 @@ export function crossings(layers) {
 }
 
 /**
- * Two links cross if their ends are in opposite order: an inversion. A Fenwick tree over the places in the next layer
- * counts, for each link, the links of earlier items that end behind it.
+ * Two links cross if their ends are in opposite order: an inversion. A Fenwick tree over the positions in the next layer
+ * counts, for each link, the links of earlier items that end after it.
  *
  * @param {Item[]} layer
  * @param {number} width
@@ -91,8 +91,8 @@ function crossingsBetween(layer, width) {
 }
 
 /**
- * Moves each item as near to the mean of its neighbours as the other items of its layer allow. Sets the `at` of all, and
- * returns the lowest and the highest place taken.
+ * Moves each item as close to the mean position of its neighbours as the other items of its layer allow. Sets `at` of all
+ * items, and returns the lowest and the highest occupied position.
  *
  * @param {Item[][]} layers
  * @param {number} gap
@@ -136,7 +136,7 @@ function between({ at, before, behind }) {
 }
 
 /**
- * The places nearest to those wanted that keep the order and the gaps: blocks that would overlap share their shift.
+ * The positions closest to the wanted ones that keep the order and the gaps: blocks that would overlap are shifted together.
  *
  * @param {{ extent: number }[]} layer
  * @param {number[]} wanted

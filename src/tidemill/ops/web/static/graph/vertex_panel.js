@@ -1,5 +1,5 @@
 // @ts-check
-// The panel beside the graph, with the details of one vertex.
+// The panel next to the graph, with the details of one vertex.
 
 import { h, replace, setAttribute, setText } from "../core/dom.js";
 import { chainName, percent, rate, watermark, watermarkTitle } from "../core/format.js";
@@ -11,7 +11,7 @@ import { keysSection, metricsSection, operatorsSection, subtasksSection } from "
 /** @import { PlanVertex } from "./vertices.js" */
 
 /**
- * The vertex that is open; `looked` and `keysLooked` are when it, and its keys, were last asked for.
+ * The open vertex; `looked` and `keysLooked` are the times when it, and its keys, were last requested.
  *
  * @typedef {{
  *   vertex: PlanVertex,
@@ -26,11 +26,11 @@ import { keysSection, metricsSection, operatorsSection, subtasksSection } from "
  * }} Opened
  */
 
-/** Milliseconds between two looks at a vertex: each makes several requests. */
+/** Milliseconds between two updates of a vertex, each of which makes several requests. */
 const PAUSE = 4000;
-/** Milliseconds between two looks at its keys: they are users' data, and each look is a line in the audit log. */
+/** Milliseconds between two requests for its keys: they are user data, and each request is logged in the audit log. */
 const KEYS_PAUSE = 30_000;
-/** From this width on there is room for the panel beside the graph. */
+/** From this width on, the panel fits next to the graph. */
 const WIDE = "(min-width: 1001px)";
 
 /**
@@ -91,7 +91,7 @@ export function vertexPanel(context, closed) {
   }
 
   /**
-   * Ask for what events do not contain.
+   * Request the data that events do not contain.
    *
    * @param {Opened} shown
    */
@@ -127,7 +127,7 @@ export function vertexPanel(context, closed) {
   };
 }
 
-/** What events contain of a vertex: {element, update(message, vertex, time)}. */
+/** The data of a vertex in events: {element, update(message, vertex, time)}. */
 function nowOf() {
   const names = ["Records in", "Records out", "Busy", "Back pressure", "Watermark"];
   const values = names.map(() => h("dd", {}, "–"));

@@ -1,5 +1,5 @@
 // @ts-check
-// The parts of the panel of a vertex: its operators, subtasks, hottest keys and metrics.
+// The sections of the panel of a vertex: its operators, subtasks, hottest keys and metrics.
 
 import { messageOf } from "../core/api.js";
 import { childList, h, setAttribute, setStyle, setText } from "../core/dom.js";
@@ -14,14 +14,14 @@ import { bytes, count, percent, watermark, watermarkTitle } from "../core/format
 /** @typedef {{ subtask: Subtask, pressure?: SubtaskPressure, mark?: number, now: number }} SubtaskRow */
 /** @typedef {{ key: HotKeyInfo, most: number }} KeyRow */
 
-/** How many subtasks, and metrics, are shown; the command line shows all. */
+/** Maximum numbers of subtasks and metrics that are shown; REST returns all. */
 const MOST_SUBTASKS = 256;
 const MOST_METRICS = 200;
-/** How long the ids in one request may be in all, with commas between. */
+/** Maximum total length of the comma-separated ids in one request. */
 const LONGEST_IDS = 3500;
 
 /**
- * The operators of a chain, with the lines of the program that make them.
+ * The operators of a chain, with the lines of the program that create them.
  *
  * @param {PlanVertex} vertex
  */
@@ -46,7 +46,7 @@ export function operatorsSection({ operators }) {
   );
 }
 
-/** {element, update(subtasks, pressures, marks, now)}, with the answers for the vertex, its back pressure and watermarks. */
+/** {element, update(subtasks, pressures, marks, now)}, with the vertex, its backpressure and watermarks. */
 export function subtasksSection() {
   const body = h("tbody");
   const title = h("h3", {}, "Subtasks");
@@ -92,7 +92,7 @@ export function subtasksSection() {
   };
 }
 
-/** {element, update(answer)}: hidden while no key is known. */
+/** {element, update(answer)}: hidden while there are no keys. */
 export function keysSection() {
   const body = h("tbody");
   const note = h("p", { class: "help" });
@@ -126,13 +126,13 @@ export function keysSection() {
       element.hidden = keys.length === 0;
       const most = Math.max(...keys.map((one) => one.share), 0.0001);
       rows.show(keys.map((key) => ({ key, most })));
-      setText(note, `Of a sample of ${count(sampled)} records.`);
+      setText(note, `Estimated from a sample of ${count(sampled)} records.`);
     },
   };
 }
 
 /**
- * {element, update()}: asks for metrics only while it is open. `path` is that of the vertex.
+ * {element, update()}: requests metrics only while it is open. `path` is that of the vertex.
  *
  * @param {JobContext["api"]} api
  * @param {string} path
@@ -182,7 +182,7 @@ export function metricsSection(api, path, signal) {
       setText(
         note,
         found.length > MOST_METRICS
-          ? `${MOST_METRICS} of ${found.length} are shown: type a part of a name.`
+          ? `${MOST_METRICS} of ${found.length} are shown: enter part of a name.`
           : `${found.length} of ${all.length} metrics.`,
       );
       rows.show(answers.flat());
@@ -204,7 +204,7 @@ export function metricsSection(api, path, signal) {
 /**
  * @param {string} caption
  * @param {string[]} heads
- * @param {number[]} numbers - the columns that hold numbers
+ * @param {number[]} numbers - the columns that contain numbers
  * @param {HTMLElement} body
  */
 function grid(caption, heads, numbers, body) {
@@ -217,7 +217,7 @@ function grid(caption, heads, numbers, body) {
 }
 
 /**
- * A row with a head, and cells of these classes: {element, cells}.
+ * A row with a header cell, and cells of these classes: {element, cells}.
  *
  * @param {Child} head
  * @param {(string | null)[]} classes
@@ -244,7 +244,7 @@ function metricText(id, value) {
 }
 
 /**
- * Ids with commas between, as many in each as a request may have.
+ * Joins ids with commas, as many as fit in one request.
  *
  * @param {string[]} ids
  */

@@ -5,12 +5,12 @@
 
 /** @typedef {"source" | "sink" | "keyed" | "operator"} VertexKind */
 /**
- * A node of the plan with what follows from its edges: `isEnd` if no other vertex reads it.
+ * A node of the plan with properties derived from its edges: `isEnd` if no other vertex reads from it.
  *
  * @typedef {PlanNode & { kind: VertexKind, guarantees: string[], isEnd: boolean }} PlanVertex
  */
 /**
- * Called when the user chooses a vertex with a button.
+ * Called when the user selects a vertex with a button.
  *
  * @typedef {(vertex: PlanVertex, button: HTMLElement) => void} OpenVertex
  */
@@ -30,7 +30,7 @@ export function verticesOf(plan) {
 }
 
 /**
- * How records go along an edge, in words.
+ * A description of how records are sent along an edge.
  *
  * @param {PlanInput} input
  */

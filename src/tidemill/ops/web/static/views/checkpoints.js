@@ -1,5 +1,5 @@
 // @ts-check
-// The checkpoints and savepoints of a job: how many, how large, how long they took, and where they are.
+// The checkpoints and savepoints of a job: their number, sizes, durations and locations.
 
 import { isAborted } from "../core/api.js";
 import { childList, h, replace, setAttribute, setText } from "../core/dom.js";
@@ -17,11 +17,11 @@ import { copyable, facts, figure, nothing, problem, section, tableSection } from
 
 export const title = "Checkpoints";
 
-/** The least time between two looks, in milliseconds. */
+/** The minimum time between two requests, in milliseconds. */
 const PAUSE = 4000;
-/** How many are kept for the charts; the driver remembers fewer. */
+/** Maximum number of checkpoints in the charts; the driver remembers fewer. */
 const KEPT = 300;
-/** How many are in the table, unless the user asks for all. */
+/** Maximum number of rows in the table, unless the user requests all. */
 const IN_TABLE = 10;
 const COLUMNS = ["Epoch", "Kind", "Status", "Begun", "Duration", "Written", "All state", "Where"];
 const NUMBERS = ["Epoch", "Duration", "Written", "All state"];
@@ -38,7 +38,7 @@ const FIGURES = [
 ];
 
 /**
- * The checkpoints seen of a job while it is shown, whichever view is.
+ * The checkpoints of a job that were received while the job is shown, in any view.
  *
  * @type {WeakMap<JobContext, Map<string, Checkpoint>>}
  */
@@ -62,7 +62,7 @@ export function mount(root, context) {
     title: "Size",
     series: [
       { key: "written", label: "Written by each", kind: "bar", tone: 5 },
-      { key: "whole", label: "All state it refers to", kind: "line", tone: 8 },
+      { key: "whole", label: "Total state size", kind: "line", tone: 8 },
     ],
     format: bytes,
     height: 160,
@@ -70,7 +70,7 @@ export function mount(root, context) {
   });
   const durations = chart({
     title: "Duration",
-    series: [{ key: "duration", label: "From begin to end", kind: "bar", tone: 3 }],
+    series: [{ key: "duration", label: "End to end", kind: "bar", tone: 3 }],
     format: duration,
     height: 160,
     cut: true,
@@ -160,7 +160,7 @@ export function mount(root, context) {
     sizes.update(points);
     durations.update(points);
     note.textContent = points.length
-      ? `${plural(points.length, "checkpoint")}: those that the driver remembers (web.checkpoints.history), and those seen since this page was opened.`
+      ? `${plural(points.length, "checkpoint")}: those that the driver remembers (web.checkpoints.history), and those received since this page was opened.`
       : "";
     known = answer.history;
     drawTable();
@@ -184,7 +184,7 @@ export function mount(root, context) {
   /** @param {LatestCheckpoints} last */
   function drawLatest(last) {
     const now = JSON.stringify(last);
-    if (now === drawnLatest) return; // so that selection and focus survive
+    if (now === drawnLatest) return; // so that selection and focus are kept
     drawnLatest = now;
     replace(latest, latestOf(last, context.announce));
   }
@@ -217,7 +217,7 @@ function latestOf({ completed, savepoint, restored, failed }, announce) {
             `${restored.is_savepoint ? "Savepoint" : "Checkpoint"} of epoch ${count(restored.id)}`,
             restored.external_path && line(whereOf(restored, announce)),
           ]
-        : ["nothing: it began anew"]),
+        : ["nothing: the job started without state"]),
     ],
     failed && [
       "Failed",
@@ -241,8 +241,8 @@ function settingsOf(config) {
     ["Timeout", config.timeout ? duration(config.timeout) : "none"],
     ["Pause between", config.min_pause ? duration(config.min_pause) : "none"],
     ["Kept", plural(config.num_retained, "checkpoint")],
-    ["When cancelled", !enabled ? "gone with the driver" : deleted ? "deleted" : "kept"],
-    ["Failures borne", count(config.tolerable_failed_checkpoints)],
+    ["When cancelled", !enabled ? "lost when the driver ends" : deleted ? "deleted" : "kept"],
+    ["Tolerable failures", count(config.tolerable_failed_checkpoints)],
     ["State backend", config.state_backend],
     ["Storage", config.checkpoint_storage],
   );
@@ -279,7 +279,7 @@ function rowOf(one, announce) {
 }
 
 /**
- * Where a checkpoint is, or why there is none.
+ * The location of a checkpoint, or why it has none.
  *
  * @param {Checkpoint} one
  * @param {Announce} announce
@@ -287,7 +287,7 @@ function rowOf(one, announce) {
 function whereOf(one, announce) {
   if (one.status === "FAILED") return h("span", { class: "wrap" }, one.failure_message ?? "for an unknown reason");
   if (one.external_path) return copyable(one.external_path, `the path of the savepoint of epoch ${one.id}`, announce);
-  return one.is_savepoint ? NOTHING : one.discarded ? "let go" : "kept";
+  return one.is_savepoint ? NOTHING : one.discarded ? "discarded" : "kept";
 }
 
 /**

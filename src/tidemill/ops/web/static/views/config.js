@@ -1,5 +1,5 @@
 // @ts-check
-// The configuration that a job runs with. Secrets come masked from the server, and stay so.
+// The configuration of a job. The server masks secrets.
 
 import { isAborted } from "../core/api.js";
 import { h, replace } from "../core/dom.js";
@@ -58,7 +58,7 @@ function shown(config) {
 }
 
 /**
- * The settings, with a field that filters them to those with all of its words.
+ * The settings, with a field that filters them by all of its words.
  *
  * @param {[string, string][]} all
  */
@@ -66,7 +66,7 @@ function searchable(all) {
   const list = settings("Settings", all);
   const search = h("input", { type: "search", id: "config-search", autocomplete: "off", spellcheck: "false" });
   const found = h("p", { class: "help", role: "status" });
-  const none = nothing("No setting has all of these words. What is not set has its default: see the documentation.");
+  const none = nothing("No setting contains all of these words. Other settings have their defaults: see the documentation.");
 
   function narrow() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);

@@ -1,5 +1,5 @@
 // @ts-check
-// The entries of one state: page by page, or those of a key. All pages are of the epoch of the first one.
+// The entries of one state: page by page, or those of a key. All pages are from the epoch of the first page.
 
 import { isAborted, statusOf } from "../core/api.js";
 import { h, replace } from "../core/dom.js";
@@ -13,15 +13,15 @@ import { brief, exact, json, tree, treeOfPairs } from "../widgets/tree.js";
 /** @import { JobContext } from "../core/context.js" */
 
 /**
- * Which entries are wanted: those of a `key`, as JSON, or a page. `from` is the server's mark of a page (null: the first),
- * `start` the number of entries before it.
+ * The requested entries: those of a `key`, as JSON, or a page. `from` is the server's position of a page (null: the first
+ * page), `start` the number of entries before it.
  *
  * @typedef {{ from: string | null, start: number, key: string | null }} Wanted
  */
 /** @typedef {Record<string, unknown>} Entry */
 
 const PAGE = 50;
-/** The most entries to ask for of one key: a map may have many. */
+/** Maximum number of entries to request for one key: a map may have many. */
 const MOST = 1000;
 /** @type {Record<string, string>} */
 const HEADS = {
@@ -34,8 +34,8 @@ const HEADS = {
 };
 
 /**
- * The contents of a state: {element, lookUp(key), stop()}. `lookUp` takes a key as JSON. `keyed`: the state can be looked
- * up by key.
+ * The entries of a state: {element, lookUp(key), stop()}. `lookUp` accepts a key as JSON. `keyed` is whether entries can
+ * be looked up by key.
  *
  * @param {JobContext} context
  * @param {OperatorWithState} operator
@@ -84,9 +84,9 @@ export function entriesOf(context, operator, state, keyed) {
     replace(list, found ? tableOf(state, page.entries) : null);
     if (key) {
       const entries = found === MOST ? `The first ${count(found)} entries` : plural(found, "entry", "entries");
-      const result = found ? `${entries} for key ${brief(key)}` : `There is nothing for key ${brief(key)}`;
+      const result = found ? `${entries} for key ${brief(key)}` : `There is no entry for key ${brief(key)}`;
       status.textContent = `${result}, as of epoch ${page.epoch}.`;
-      if (!found) list.append(nothing('Keys are told apart by their type too: 17 is a number, "17" is text.'));
+      if (!found) list.append(nothing('Keys of different types are different: 17 is a number, "17" is a string.'));
       offer(button("Show all entries", () => look({})));
       return;
     }
@@ -94,7 +94,7 @@ export function entriesOf(context, operator, state, keyed) {
     const last = start + found;
     status.textContent = found
       ? `Entries ${count(start + 1)} to ${count(last)}${page.next ? "" : ", the last ones,"} as of epoch ${page.epoch}.`
-      : `${page.next ? "Nothing found yet" : start ? "There are no more entries" : "It is empty"}, as of epoch ${page.epoch}.`;
+      : `${page.next ? "No entries found yet" : start ? "There are no more entries" : "The state is empty"}, as of epoch ${page.epoch}.`;
     offer(
       button(start ? "Back to the beginning" : "Refresh", () => look({})),
       page.next ? button("Next page", () => look({ from: page.next, start: last })) : null,
@@ -102,7 +102,7 @@ export function entriesOf(context, operator, state, keyed) {
   }
 
   /**
-   * Sets the buttons below. If one of the old ones had the focus, the last of the new ones gets it.
+   * Sets the buttons below the entries. If one of the old buttons had the focus, the last new one gets it.
    *
    * @param {...(HTMLButtonElement | null)} buttons
    */
@@ -120,8 +120,8 @@ export function entriesOf(context, operator, state, keyed) {
   function fail({ from }, error) {
     if (from !== null && statusOf(error) === 404) {
       status.textContent =
-        "The job has let this epoch go. Begin again with a newer one, or have more kept: execution.checkpointing.num-retained.";
-      offer(button("Begin again", () => look({})));
+        "The job no longer retains this epoch. Start again with a newer one, or retain more: execution.checkpointing.num-retained.";
+      offer(button("Start again", () => look({})));
       return;
     }
     status.textContent = "";
@@ -164,7 +164,7 @@ function tableOf(state, entries) {
 }
 
 /**
- * A value; a map, which comes as pairs, by its keys; the namespace of a window also with its times.
+ * A value. A map, which is sent as pairs, is shown by its keys; the namespace of a window also with its times.
  *
  * @param {StateOfOperator} state
  * @param {string} name
@@ -186,7 +186,7 @@ function isWindow(value) {
 }
 
 /**
- * A form that asks for a key; `take` receives it as JSON.
+ * A form for a key; `take` receives it as JSON.
  *
  * @param {StateOfOperator} state
  * @param {(key: string) => void} take
@@ -218,9 +218,9 @@ function lookUpForm(state, take) {
 
   /** @param {string | null} example */
   function hintOf(example) {
-    const type = state.types.key ? `Keys are of the type ${state.types.key}. ` : "";
-    const rule = 'As JSON, 17 is a number, "17" is text, and ["a", 1] is a tuple; what is no JSON is text.';
-    return type + (example === null ? rule : `One of them, as JSON: ${example}. ${rule}`);
+    const type = state.types.key ? `Keys have the type ${state.types.key}. ` : "";
+    const rule = 'As JSON, 17 is a number, "17" is a string, and ["a", 1] is a tuple; anything else is a string.';
+    return type + (example === null ? rule : `For example, as JSON: ${example}. ${rule}`);
   }
 
   element.addEventListener("submit", (event) => {

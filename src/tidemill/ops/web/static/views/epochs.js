@@ -1,5 +1,5 @@
 // @ts-check
-// The epochs of a job: where their time goes, how many records they take, and how long they are.
+// The epochs of a job: their time by phase, their numbers of records, and their durations.
 
 import { childList, h, replace, setText } from "../core/dom.js";
 import { bytes, count, duration, rate, short, timeOfDay } from "../core/format.js";
@@ -12,18 +12,18 @@ import { figure } from "../widgets/parts.js";
 /** @import { Series } from "../widgets/chart.js" */
 
 /**
- * An epoch with the time since the one before, null where that is unknown.
+ * An epoch with the time since the previous one, null if that is unknown.
  *
  * @typedef {Epoch & { interval: number | null }} ShownEpoch
  */
 
 export const title = "Epochs";
 
-/** How many epochs the user can choose to see; the driver keeps a thousand. */
+/** The numbers of epochs that the user can select; the driver keeps a thousand. */
 const CHOICES = [100, 300, 1000];
 const USUAL = 300;
 const IN_TABLE = 50;
-/** The least time between two drawings in milliseconds: charts and table are expensive. */
+/** The minimum time between two redraws in milliseconds, because charts and tables are expensive. */
 const PAUSE = 3500;
 /** @type {Omit<Series, "kind">[]} */
 const PHASES = [
@@ -38,12 +38,12 @@ const PHASES = [
 /** @type {Record<string, string>} */
 const PHASE_TITLES = {
   source: "Reading input",
-  load: "Getting chains ready: long only where state is loaded",
+  load: "Preparing chains: long only if state is loaded",
   compute: "Processing records",
   exchange: "Sending parcels between chains and waiting for them",
-  delta: "Writing what changed in the state",
-  commit: "The manifest and the sinks",
-  other: "The engine's own time",
+  delta: "Writing changes of the state",
+  commit: "Writing the manifest and committing the sinks",
+  other: "Overhead of the engine",
 };
 
 /**
@@ -75,7 +75,7 @@ export function mount(root, context) {
   choice.addEventListener("change", () => {
     const more = Number(choice.value) > kept;
     kept = Number(choice.value);
-    drawnAt = 0; // at once
+    drawnAt = 0; // redraw immediately
     if (more) {
       epochs = [];
       load();
@@ -157,9 +157,9 @@ export function mount(root, context) {
       const answer = await api.get(`/jobs/${encodeURIComponent(jobId)}/epochs?after=${after}&limit=${kept}`, {
         signal: life.signal,
       });
-      if (answer.epochs.length > 0 && epochs === before) take(answer.epochs); // otherwise a new request is under way
+      if (answer.epochs.length > 0 && epochs === before) take(answer.epochs); // otherwise there is a newer request
     } catch {
-      // The page reports that the driver does not answer; the next event asks again.
+      // The page reports that the driver does not respond; the next event triggers a retry.
     } finally {
       loading = false;
       if (again && !life.signal.aborted) {
@@ -231,7 +231,7 @@ export function mount(root, context) {
 }
 
 /**
- * An epoch does not change: its row is made once.
+ * A row is created once, because an epoch does not change.
  *
  * @param {Epoch} epoch
  */

@@ -1,5 +1,5 @@
 // @ts-check
-// The exceptions that a job failed with, newest first: the user's traceback, and where it was raised.
+// The exceptions of a job, newest first: the user's traceback, and where it was raised.
 
 import { isAborted } from "../core/api.js";
 import { childList, h, replace } from "../core/dom.js";
@@ -12,9 +12,9 @@ import { copyButton, facts, notice, nothing, problem } from "../widgets/parts.js
 
 export const title = "Exceptions";
 
-/** How many are asked for at first, and at most. */
+/** How many are requested at first, and at most. */
 const [FIRST, MOST] = [20, 200];
-/** The least time between two looks, in milliseconds. */
+/** The minimum time between two requests, in milliseconds. */
 const PAUSE = 3000;
 
 /**
@@ -30,7 +30,7 @@ export function mount(root, context) {
   let asked = FIRST;
   /** @type {string | null} */
   let seen = null;
-  // Entries that have not changed are kept: open ones stay open, selected text stays selected.
+  // Unchanged entries are kept, so that open ones remain open and selected text remains selected.
   const failures = childList(
     list,
     /** @param {{ entry: JobException, isFirst: boolean }} one */ ({ entry }) =>
@@ -60,12 +60,12 @@ export function mount(root, context) {
       asked = MOST;
       loading.now();
     };
-    return h("button", { type: "button", class: "button", onclick: act }, "Show older ones");
+    return h("button", { type: "button", class: "button", onclick: act }, "Show older failures");
   }
 
   loading.now();
   return {
-    /** After a failure a job restarts or is over: otherwise there is nothing new. */
+    /** After a failure a job restarts or ends; otherwise there are no new exceptions. */
     update(message) {
       const now = `${message.state} ${message.restarts}`;
       if (seen !== null && seen !== now) loading.ask();
@@ -76,7 +76,7 @@ export function mount(root, context) {
 }
 
 function none() {
-  return nothing("Nothing has failed since this driver started the job.");
+  return nothing("There have been no failures since this driver started the job.");
 }
 
 /**
@@ -86,7 +86,7 @@ function none() {
 function summary(entries, isDown) {
   const times = entries.reduce((sum, entry) => sum + entry.times, 0);
   const text = `${plural(times, "failure")}, the last at ${time(entries[0].lastTimestamp)}.`;
-  if (isDown) return notice("error", `${text} The job is not running because of the first one below.`);
+  if (isDown) return notice("error", `${text} The job is not running because of the first failure below.`);
   return h("p", { class: "help" }, text);
 }
 
@@ -126,15 +126,15 @@ function failure(entry, context, isOpen) {
         "When",
         entry.times > 1 ? `first ${time(entry.timestamp)}, last ${time(entry.lastTimestamp)}` : time(entry.timestamp),
       ],
-      entry.times > 1 && ["Times", `${entry.times}, one after the other at the same record`],
+      entry.times > 1 && ["Times", `${entry.times} in a row, at the same record`],
       entry.followedBy && ["Then", entry.followedBy],
       entry.record !== null && ["Record", h("code", { class: "wrap" }, entry.record)],
-      entry.record === null && where && !context.mayOperate && ["Record", "only shown with the token that may operate"],
+      entry.record === null && where && !context.mayOperate && ["Record", "only shown with the token of rest.operate-token"],
     ),
     entry.times > 1 &&
       notice(
         "warning",
-        "It was the same record each time. If the job does not get past it, mend the function, or its input.",
+        "It was the same record each time. If the job cannot process it, fix the function or its input.",
       ),
     h(
       "div",
@@ -151,7 +151,7 @@ function failure(entry, context, isOpen) {
 }
 
 /**
- * "ValueError: no number" in its two parts.
+ * Splits "ValueError: no number" into its two parts.
  *
  * @param {string} exception
  */

@@ -1,5 +1,5 @@
 // @ts-check
-// The frame of a job: its name and figures, its views and actions, and the stream of events that keeps all of it live.
+// The frame of a job: its name and figures, its views and actions, and the stream of events that keeps it up to date.
 
 import { actionBar } from "../actions/bar.js";
 import { messageOf, statusOf } from "../core/api.js";
@@ -22,21 +22,21 @@ import * as state from "./state.js";
 
 /** @type {Record<ViewName, View>} */
 const MODULES = { graph, epochs, checkpoints, state, exceptions, config, logs };
-/** Milliseconds after which the time is drawn even if nothing happens; each event draws it too. */
+/** Milliseconds between updates of the running time; each event updates it too. */
 const TICK = 10_000;
 /** @type {Record<StreamState | "connecting" | "paused", string>} */
 const STREAM_WORDS = {
   connecting: "Connecting",
   live: "Live",
   reconnecting: "Reconnecting",
-  ended: "Over",
-  gone: "Not known any more",
+  ended: "Ended",
+  gone: "Unknown job",
   refused: "Refused",
   paused: "Paused",
 };
 
 /**
- * Scroll the strip of tabs, of which a phone shows a part, so that a tab is in the middle; scroll nothing else.
+ * Scroll only the strip of tabs, of which a phone shows only a part, so that a tab is in the middle.
  *
  * @param {HTMLElement} strip
  * @param {HTMLElement} tab
@@ -46,7 +46,7 @@ function scrollToTab(strip, tab) {
 }
 
 /**
- * Identifies what a view was made for: a restarted driver may run another program under the same id.
+ * Identifies the job that a view was created for: a restarted driver may run another program with the same id.
  *
  * @param {JobDetails} job
  */
@@ -58,7 +58,7 @@ function shapeOf(job) {
 }
 
 /**
- * The context of the views of a job. `skew()` is how far the clock here is ahead of the driver's.
+ * The context of the views of a job. `skew()` is how far the local clock is ahead of the driver's.
  *
  * @param {PageContext} page
  * @param {JobDetails} job
@@ -205,7 +205,7 @@ export function jobFrame(root, { jobId, view }, page) {
         setText(
           problem,
           status === 404
-            ? `This driver does not know the job ${jobId}: it was not started here, or is forgotten.`
+            ? `This driver does not know the job ${jobId}: it was not started here, or is no longer remembered.`
             : messageOf(error),
         );
       }
@@ -248,7 +248,7 @@ export function jobFrame(root, { jobId, view }, page) {
     setAttribute(stream, "data-state", next);
     setText(stream, STREAM_WORDS[next]);
     if (next === "ended") stop();
-    if (next === "gone" || (next === "live" && before !== "connecting")) refresh(); // it may be another driver's job now
+    if (next === "gone" || (next === "live" && before !== "connecting")) refresh(); // the job may run in another driver now
   }
 
   function start() {
@@ -305,7 +305,7 @@ export function jobFrame(root, { jobId, view }, page) {
 
   return {
     show,
-    /** What the token allows has become known: views were made as if it allowed only to look. */
+    /** The permissions of the token are known now: views were created as if it were read-only. */
     granted: () => show(current),
     unmount() {
       document.removeEventListener("visibilitychange", look);

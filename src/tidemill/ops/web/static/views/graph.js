@@ -1,5 +1,5 @@
 // @ts-check
-// The dataflow graph, as a drawing or as a list, with what each vertex does now.
+// The dataflow graph, as a drawing or as a list, with the current metrics of each vertex.
 
 import { h, replace, setAttribute, setText } from "../core/dom.js";
 import { chainName, count, duration, percent, rate, watermark, watermarkTitle } from "../core/format.js";
@@ -17,7 +17,7 @@ import { icon } from "../widgets/icons.js";
 export const title = "Graph";
 
 const FORM = "tidemill.graph-form";
-/** Graphs of more vertices than this are drawn for every other event only, so that they stay cheap to watch. */
+/** Graphs with more vertices than this are redrawn only for every other event, to limit the cost. */
 const MANY = 30;
 const LEAST_PAUSE = 3500;
 
@@ -128,7 +128,7 @@ export function mount(root, context) {
 
 /** The row of figures above the graph: {element, promise(guarantee), update(vertices, now, message, time)}. */
 function figuresOf() {
-  const names = ["Records in", "Busiest", "Back pressure", "Watermark", "Last epoch", "Sinks promise"];
+  const names = ["Records in", "Busiest", "Back pressure", "Watermark", "Last epoch", "Guarantee"];
   const made = names.map((name) => {
     const [value, detail] = [h("span", { class: "figure-value" }, "–"), h("span", { class: "figure-detail" })];
     return { value, detail, element: h("div", { class: "figure" }, h("dt", {}, name), h("dd", {}, value, detail)) };
@@ -146,7 +146,7 @@ function figuresOf() {
       made.map((one) => one.element),
     ),
     /** @param {string | undefined} guarantee */
-    promise: (guarantee) => set(5, guarantee ?? "–", guarantee ? "the weakest of them" : "there is none"),
+    promise: (guarantee) => set(5, guarantee ?? "–", guarantee ? "weakest of all sinks" : "no sinks"),
     /**
      * @param {PlanVertex[]} vertices
      * @param {Map<string, VertexNow>} all

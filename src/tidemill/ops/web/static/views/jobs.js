@@ -1,5 +1,5 @@
 // @ts-check
-// The list of jobs of this driver, those that run first, then those that ended.
+// The list of jobs of this driver, running jobs first, then ended ones.
 
 import { messageOf, statusOf } from "../core/api.js";
 import { childList, h, replace, setAttribute, setText } from "../core/dom.js";
@@ -10,7 +10,7 @@ import { badge } from "../widgets/badge.js";
 /** @import { JobOverview, JobsOverview } from "../core/answers.js" */
 /** @import { PageContext } from "../core/context.js" */
 
-/** Milliseconds between two looks. */
+/** Milliseconds between two requests. */
 const PAUSE = 3000;
 
 /**
@@ -54,7 +54,7 @@ export function mount(root, { api, announce }) {
     body,
   );
   const box = h("div", { class: "panel panel-table", hidden: true }, table);
-  const none = h("p", { class: "nothing", hidden: true }, "No job has been started in this driver yet.");
+  const none = h("p", { class: "nothing", hidden: true }, "This driver has not started a job yet.");
   replace(root, h("div", { class: "list-head" }, h("h1", { tabindex: "-1" }, "Jobs"), summary), box, none);
   document.title = "Jobs · Tidemill";
 
@@ -154,7 +154,7 @@ function rowOf(job) {
 }
 
 /**
- * The address of a job's page. A job of another driver has it there, or nowhere once that driver has ended.
+ * The address of a job's page. The page of another driver's job is at that driver, and null once the driver has ended.
  *
  * @param {JobOverview} job
  */

@@ -1,5 +1,5 @@
 // @ts-check
-// The last lines of the driver's log, where it writes one.
+// The last lines of the driver's log, if it has one.
 
 import { isAborted, messageOf, statusOf } from "../core/api.js";
 import { h, replace, setText } from "../core/dom.js";
@@ -13,9 +13,9 @@ import { copyButton, copyable, notice, problem } from "../widgets/parts.js";
 export const title = "Logs";
 
 const LINES = [200, 1000, 5000];
-/** The least time between two looks while the log is followed, in milliseconds. */
+/** The minimum time between two requests while the log is followed, in milliseconds. */
 const PAUSE = 4000;
-/** The audit records each look in the log. These lines are left out, or soon there would be no others. */
+/** The audit log records each request for the log. These lines are omitted, because they would soon fill the view. */
 const OWN = / tidemill\.audit: .* GET \S+\/logs -> 200$/;
 
 /**
@@ -53,7 +53,7 @@ export function mount(root, context) {
   /** @type {string[]} */
   let lines = [];
   /** @type {number | null} */
-  let next = null; // where the log ended at the last look; null to start again at its end
+  let next = null; // the end of the log at the last request; null to start again at its end
 
   const shown = () => {
     const wanted = search.value.toLowerCase();
@@ -119,7 +119,7 @@ export function mount(root, context) {
 }
 
 /**
- * The lines that a list shows. When a log has grown, the lines that are there stay: selected text stays selected.
+ * The lines in a list. When a log has grown, existing lines are kept, so that selected text remains selected.
  *
  * @param {HTMLElement} list
  */
@@ -143,7 +143,7 @@ function linesOf(list) {
 }
 
 /**
- * The index from which on the old lines are the beginning of the new ones.
+ * The index from which the old lines are the beginning of the new ones.
  *
  * @param {string[]} old
  * @param {string[]} lines
@@ -172,5 +172,5 @@ function withoutLog(error) {
 }
 
 function forOperators() {
-  return notice("info", "A log can hold users' data: it is only shown with the token of rest.operate-token.");
+  return notice("info", "A log can contain user data: it is only shown with the token of rest.operate-token.");
 }

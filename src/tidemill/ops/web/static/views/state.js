@@ -1,5 +1,5 @@
 // @ts-check
-// The state of a job as of its last committed epoch: which states there are, their sizes, hottest keys and contents.
+// The state of a job as of its last committed epoch: list of states, their sizes, hottest keys and entries.
 
 import { isAborted, messageOf, statusOf } from "../core/api.js";
 import { childList, h, replace, setText } from "../core/dom.js";
@@ -31,7 +31,7 @@ export function mount(root, context) {
   const top = h("div", { class: "toolbar" }, status, again);
   replace(root, h("h2", { class: "visually-hidden" }, title), top, trouble, list);
   /**
-   * The state that is open; one at a time.
+   * The open state; only one at a time.
    *
    * @type {{ panel: OperatorPanel, place: string, entries: ReturnType<typeof entriesOf> } | null}
    */
@@ -56,7 +56,7 @@ export function mount(root, context) {
       const answer = await context.api.get(`/jobs/${context.jobId}/state`, { signal });
       replace(
         trouble,
-        answer.operators.length ? null : nothing("No operator of this job has state, or none is committed yet."),
+        answer.operators.length ? null : nothing("No operator of this job has state, or no state has been committed yet."),
       );
       seen = answer.epoch;
       showEpoch();
@@ -105,7 +105,7 @@ export function mount(root, context) {
   }
 
   /**
-   * Shows the keys with the most records, where the driver samples them.
+   * Shows the keys with the most records, if the driver samples keys.
    *
    * @param {OperatorWithState} operator
    * @param {AbortSignal} signal
@@ -122,7 +122,7 @@ export function mount(root, context) {
       });
       panel.showHotKeys(keys.slice(0, HOT));
     } catch {
-      panel.showHotKeys([]); // an operator that is not sampled, or a driver that does not sample
+      panel.showHotKeys([]); // the keys of the operator are not sampled
     }
   }
 
@@ -140,7 +140,7 @@ export function mount(root, context) {
 
   loading.now();
   return {
-    /** Each look reads from storage and is recorded in the audit log, so only the user asks for one. */
+    /** Each request reads from storage and is logged in the audit log, so it is only made for the user. */
     update(message) {
       latest = message.epoch?.epoch ?? latest;
       showEpoch();
@@ -155,7 +155,7 @@ export function mount(root, context) {
 function forOperators() {
   return notice(
     "info",
-    "State is users' data: it is only shown with the token of rest.operate-token, and yours may only look at the rest.",
+    "State is user data: it is only shown with the token of rest.operate-token. Your token is read-only.",
   );
 }
 

@@ -1,5 +1,5 @@
 // @ts-check
-// The panel of an operator's state: a row for each state, the hottest keys, and the entries of the state that is open.
+// The panel of an operator's state: a row for each state, the hottest keys, and the entries of the open state.
 
 import { childList, h, replace, setAttribute, setStyle, setText } from "../core/dom.js";
 import { NOTHING, bytes, count, percent, plural } from "../core/format.js";
@@ -9,7 +9,7 @@ import { brief, json } from "../widgets/tree.js";
 
 /** @typedef {ReturnType<typeof operatorPanel>} OperatorPanel */
 /**
- * What the buttons of a panel do: open or close a state, and look up a key.
+ * The actions of a panel: open or close a state, and look up a key.
  *
  * @typedef {{
  *   toggle: (panel: OperatorPanel, operator: OperatorWithState, state: StateOfOperator, keyed: boolean) => void,
@@ -22,7 +22,7 @@ import { brief, json } from "../widgets/tree.js";
 const COLUMNS = { user_key: "map key" };
 
 /**
- * All states of an operator, those by key first.
+ * All states of an operator, keyed state first.
  *
  * @param {OperatorWithState} operator
  */
@@ -31,7 +31,7 @@ export function statesOf(operator) {
 }
 
 /**
- * Identifies a state of an operator: a state by key and one of the operator may have the same id.
+ * Identifies a state of an operator: a keyed state and an operator state may have the same id.
  *
  * @param {StateOfOperator} state
  * @param {boolean} keyed
@@ -180,7 +180,7 @@ function stateRow(state, act) {
       setAttribute(
         entries,
         "title",
-        `${count(now.rows)} rows in storage; an entry that changed counts several times until files are merged`,
+        `${count(now.rows)} rows in storage; an entry that changed is counted several times until files are merged`,
       );
       setText(size, bytes(now.bytes));
       setStyle(bar, "width", `${Math.max(1, Math.round((now.bytes / largest) * 100))}%`);
@@ -235,5 +235,5 @@ function hotKey(one, act) {
 /** @param {string} name */
 function head(name) {
   const style = name === "Entries" || name === "Size" ? "number" : null;
-  return h("th", { scope: "col", class: style }, name || h("span", { class: "visually-hidden" }, "Look inside"));
+  return h("th", { scope: "col", class: style }, name || h("span", { class: "visually-hidden" }, "Actions"));
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// The state of a job: a word with a sign, so that states differ by more than their colour.
+// The state of a job: a word with a symbol, so that states differ by more than their colour.
 
 import { h, setAttribute, setText } from "../core/dom.js";
 

@@ -1,6 +1,6 @@
 // @ts-check
 // Small charts of a sequence: stacked bars and lines on one axis. The legend shows the values of the point under the
-// pointer, or chosen with the arrow keys, or else of the last one.
+// pointer or selected with the arrow keys, otherwise those of the last point.
 
 import { h, replace, setAttribute, setStyle, setText, svg } from "../core/dom.js";
 import { bytes, short } from "../core/format.js";
@@ -18,10 +18,10 @@ import { bytes, short } from "../core/format.js";
 /** @typedef {(value: number) => string} Format */
 
 const MARGIN = { left: 58, right: 6, top: 8, bottom: 20 };
-/** The least width of a point in pixels; if there is no room for all, neighbours are drawn as one, with their mean. */
+/** The minimum width of a point in pixels. If there are too many points, neighbours are combined, with their mean. */
 const LEAST_STEP = 3;
 const WIDEST_BAR = 28;
-/** How far the keys move the chosen point. */
+/** How far the keys move the selected point. */
 const MOVES = new Map([
   ["ArrowLeft", -1],
   ["ArrowRight", 1],
@@ -32,8 +32,8 @@ const MOVES = new Map([
 /**
  * A chart: {element, update(points)}.
  *
- * `series` are drawn in their order. `format` makes text of a value. `nothing` is shown while there are no points. With
- * `cut`, a few points that are far higher than all others are cut off, and marked, so that the others can be seen.
+ * `series` are drawn in their order. `format` formats a value. `nothing` is shown while there are no points. With `cut`,
+ * a few points that are far higher than all others are truncated and marked, so that the others remain visible.
  *
  * @param {{
  *   title: string,
@@ -49,7 +49,7 @@ export function chart({
   series,
   format = short,
   height = 190,
-  nothing = "Nothing yet.",
+  nothing = "No data yet.",
   cut = false,
 }) {
   /** @type {ChartPoint[]} */
@@ -58,7 +58,7 @@ export function chart({
   let drawn = []; // the points as they are drawn, neighbours combined
   let width = 0;
   /** @type {number | null} */
-  let chosen = null; // the place of the point that is read out, null for the last
+  let chosen = null; // the position of the selected point, null for the last
   let asked = false;
 
   const grid = svg("g", { class: "chart-grid" });
@@ -167,7 +167,7 @@ export function chart({
     setAttribute(marks, "d", over.map((middle) => `M${middle - 4} ${MARGIN.top + 1}h8l-4 -7z`).join(""));
     setText(
       cutNote,
-      over.length ? `▲ ${over.length === 1 ? "One is" : `${over.length} are`} higher than the axis.` : "",
+      over.length ? `▲ ${over.length === 1 ? "One is" : `${over.length} are`} beyond the axis.` : "",
     );
     read(step);
     setText(summary, summaryOf(points, series, stack, format));
@@ -278,7 +278,7 @@ function textOf(point, series, format) {
 }
 
 /**
- * Neighbours as one point, so that there are at most `most`.
+ * Combines neighbours, so that there are at most `most` points.
  *
  * @param {ChartPoint[]} points
  * @param {Series[]} series
@@ -303,7 +303,7 @@ function together(points, series, most) {
 }
 
 /**
- * Values from 0 to at least `highest`, about five of them, that are round in units of `base`.
+ * About five values from 0 to at least `highest` that are round in units of `base`.
  *
  * @param {number} highest
  * @param {number} [base]
@@ -320,7 +320,7 @@ export function ticks(highest, base = 1000) {
 }
 
 /**
- * The highest value; or if only a few are far higher than the others, somewhat more than the others.
+ * The highest value or, if only a few are far higher than the others, somewhat more than the others.
  *
  * @param {number[]} values
  */
@@ -341,7 +341,7 @@ function summaryOf(points, series, stack, format) {
   const last = points[points.length - 1];
   const hasBars = series.some((one) => one.kind === "bar");
   const sums = points.map((point) => (hasBars ? stack(point) : valueOf(point, series[0])));
-  return `${points.length} points from ${points[0].label} to ${last.label}, between ${format(Math.min(...sums))} and ${format(Math.max(...sums))}. The last: ${textOf(last, series, format)}.`;
+  return `${points.length} points from ${points[0].label} to ${last.label}, between ${format(Math.min(...sums))} and ${format(Math.max(...sums))}. Last: ${textOf(last, series, format)}.`;
 }
 
 /** @param {number} value */

@@ -7,8 +7,8 @@ import { problem } from "./parts.js";
 /** @import { Child } from "../core/dom.js" */
 
 /**
- * What a dialog asks. `body` are the children of its form; `confirm` is the text of its button, which is enabled while
- * `ready()` is true. `act()` does what was asked.
+ * The content of a dialog. `body` are the children of its form; `confirm` is the text of its button, which is enabled
+ * while `ready()` is true. `act()` performs the action.
  *
  * @typedef {{
  *   title: string,
@@ -23,8 +23,8 @@ import { problem } from "./parts.js";
 let made = 0;
 
 /**
- * Asks, and acts when the user confirms. `act()` is awaited with the dialog open: if it throws, its error is shown and the
- * user may try again; otherwise the dialog closes. Focus returns to where it was.
+ * Shows a dialog, and acts when the user confirms. `act()` is awaited with the dialog open: if it throws, the error is
+ * shown and the user can try again; otherwise the dialog closes. Focus returns to the previous element.
  *
  * @param {Question} question
  */
@@ -73,7 +73,7 @@ export function ask({ title, body, confirm, danger = false, ready = () => true, 
 }
 
 /**
- * A field with its label, and a hint below that screen readers read with it: {element, hint}.
+ * A field with its label, and a hint below it that screen readers read with the field: {element, hint}.
  *
  * @param {string} label
  * @param {HTMLInputElement} input
@@ -85,7 +85,7 @@ export function field(label, input, text) {
 }
 
 /**
- * A checkbox with its label, and a hint below.
+ * A checkbox with its label, and a hint below it.
  *
  * @param {string} label
  * @param {HTMLInputElement} input
@@ -97,7 +97,7 @@ export function choice(label, input, text) {
 }
 
 /**
- * Gives an input an id, and a hint that it refers to; without a text the hint is empty and hidden.
+ * Adds an id and a hint to an input; without a text the hint is empty and hidden.
  *
  * @param {HTMLInputElement} input
  * @param {string} [text]

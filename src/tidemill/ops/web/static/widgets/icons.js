@@ -1,5 +1,5 @@
 // @ts-check
-// Small drawings, in the colour of the text around them. Everything they say is also there in words.
+// Icons in the colour of the surrounding text. Their meaning is always available as text too.
 
 import { svg } from "../core/dom.js";
 
@@ -23,7 +23,7 @@ const PATHS = {
 };
 
 /**
- * A drawing by its name.
+ * An icon by its name.
  *
  * @param {IconName} name
  */

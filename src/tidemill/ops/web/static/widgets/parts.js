@@ -1,5 +1,5 @@
 // @ts-check
-// Small parts that several views share. Whatever comes from a job is only ever text here.
+// Small components that several views share. Data from jobs is always shown as text.
 
 import { messageOf } from "../core/api.js";
 import { h, replace } from "../core/dom.js";
@@ -23,7 +23,7 @@ export function notice(kind, ...children) {
 }
 
 /**
- * An error in words; `retry` gives it a button.
+ * An error message; `retry` adds a button.
  *
  * @param {unknown} error
  * @param {(() => void) | null} [retry]
@@ -37,7 +37,7 @@ export function problem(error, retry) {
 }
 
 /**
- * Says that there is nothing to show, and why.
+ * A text that explains why there is nothing to show.
  *
  * @param {...Child} children
  */
@@ -46,7 +46,7 @@ export function nothing(...children) {
 }
 
 /**
- * Facts as a list of terms: each fact is [term, ...children]; false ones are left out.
+ * Facts as a list of terms: each fact is [term, ...children]; falsy ones are omitted.
  *
  * @param {...([string, ...Child[]] | Falsy)} all
  */
@@ -70,7 +70,7 @@ export function figure(name) {
 }
 
 /**
- * A button that copies a text, which may be computed, and then says so.
+ * A button that copies a text, which may be computed, and confirms it.
  *
  * @param {string | (() => string)} text
  * @param {string} what
@@ -83,14 +83,14 @@ export function copyButton(text, what, announce = () => {}, name = "Copy") {
   button.addEventListener("click", async () => {
     const done = await copied(typeof text === "function" ? text() : text);
     label.textContent = done ? "Copied" : "Not copied";
-    announce(done ? `Copied ${what}` : `Could not copy ${what}: select it and copy it yourself`);
+    announce(done ? `Copied ${what}` : `Could not copy ${what}: select and copy it manually`);
     setTimeout(() => (label.textContent = name), 2000);
   });
   return button;
 }
 
 /**
- * A text in monospace, to be copied.
+ * A text in monospace with a button to copy it.
  *
  * @param {string} text
  * @param {string} what
@@ -106,7 +106,7 @@ async function copied(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return copiedBySelection(text); // without HTTPS a page has no clipboard, except on localhost
+    return copiedBySelection(text); // without HTTPS the clipboard is not available, except on localhost
   }
 }
 
@@ -138,7 +138,7 @@ export function section(heading, ...children) {
 }
 
 /**
- * A section with a heading and a table, which fills its width.
+ * A section with a heading and a table that fills its width.
  *
  * @param {string} heading
  * @param {...Child} children
@@ -148,7 +148,7 @@ export function tableSection(heading, ...children) {
 }
 
 /**
- * A table that scrolls sideways in its own box; `rows` are lists of cells. `fill(rows)` replaces them.
+ * A table that scrolls horizontally in its own box; `rows` are lists of cells. `fill(rows)` replaces them.
  *
  * @param {string} caption
  * @param {(string | Column)[]} columns

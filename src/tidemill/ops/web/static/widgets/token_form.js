@@ -1,10 +1,10 @@
 // @ts-check
-// Asks for the token of a server that requires one.
+// The form for the token of a server that requires one.
 
 import { h } from "../core/dom.js";
 
 /**
- * The form; `take(token)` receives what was entered.
+ * The form; `take(token)` receives the token.
  *
  * @param {boolean} wasRefused
  * @param {(token: string) => void} take
@@ -21,22 +21,22 @@ export function tokenForm(wasRefused, take) {
   const form = h(
     "form",
     { class: "panel token-form" },
-    h("h1", { tabindex: "-1" }, "A token is needed"),
+    h("h1", { tabindex: "-1" }, "A token is required"),
     wasRefused &&
-      h("p", { class: "notice notice-error", role: "alert" }, "The server does not take the token that this page had."),
+      h("p", { class: "notice notice-error", role: "alert" }, "The server does not accept the token of this page."),
     h("label", { for: "token" }, "Token"),
     field,
     h(
       "p",
       { id: "token-help", class: "help" },
       h("code", {}, "tidemill page JOB"),
-      " prints an address that holds it. It is also in the file or the environment variable that ",
+      " prints an address that contains it. It is also in the file or the environment variable specified by ",
       h("code", {}, "rest.operate-token"),
-      " names, or ",
+      ", or by ",
       h("code", {}, "rest.read-token"),
-      " for one that may only look.",
+      " for read-only access.",
     ),
-    h("p", { class: "help" }, "It is kept in this tab until the tab is closed."),
+    h("p", { class: "help" }, "It is kept until this tab is closed."),
     h("button", { type: "submit", class: "button button-main" }, "Open"),
   );
   form.addEventListener("submit", (event) => {

@@ -1,6 +1,6 @@
 // @ts-check
-// A value of a job's state as something to read: short ones in a line, others as a tree that is made as far as it is
-// opened. However large a value is, little of it is shown at once.
+// Displays a value of a job's state: short values in one line, others as a tree whose nodes are created when they are
+// opened. Of a large value, only a small part is shown at a time.
 
 import { h } from "../core/dom.js";
 import { plural } from "../core/format.js";
@@ -26,7 +26,7 @@ export function exact(name, value, context) {
 }
 
 /**
- * A value as JSON, with spaces to read it.
+ * A value as JSON, with spaces for readability.
  *
  * @param {unknown} value
  * @returns {string}
@@ -41,7 +41,7 @@ export function json(value) {
 }
 
 /**
- * A value in one line of text, cut off when it is long.
+ * A value in one line of text, truncated if it is long.
  *
  * @param {unknown} value
  * @param {number} [most]
@@ -64,7 +64,7 @@ export function tree(value) {
 }
 
 /**
- * As `tree`, of a map that is given as a list of pairs.
+ * Like `tree`, for a map that is given as a list of pairs.
  *
  * @param {[unknown, unknown][]} pairs
  */
@@ -104,7 +104,7 @@ function text(value) {
 }
 
 /**
- * A value that JSON cannot express, as the server writes it: an object with one key that begins with a dollar sign.
+ * A value that JSON cannot represent: the server sends an object with one key that starts with a dollar sign.
  *
  * @param {object} value
  */
@@ -115,8 +115,8 @@ function special(value) {
   if (typeof found !== "string") return null;
   const size = Math.floor((found.length * 3) / 4);
   if (key === "$bytes") return marked(`${size} bytes, as base64`, found);
-  if (key === "$pickle") return marked(`pickled, ${size} bytes: not opened, as that could run code`, null);
-  if (key === "$truncated") return marked("very long: only its beginning is here", found);
+  if (key === "$pickle") return marked(`pickled, ${size} bytes: not unpickled, because that could run code`, null);
+  if (key === "$truncated") return marked("truncated: only the beginning is shown", found);
   return null;
 }
 
