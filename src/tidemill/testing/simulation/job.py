@@ -145,7 +145,7 @@ class SimulatedJob:
         return driver
 
     def _close(self, driver: SimulatedDriver) -> SimulatedDriver | None:
-        """Put a driver away; what a new attempt in its process can go on with."""
+        """Put a driver away; what a new execution in its process can go on with."""
         try:
             driver.coordinator.close()
         except KilledError:
