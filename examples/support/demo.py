@@ -162,7 +162,7 @@ class _Watch:
         self._killed_at = time.monotonic()
         share = self._progress.state_entries // len(self._workers)
         self._view.event(
-            f"kill -9 {self._killed.pid}: the worker of slot {self._killed.slot}, in the middle of epoch "
+            f"kill -9 {self._killed.pid}: the worker of lane {self._killed.lane}, in the middle of epoch "
             f"{self._last_epoch + 1}, with {share:,} state entries"
         )
 
@@ -179,7 +179,7 @@ class _Watch:
     def _look_at_workers(self) -> None:
         self._looked = time.monotonic()
         self._workers = workers_of_this_process()
-        self._progress.workers = {slot: worker.pid for slot, worker in self._workers.items()}
+        self._progress.workers = {lane: worker.pid for lane, worker in self._workers.items()}
 
 
 def _starts(stats: EpochStats) -> float:

@@ -36,7 +36,7 @@ class Progress:
     bytes_written: int = 0
     bytes_last_epoch: int = 0
     alerts: int = 0
-    workers: dict[int, int] = field(default_factory=dict)  # slot -> pid
+    workers: dict[int, int] = field(default_factory=dict)  # lane -> pid
     epoch_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=48))
 
 
@@ -134,7 +134,7 @@ class LiveView:
     def _render(self) -> RenderableType:
         progress = self._progress
         elapsed = time.monotonic() - self._start
-        workers = "   ".join(f"slot {slot}: pid {pid}" for slot, pid in progress.workers.items())
+        workers = "   ".join(f"lane {lane}: pid {pid}" for lane, pid in progress.workers.items())
         numbers = Table.grid(padding=(0, 2))
         numbers.add_column(style="dim", no_wrap=True)
         numbers.add_column(no_wrap=True)

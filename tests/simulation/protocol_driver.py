@@ -176,7 +176,7 @@ class Driver:
     def _check_committed(self, manifest: Manifest) -> None:
         world = self._world
         world.tell("driver", self._process.number, "committed epoch", manifest.epoch, "in slot", manifest.slot)
-        world.coverage.happened["an epoch was run again"] += manifest.run > 0
+        world.coverage.happened["an epoch was run again"] += manifest.rerun > 0
         if world.disk.history[manifest.slot - 1 :][:1] != [manifest]:
             world.disk.violations.append(f"epoch {manifest.epoch} is reported to be committed, and is not")
 

@@ -105,7 +105,7 @@ class Tasks:
         return Attempt(f"t{self._world.token(2)}")
 
     def _ack(self, context: EpochContext, chain: str, subtask: int, attempt: Attempt, **more: Any) -> Ack:
-        return Ack(SubtaskId(chain, Subtask(subtask)), attempt, Epoch(context.epoch), context.run, **more)
+        return Ack(SubtaskId(chain, Subtask(subtask)), attempt, Epoch(context.epoch), context.rerun, **more)
 
     def _keyed(self, context: EpochContext, inputs: EpochInput, subtask: int, senders: list[list[Attempt]]) -> Ack:
         dice, attempt = self._world.dice, self._attempt()

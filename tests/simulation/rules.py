@@ -25,9 +25,9 @@ Break = Callable[[Patch], None]
 
 
 def an_epoch_is_published_only_if_it_is_one_consistent_cut(patch: Patch) -> None:
-    def judge(expected: Any, edges: Any, acks: Iterable[Ack], *, epoch: Any, run: int) -> Publish:
+    def judge(expected: Any, edges: Any, acks: Iterable[Ack], *, epoch: Any, rerun: int) -> Publish:
         by_subtask = {(ack.subtask.chain, ack.subtask.subtask): ack for ack in acks}
-        return Publish(epoch, run, dict(expected), tuple(by_subtask[subtask] for subtask in sorted(by_subtask)))
+        return Publish(epoch, rerun, dict(expected), tuple(by_subtask[subtask] for subtask in sorted(by_subtask)))
 
     patch.setattr(coordinator, "judge", judge)
 

@@ -60,7 +60,7 @@ class TestCoverage:
 
     def test_drivers_are_fenced_epochs_run_again_and_jobs_rescaled(self, results: list[Result]) -> None:
         stories = "\n".join(line for result in results for line in result.story)
-        for words in ("was fenced", "run 1,", "the job is restarted", "has a twin", "was lost after", "resumes"):
+        for words in ("was fenced", "rerun 1,", "the job is restarted", "has a twin", "was lost after", "resumes"):
             assert words in stories
         assert {"rescale", "live rescale"} <= {trouble.what for result in results for trouble in result.fired}
 

@@ -50,7 +50,7 @@ def takeover_record(
         job_id=job_id,
         lineage=lineage,
         slot=slot,
-        run=0,
+        rerun=0,
         attempts={},
         pieces=(),
         operators=operators,
@@ -102,14 +102,14 @@ def check_follows(head: Manifest, manifest: Manifest) -> None:
 def publish_outcome(head: Manifest, manifest: Manifest, winner: Manifest | None) -> str | None:
     """None if the epoch is committed, else the reason why this driver is fenced off: another lineage has the slot.
 
-    Raises :class:`CheckpointError` if the slot contains another run of the same epoch by this same driver.
+    Raises :class:`CheckpointError` if the slot contains another execution of the same epoch by this same driver.
     """
     if winner is None:
         return None
     if winner.lineage == head.lineage:
         raise CheckpointError(
-            f"epoch {winner.epoch} was already committed by this driver as run {winner.run}, in a publish whose "
-            f"outcome was unknown; run {manifest.run} is void, open a new lineage to resume from what was committed"
+            f"epoch {winner.epoch} was already committed by this driver as rerun {winner.rerun}, in a publish whose "
+            f"outcome was unknown; rerun {manifest.rerun} is void, open a new lineage to resume from what was committed"
         )
     return (
         f"job {head.job_id} was taken over by lineage {winner.lineage} (slot {winner.slot}); this driver, lineage "

@@ -2,7 +2,8 @@
 
 A manifest is a :mod:`~tidemill.checkpoint.frame` with magic ``TMMANIF\\n`` and the lowest version that has its fields:
 1, 2 with ``times``, 3 with ``history``. Its header is a JSON object with the fields of
-:class:`~tidemill.checkpoint.model.Manifest` by name; a field that has its default value is omitted:
+:class:`~tidemill.checkpoint.model.Manifest` by name, ``rerun`` as ``run``. Fields that have their default value are
+omitted:
 
 - ``kind``, ``job_id``, ``lineage``: strings; ``slot``, ``epoch``, ``run``, ``clock``, ``next_timer``,
   ``operators_slot``: integers; ``finished``: a boolean; ``parallelism``, ``max_parallelism``: objects of integers;
@@ -40,9 +41,11 @@ from tidemill.state.keys.key_groups import KeyGroup
 MAGIC: Final = b"TMMANIF\n"
 VERSION: Final = 3
 
-_FIELDS: Final = frozenset(field.name for field in fields(Manifest))
+#: Fields whose name in files differs from their name in :class:`~tidemill.checkpoint.model.Manifest`.
+_STORED_AS: Final = {"rerun": "run"}
+_FIELDS: Final = frozenset(_STORED_AS.get(field.name, field.name) for field in fields(Manifest))
 _PLAIN: Final = (
-    "run",
+    "rerun",
     "clock",
     "finished",
     "next_timer",
@@ -90,7 +93,7 @@ def _to_header(manifest: Manifest, attachments: list[bytes]) -> dict[str, Any]:
     for name in _PLAIN:
         value = getattr(manifest, name)
         if value or (value is not None and name in ("next_timer", "operators_slot")):
-            header[name] = value
+            header[_STORED_AS.get(name, name)] = value
     for name in _LISTS:
         if value := getattr(manifest, name):
             header[name] = {key: list(items) for key, items in value.items()}
@@ -144,7 +147,7 @@ def _from_header(header: dict[str, Any], attachments: Sequence[bytes]) -> Manife
         lineage=Lineage(_is(header["lineage"], str)),
         slot=Slot(_count(header["slot"])),
         epoch=Epoch(_count(header["epoch"])),
-        run=_count(header.get("run", 0)),
+        rerun=_count(header.get("run", 0)),
         clock=_is(header.get("clock", 0), int),
         finished=_is(header.get("finished", False), bool),
         parallelism={key: _count(value) for key, value in _items(header, "parallelism")},

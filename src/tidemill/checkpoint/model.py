@@ -66,7 +66,7 @@ class Ack:
     subtask: SubtaskId
     attempt: Attempt
     epoch: Epoch
-    run: int
+    rerun: int
     consumed: dict[SubtaskId, Attempt] = field(default_factory=dict)
     pieces: tuple[Piece, ...] = ()
     watermark: int = -(2**63)
@@ -111,7 +111,7 @@ class Manifest:
     lineage: Lineage
     slot: Slot
     epoch: Epoch
-    run: int = 0
+    rerun: int = 0
     clock: int = 0
     finished: bool = False
     parallelism: dict[str, int] = field(default_factory=dict)

@@ -168,7 +168,7 @@ def portable(
             manifest,
             kind="epoch",
             lineage=owner,
-            run=0,
+            rerun=0,
             attempts={},
             spark=spark,
             pieces=(),

@@ -39,7 +39,7 @@ class Publish:
     """The epoch may be published: ``acks`` has one per subtask, ordered by chain and subtask, and is consistent."""
 
     epoch: Epoch
-    run: int
+    rerun: int
     parallelism: dict[str, int]
     acks: tuple[Ack, ...]
 
@@ -60,14 +60,14 @@ def judge(
     acks: Iterable[Ack],
     *,
     epoch: Epoch,
-    run: int,
+    rerun: int,
 ) -> Verdict:
-    """Decide whether the acks of one run of an epoch form a consistent cut.
+    """Decide whether the acks of one execution of an epoch form a consistent cut.
 
     ``expected`` maps each chain to its number of subtasks in this epoch; ``edges`` are (sender chain, receiver chain).
     The epoch is published only if
 
-    1. every ack belongs to this epoch and run, and to an expected subtask,
+    1. every ack belongs to this epoch and rerun, and to an expected subtask,
     2. every expected subtask has exactly one ack,
     3. every receiver consumed from every subtask of each chain that feeds it, and from no other,
     4. every attempt that was consumed is the attempt that was acked.
@@ -80,8 +80,8 @@ def judge(
     by_subtask: dict[SubtaskId, Ack] = {}
     for ack in acks:
         who = _name(ack.subtask)
-        if ack.epoch != epoch or ack.run != run:  # 1
-            return Rerun(f"{who} acked epoch {ack.epoch} run {ack.run}, not epoch {epoch} run {run}")
+        if ack.epoch != epoch or ack.rerun != rerun:  # 1
+            return Rerun(f"{who} acked epoch {ack.epoch} rerun {ack.rerun}, not epoch {epoch} rerun {rerun}")
         if not 0 <= ack.subtask.subtask < expected.get(ack.subtask.chain, 0):
             return Rerun(f"{who} acked, but is not a subtask of this epoch")
         if earlier := by_subtask.get(ack.subtask):  # 2
@@ -95,7 +95,7 @@ def judge(
         senders = [SubtaskId(chain, index) for chain in sorted(feeding) for index in subtasks_of(expected[chain])]
         if reason := _inconsistent(by_subtask[subtask], senders, by_subtask):  # 3, 4
             return Rerun(reason)
-    return Publish(epoch, run, dict(expected), tuple(by_subtask[subtask] for subtask in subtasks))
+    return Publish(epoch, rerun, dict(expected), tuple(by_subtask[subtask] for subtask in subtasks))
 
 
 def _inconsistent(ack: Ack, senders: Collection[SubtaskId], acks: Mapping[SubtaskId, Ack]) -> str | None:
@@ -172,7 +172,7 @@ def build_manifest(
         lineage=head.lineage,
         slot=slot,
         epoch=publish.epoch,
-        run=publish.run,
+        rerun=publish.rerun,
         clock=clock,
         finished=finished,
         parallelism=dict(publish.parallelism),

@@ -41,12 +41,12 @@ class LocalExecutor:
             job = open_job(launch, DEFAULT_PARALLELISM, held)
             bundle = job.launch.bundle(job.storage)
 
-            def attempt(stop: StopSignal) -> None:
+            def execution(stop: StopSignal) -> None:
                 engine = LocalEngine(bundle, workers=DEFAULT_PARALLELISM)
-                with job.attempt(stop, bundle, engine) as coordinator:
+                with job.execution(stop, bundle, engine) as coordinator:
                     job.run(coordinator, stop)
 
-            return job.start(program.name, attempt, held)
+            return job.start(program.name, execution, held)
 
 
 def _make_importable(path: str) -> None:

@@ -18,12 +18,13 @@ from tidemill.state.keys.key_groups import Subtask, subtasks_of
 class EpochContext:
     """Everything a subtask needs to know about its epoch.
 
+    - ``rerun`` is how often the epoch was run before, because its attempts were inconsistent.
     - ``head`` is the slot of the manifest that the epoch builds on.
     - ``attempts`` contains, per chain, the attempts whose results are in that manifest.
-    - ``clocks`` contains, per chain, the committed watermarks of its subtasks, by operator uid: for the head of the
+    - ``watermarks`` contains, per chain, the committed watermarks of its subtasks, by operator uid: for the head of the
       chain, and for later operators that generate watermarks. ``times`` contains, in the same form, the additional
       state that some of these operators keep.
-    - ``clock`` is the processing time. The driver fixes it for the whole epoch.
+    - ``processing_time`` is the time of the driver's clock, fixed for the whole epoch.
     - ``last`` marks the final epoch of a bounded job: the watermark advances to the maximum. In the chains of ``ended``
       sources it does so earlier, so that they do not hold back other chains.
     - ``checkpoint`` indicates that the previous epoch is a checkpoint, of which listeners are notified.
@@ -35,12 +36,12 @@ class EpochContext:
     job_id: str
     lineage: str
     epoch: int
-    run: int
+    rerun: int
     head: int | None
-    clock: int
+    processing_time: int
     parallelism: tuple[int, ...]
     attempts: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    clocks: dict[int, dict[str, tuple[int, ...]]] = field(default_factory=dict)
+    watermarks: dict[int, dict[str, tuple[int, ...]]] = field(default_factory=dict)
     times: dict[int, dict[str, tuple[Any, ...]]] = field(default_factory=dict)
     watermark_base: int = MIN_TIME
     last: bool = False
@@ -59,7 +60,7 @@ class EpochContext:
         fields["ended"] = tuple(fields["ended"])
         fields["unsteady"] = tuple(fields["unsteady"])
         fields["attempts"] = {int(chain): tuple(attempts) for chain, attempts in fields["attempts"].items()}
-        for name in ("clocks", "times"):
+        for name in ("watermarks", "times"):
             fields[name] = {
                 int(chain): {uid: tuple(by_subtask) for uid, by_subtask in by_uid.items()}
                 for chain, by_uid in fields[name].items()

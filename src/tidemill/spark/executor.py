@@ -61,7 +61,7 @@ class SparkExecutor:
                     raise lease.loss() from error
                 raise
             held.callback(run.clean_up)
-            return run.job.start(program.name, run.attempt, held)
+            return run.job.start(program.name, run.execution, held)
 
     def _prepare(self, program: JobProgram, lease: SessionLease, held: ExitStack) -> _SparkJob:
         session, context = lease.session, lease.session.sparkContext
@@ -88,7 +88,7 @@ class SparkExecutor:
 
 
 class _SparkJob:
-    """The attempts of one job on Spark."""
+    """The executions of one job on Spark."""
 
     def __init__(
         self, lease: SessionLease, python_files: Sequence[str], job: JobAssembly, parallelism: int, cores: int
@@ -105,7 +105,7 @@ class _SparkJob:
         self._staging = Staging(job.directory, local=str(lease.session.sparkContext.master).startswith("local"))
         self._skipped: Counter[str] = Counter()
 
-    def attempt(self, stop: StopSignal) -> None:
+    def execution(self, stop: StopSignal) -> None:
         """Run the job from its last committed epoch until it ends."""
         if is_lost(self._session.sparkContext):
             self._begin_anew()
@@ -145,7 +145,7 @@ class _SparkJob:
         watched = WatchedFiles(self._session, launch, self._readers.watched, self._staging, job.metrics, self._skipped)
         bundle = launch.bundle(self._storage, {**watched.schemas(), **(inputs.schemas() if inputs else {})})
         engine = SparkEngine(self._session.sparkContext, bundle, self._cores)
-        with job.attempt(stop, bundle, engine, merge=engine.merge, background=True) as coordinator:
+        with job.execution(stop, bundle, engine, merge=engine.merge, background=True) as coordinator:
 
             def with_files(*arguments: Any, **options: Any) -> SplitInput:
                 watched.open(coordinator, self._open_locations, alone=inputs is None)
@@ -176,7 +176,7 @@ class _SparkJob:
         return positioned(None if manifest is None else manifest.spark)
 
     def _open_locations(self) -> SparkLocations:
-        """Open the checkpoint locations of Spark's query, which all attempts share."""
+        """Open the checkpoint locations of Spark's query, which all executions share."""
         if self._locations is None:
             self._locations = open_locations(self._storage, self.job.directory)
         return self._locations

@@ -46,14 +46,14 @@ def ack(
     consumed: dict[SubtaskId, Attempt] | None = None,
     pieces: Iterable[Piece] = (),
     epoch: int = 1,
-    run: int = 0,
+    rerun: int = 0,
 ) -> Ack:
     """An ack of epoch 1, run 0, whose attempt is named after the subtask unless told otherwise."""
     return Ack(
         subtask=SubtaskId(chain, Subtask(subtask)),
         attempt=Attempt(attempt or f"{chain}{subtask}"),
         epoch=Epoch(epoch),
-        run=run,
+        rerun=rerun,
         consumed=consumed or {},
         pieces=tuple(pieces),
     )
@@ -67,7 +67,7 @@ def full_manifest() -> Manifest:
         lineage=Lineage("000000000001-0123456789abcdef"),
         slot=Slot(9),
         epoch=Epoch(8),
-        run=2,
+        rerun=2,
         clock=1_700_000_000_000,
         finished=True,
         parallelism={"source": 1, "zähler": 2},

@@ -74,7 +74,7 @@ def test_a_takeover_carries_everything_but_the_attempts() -> None:
     lineage, restored = second.open_lineage()
     assert restored == last
     assert second.head == replace(
-        last, kind="takeover", lineage=lineage, slot=Slot(4), run=0, attempts={}, pieces=(),
+        last, kind="takeover", lineage=lineage, slot=Slot(4), rerun=0, attempts={}, pieces=(),
         operators={"count": {"state": "value"}}, operators_slot=None,
     )  # fmt: skip
     assert second.head.committables == last.committables  # they may not have been committed yet
@@ -226,8 +226,8 @@ def test_another_run_after_an_unknown_outcome_is_void() -> None:
     storage.creates = ["lost", "unknown"]
     with pytest.raises(CheckpointError):
         log.publish(following(log.head))
-    with pytest.raises(CheckpointError, match=r"already committed by this driver as run 0.*run 1 is void"):
-        log.publish(following(log.head, run=1))
+    with pytest.raises(CheckpointError, match=r"already committed by this driver as rerun 0.*rerun 1 is void"):
+        log.publish(following(log.head, rerun=1))
     assert opened(storage).head.epoch == 1
 
 

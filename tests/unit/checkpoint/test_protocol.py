@@ -38,7 +38,7 @@ def consistent() -> list[Ack]:
 
 
 def verdict(acks: list[Ack]) -> Verdict:
-    return judge(EXPECTED, EDGES, acks, epoch=Epoch(1), run=0)
+    return judge(EXPECTED, EDGES, acks, epoch=Epoch(1), rerun=0)
 
 
 def reason(acks: list[Ack]) -> str:
@@ -48,7 +48,7 @@ def reason(acks: list[Ack]) -> str:
 
 
 def published(acks: list[Ack], expected: dict[str, int]) -> Publish:
-    decision = judge(expected, [], acks, epoch=Epoch(1), run=0)
+    decision = judge(expected, [], acks, epoch=Epoch(1), rerun=0)
     assert isinstance(decision, Publish)
     return decision
 
@@ -64,8 +64,8 @@ def test_consistent_acks_are_published_whatever_their_order(acks: list[Ack]) -> 
 
 
 def test_an_epoch_without_exchanges() -> None:
-    assert isinstance(judge({"all": 1}, [], [ack("all", 0)], epoch=Epoch(1), run=0), Publish)
-    assert isinstance(judge({}, [], [], epoch=Epoch(1), run=0), Publish)
+    assert isinstance(judge({"all": 1}, [], [ack("all", 0)], epoch=Epoch(1), rerun=0), Publish)
+    assert isinstance(judge({}, [], [], epoch=Epoch(1), rerun=0), Publish)
 
 
 def test_a_missing_ack() -> None:
@@ -90,11 +90,11 @@ def test_an_ack_of_a_stranger(chain: str, number: int) -> None:
     )
 
 
-@pytest.mark.parametrize("change", [{"epoch": Epoch(2)}, {"epoch": Epoch(0)}, {"run": 1}])
+@pytest.mark.parametrize("change", [{"epoch": Epoch(2)}, {"epoch": Epoch(0)}, {"rerun": 1}])
 def test_an_ack_of_another_epoch_or_run(change: dict[str, Epoch]) -> None:
     acks = consistent()
     acks[0] = replace(acks[0], **change)  # type: ignore[arg-type]
-    assert reason(acks).endswith("not epoch 1 run 0")
+    assert reason(acks).endswith("not epoch 1 rerun 0")
 
 
 def test_a_receiver_that_read_another_attempt_than_the_one_acked() -> None:
@@ -131,7 +131,7 @@ def test_a_receiver_that_missed_a_sender_or_heard_a_stranger() -> None:
 
 def test_edges_of_unknown_chains_are_a_mistake_of_the_caller() -> None:
     with pytest.raises(CheckpointError, match=r"does not run: \['nowhere'\]"):
-        judge(EXPECTED, [("nowhere", "sink")], consistent(), epoch=Epoch(1), run=0)
+        judge(EXPECTED, [("nowhere", "sink")], consistent(), epoch=Epoch(1), rerun=0)
 
 
 def test_the_manifest_of_the_first_epoch() -> None:

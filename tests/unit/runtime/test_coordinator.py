@@ -54,7 +54,7 @@ class TamperingEngine(LocalEngine):
             return reports
         acks = [report for report in map(read_report, reports) if isinstance(report, Ack)]
         outbox = Outbox(context, Layout(self._bundle.plan, context.parallelism), 99, 0)
-        for report in self.tamper(context.run, acks):
+        for report in self.tamper(context.rerun, acks):
             outbox.report(report)
         return [parcel for _, parcel in outbox.drain()]
 
@@ -126,27 +126,27 @@ def test_processing_time_never_goes_back() -> None:
     job.epoch()
     job.clock = 50
     job.epoch()
-    assert [context.clock for context in job.engine.contexts] == [100, 100]
+    assert [context.processing_time for context in job.engine.contexts] == [100, 100]
 
 
-def other_attempt(run: int, acks: list[Ack]) -> list[Ack | Failure]:
+def other_attempt(rerun: int, acks: list[Ack]) -> list[Ack | Failure]:
     """In the first run a sender acks another attempt than the one that was consumed."""
-    if run > 0:
+    if rerun > 0:
         return [*acks]
     other = Attempt(str(uuid.uuid4()))
     return [ack if ack.consumed else dataclasses.replace(ack, attempt=other) for ack in acks]
 
 
-def missing_ack(run: int, acks: list[Ack]) -> list[Ack | Failure]:
-    return [*acks] if run > 1 else [*acks[1:]]
+def missing_ack(rerun: int, acks: list[Ack]) -> list[Ack | Failure]:
+    return [*acks] if rerun > 1 else [*acks[1:]]
 
 
-def double_ack(run: int, acks: list[Ack]) -> list[Ack | Failure]:
-    return [*acks] if run > 0 else [*acks, acks[0]]
+def double_ack(rerun: int, acks: list[Ack]) -> list[Ack | Failure]:
+    return [*acks] if rerun > 0 else [*acks, acks[0]]
 
 
-def old_run(run: int, acks: list[Ack]) -> list[Ack | Failure]:
-    return [*acks] if run > 0 else [dataclasses.replace(ack, run=7) for ack in acks]
+def old_run(rerun: int, acks: list[Ack]) -> list[Ack | Failure]:
+    return [*acks] if rerun > 0 else [dataclasses.replace(ack, rerun=7) for ack in acks]
 
 
 @pytest.mark.parametrize("tamper", [other_attempt, missing_ack, double_ack, old_run])
@@ -156,11 +156,11 @@ def test_what_does_not_fit_together_is_run_again(tamper: Tamper) -> None:
     job.epoch()
     assert sorted(job.recording.values()) == [("a", 1), ("a", 2), ("b", 1), ("c", 1)]
     assert job.stats[0].runs > 1
-    assert [context.run for context in job.engine.contexts[:2]] == [0, 1]
+    assert [context.rerun for context in job.engine.contexts[:2]] == [0, 1]
 
 
 def test_an_epoch_that_never_fits_is_given_up() -> None:
-    job = Job(tamper=lambda run, acks: [*acks[1:]])
+    job = Job(tamper=lambda rerun, acks: [*acks[1:]])
     head = job.coordinator.head
     with pytest.raises(
         JobExecutionError, match=r"epoch 1 produced no consistent result in 10 runs; last: .* did not ack"
@@ -174,7 +174,7 @@ def test_a_failure_is_raised_and_leaves_the_head() -> None:
     job = Job()
     job.epoch()
     head = job.coordinator.head
-    job.engine.tamper = lambda run, acks: [
+    job.engine.tamper = lambda rerun, acks: [
         Failure("TidemillError", "did not finish", "x", Subtask(0), primary=False),
         Failure("UserCodeError", "user's fault", "y", Subtask(1)),
         *acks,
@@ -215,7 +215,7 @@ def test_a_driver_that_was_taken_over_does_not_take_it_for_a_failure_of_its_own(
     job = Job()
     job.epoch()
     Job(job.storage)
-    job.engine.tamper = lambda run, acks: [Failure("CorruptFileError", "a file is gone", "x", Subtask(0)), *acks]
+    job.engine.tamper = lambda rerun, acks: [Failure("CorruptFileError", "a file is gone", "x", Subtask(0)), *acks]
     with pytest.raises(FencedError, match="was taken over by lineage"):
         job.epoch()
 

@@ -29,7 +29,7 @@ def count(env: Any) -> Any:
 
 def context_of(job: JobBundle, **more: Any) -> EpochContext:
     parallelism = tuple(chain.parallelism or 1 for chain in job.plan.chains)
-    values: dict[str, Any] = {"epoch": 1, "run": 0, "head": None, "clock": 0, "parallelism": parallelism}
+    values: dict[str, Any] = {"epoch": 1, "rerun": 0, "head": None, "processing_time": 0, "parallelism": parallelism}
     return EpochContext("unit", "lineage", **{**values, **more})
 
 
@@ -74,7 +74,7 @@ def test_a_rerun_gives_the_same_bytes() -> None:
     job = bundle(build)
     runs = []
     for run in range(2):
-        reports = run_all(job, build, run=run)
+        reports = run_all(job, build, rerun=run)
         runs.append({(r.subtask, piece.sha256) for r in reports if isinstance(r, Ack) for piece in r.pieces})
         runs[-1] |= {(r.subtask, str(r.committables)) for r in reports if isinstance(r, Ack)}
     assert runs[0] == runs[1]

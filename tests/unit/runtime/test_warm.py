@@ -155,7 +155,7 @@ def test_a_chain_with_operator_state_goes_on_only_from_the_attempt_that_counted(
 def test_a_chain_is_told_that_its_epoch_is_run_again() -> None:
     warm = WarmChains()
     warm.keep("unit", remembering(CONTEXT), CONTEXT, "one")
-    assert warm.take("unit", WITH_STATE, Subtask(0), replace(CONTEXT, run=1)) is None
+    assert warm.take("unit", WITH_STATE, Subtask(0), replace(CONTEXT, rerun=1)) is None
     assert CLOSED == ["aborted 2", "closed"]
     # A second attempt of the same run may still be the one that does not count.
     warm.keep("unit", remembering(CONTEXT), CONTEXT, "one")

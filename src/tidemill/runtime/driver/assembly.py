@@ -4,8 +4,8 @@ Spark's executor, the local executor, the job harness and the simulation differ 
 input comes from. This module wires up the rest:
 
 1. :func:`open_job`: the job's storage, and the state that it starts from;
-2. :class:`JobAssembly`: what all attempts of the job share;
-3. :meth:`JobAssembly.attempt`: a coordinator on an engine, with snapshots, commits and metrics;
+2. :class:`JobAssembly`: what all executions of the job share;
+3. :meth:`JobAssembly.execution`: a coordinator on an engine, with snapshots, commits and metrics;
 4. :meth:`JobAssembly.open_loop`: the loop that runs its epochs;
 5. :meth:`JobAssembly.start`: metric reporters, queryable state, and the thread of the job.
 
@@ -60,7 +60,7 @@ class HarnessSettings:
 
 
 class JobAssembly:
-    """The parts of a job that all its attempts in this driver share."""
+    """The parts of a job that all its executions in this driver share."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class JobAssembly:
         self._running: RunningJob | None = None
         self._stop: StopSignal | None = None
         self._lineage: str | None = None
-        #: Whether an attempt has processed all input.
+        #: Whether an execution has processed all input.
         self.finished = False
 
     def coordinator(
@@ -136,7 +136,7 @@ class JobAssembly:
         )
 
     @contextmanager
-    def attempt(
+    def execution(
         self,
         stop: StopSignal,
         bundle: JobBundle,
@@ -145,9 +145,9 @@ class JobAssembly:
         merge: MergeRunner | None = None,
         background: bool = False,
     ) -> Iterator[Coordinator]:
-        """One attempt of a started job: a :meth:`coordinator` that is closed with its engine when the block ends.
+        """One execution of a started job: a :meth:`coordinator` that is closed with its engine when the block ends.
 
-        The next attempt continues the lineage of this one.
+        The next execution continues the lineage of this one.
         """
         self._stop = stop
         with ExitStack() as undo:
@@ -170,7 +170,7 @@ class JobAssembly:
     ) -> EpochLoop:
         """The loop over the job's input, starting from the head of an open coordinator.
 
-        ``launch`` is the job's own unless an attempt reads its sources in another form. ``open_input`` creates the
+        ``launch`` is the job's own unless an execution reads its sources in another form. ``open_input`` creates the
         input; it accepts the arguments of :class:`SplitInput`.
         """
         launch = launch or self.launch
@@ -202,8 +202,8 @@ class JobAssembly:
         finally:
             loop.close()
 
-    def start(self, name: str, attempt: Callable[[StopSignal], None], held: ExitStack) -> RunningJob:
-        """Start the job: a thread calls ``attempt``, and repeats it after failures according to the restart strategy.
+    def start(self, name: str, execution: Callable[[StopSignal], None], held: ExitStack) -> RunningJob:
+        """Start the job: a thread calls ``execution``, and repeats it after failures according to the restart strategy.
 
         ``held`` contains all resources of the job. It is empty afterwards: the job releases them when it has ended. If
         this method raises, the caller releases what remains in it.
@@ -218,7 +218,7 @@ class JobAssembly:
         self._running = RunningJob(
             launch.job_id,
             name,
-            attempt,
+            execution,
             restarts,
             released.close,
             self.parallelism,

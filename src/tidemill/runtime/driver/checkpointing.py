@@ -66,7 +66,7 @@ class CheckpointSettings:
 
 
 class Checkpointing:
-    """The checkpoints of one job, over all its attempts.
+    """The checkpoints of one job, over all its executions.
 
     Other threads than the job's may call only :meth:`history`, :meth:`saved` and :meth:`not_saved`.
     """
@@ -193,7 +193,7 @@ class Checkpointing:
             raise error
 
     def pause_with(self, pause: Callable[[float], bool]) -> None:
-        """Set the function that waits between two attempts; it returns whether the job is to end."""
+        """Set the function that waits between two executions; it returns whether the job is to end."""
         self._pause = pause
 
     @contextmanager

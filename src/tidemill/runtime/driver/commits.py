@@ -142,7 +142,7 @@ class SinkCommits:
             "to reachable? After a restart the epoch is committed again"
         )
         error.site = FailureSite(exception="DeadlineExceededError", epoch=epoch)
-        self._deadline.abandon()  # the attempt is over: a sink that hangs must not delay the restart with further calls
+        self._deadline.abandon()  # a sink that hangs must not delay the restart with further calls
         return error
 
 

@@ -148,7 +148,7 @@ class Coordinator:
         found = read_head(self._bundle.storage, self._log, self._after)
         start_from = None if self._after else self._start_from
         if start_from is not None and start_from.is_behind(found):
-            start_from = None  # a failed attempt has already started from there
+            start_from = None  # a failed execution has already started from there
         if start_from is not None:
             found = start_from.state.manifest
         if found is not None:
@@ -303,7 +303,7 @@ class Coordinator:
         for raised in self._commits.close():
             log.warning("job %s was not cleaned up completely: %s", self._bundle.job_id, raised)
 
-    def _context(self, run: int, inputs: EpochInput) -> EpochContext:
+    def _context(self, rerun: int, inputs: EpochInput) -> EpochContext:
         context = next_context(
             self._plan,
             self.head,
@@ -312,7 +312,7 @@ class Coordinator:
             job_id=self._bundle.job_id,
             lineage=self.lineage,
             history=self._history,
-            run=run,
+            rerun=rerun,
             now=self._clock(),
         )
         return replace(context, unsteady=self._unsteady)
@@ -326,7 +326,7 @@ class Coordinator:
         chains = self._plan.chains
         expected = {chain.head.uid: context.parallelism[chain.id] for chain in chains}
         edges = {(chains[edge.source_chain].head.uid, chains[edge.target_chain].head.uid) for edge in self._plan.edges}
-        return judge(expected, edges, acks, epoch=Epoch(context.epoch), run=context.run)
+        return judge(expected, edges, acks, epoch=Epoch(context.epoch), rerun=context.rerun)
 
     def _manifest(
         self,
@@ -346,7 +346,7 @@ class Coordinator:
         manifest = build_manifest(
             head,
             verdict,
-            clock=context.clock,
+            clock=context.processing_time,
             sources={**without_dropped(head.sources, described), **inputs.positions},
             spark=inputs.spark,
             of_sources=begun,
@@ -406,7 +406,7 @@ class Coordinator:
             commit_seconds=now - published,
             delta_bytes=sum(piece.length for piece in manifest.pieces),
             state_entries=entries_of(acks),
-            runs=manifest.run + 1,
+            runs=manifest.rerun + 1,
             metrics=manifest.metrics,
             ended=time.time_ns() // 1_000_000,
         )

@@ -82,11 +82,11 @@ def run_dry(program: JobProgram) -> JobClient:
     sys.stdout.write(f"{report}\n")
     launch = prepare(program, 1)
 
-    def attempt(stop: StopSignal) -> None:
+    def execution(stop: StopSignal) -> None:
         report.check()
 
     never = restarts_for(RestartStrategies.no_restart())
-    return RunningJob(launch.job_id, program.name, attempt, never, lambda: None, launch.parallelism(1)).start()
+    return RunningJob(launch.job_id, program.name, execution, never, lambda: None, launch.parallelism(1)).start()
 
 
 def _what_a_start_takes(launch: Launch) -> tuple[str, PortableState]:

@@ -31,7 +31,7 @@ def _as_it_is(inputs: EpochInput) -> EpochInput:
 
 
 class EpochLoop:
-    """The epochs of one attempt, one after the other. Not thread-safe."""
+    """The epochs of one execution, one after the other. Not thread-safe."""
 
     def __init__(
         self,

@@ -46,7 +46,7 @@ _HISTORY_SIZE: Final = 16
 _EPOCHS_KEPT: Final = 1000
 _COUNTS_KEPT: Final = 100
 
-#: How often a job that waits for its next attempt calls the owner watch, in seconds.
+#: How often a job that waits for its next execution calls the owner watch, in seconds.
 _REST_SECONDS: Final = 0.5
 
 #: Errors that end a job: another driver has taken it over, or a restart by this driver cannot fix them.
@@ -106,7 +106,7 @@ class JobOutline:
 class RunningJob(JobClient):
     """A job that runs in a thread of this process.
 
-    ``attempt`` runs the job from its last committed epoch until it ends, and raises the error it failed with.
+    ``execution`` runs the job from its last committed epoch until it ends, and raises the error it failed with.
     ``cleanup`` is called once, when no part of the job is running any more.
     """
 
@@ -114,7 +114,7 @@ class RunningJob(JobClient):
         self,
         job_id: str,
         name: str,
-        attempt: Callable[[StopSignal], None],
+        execution: Callable[[StopSignal], None],
         restarts: Restarts,
         cleanup: Callable[[], None],
         parallelism: JobParallelism,
@@ -128,7 +128,7 @@ class RunningJob(JobClient):
         self.name = name
         self.outline = outline
         self._job_id = JobID(job_id)
-        self._attempt = attempt
+        self._execution = execution
         self._restarts = restarts
         self._cleanup = cleanup
         self._parallelism = parallelism
@@ -237,7 +237,7 @@ class RunningJob(JobClient):
                 self._rest(rest)
                 if not self._stop.is_set():
                     self._enter(JobStatus.RUNNING)
-                    self._attempt(self._stop)
+                    self._execution(self._stop)
                 return JobCancelledError("the job was cancelled") if self._stop.is_set() else None
             except BaseException as raised:
                 if self._stop.is_set():
@@ -259,7 +259,7 @@ class RunningJob(JobClient):
                 rest = delay / 1000
 
     def _rest(self, seconds: float) -> None:
-        """Wait before the next attempt, unless the job is to end. Raises if another driver takes over the job."""
+        """Wait before the next execution, unless the job is to end. Raises if another driver takes over the job."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not self._stop.wait(min(left, _REST_SECONDS)):
             self._owner.look()

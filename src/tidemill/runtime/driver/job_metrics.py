@@ -49,7 +49,7 @@ _TASK_COUNTS: Final = (
 
 
 class JobMetrics:
-    """Updates a registry over all attempts of a job. Only the job's thread updates it; any thread may read it."""
+    """Updates a registry over all executions of a job. Only the job's thread updates it; any thread may read it."""
 
     def __init__(
         self,

@@ -100,7 +100,7 @@ class Launch:
         return replace(self, plan=plan, start_from=start_from)
 
     def parallelism(self, default: int) -> JobParallelism:
-        """The parallelism of the job's chains, shared by all its attempts."""
+        """The parallelism of the job's chains, shared by all its executions."""
         unchangeable = [chain for chain, source in self.split_sources().items() if source.parallelism is not None]
         return JobParallelism(self.plan, default, unchangeable)
 
@@ -115,7 +115,7 @@ class Launch:
         return None if self.start_from is None or self.start_from.is_behind(head) else self.start_from
 
     def savepoints(self, storage: Storage, history: Checkpointing | None = None) -> Savepoints:
-        """The savepoints of the job, shared by all its attempts; ``history`` records them."""
+        """The savepoints of the job, shared by all its executions; ``history`` records them."""
         return Savepoints(
             self.job_id,
             storage,
@@ -140,15 +140,15 @@ class Launch:
         return self.configuration.get(ExecutionOptions.SINK_COMMITTER_TIMEOUT).total_seconds()
 
     def clock(self) -> ProcessingClock:
-        """The processing time of the job, shared by all its attempts."""
+        """The processing time of the job, shared by all its executions."""
         return ProcessingClock(self.configuration.get(ExecutionOptions.CLOCK_JUMP_DELAY).total_seconds())
 
     def epoch_limit(self) -> EpochLimit:
-        """The limit on the records of epochs, shared by all attempts, so that the cost of records stays known."""
+        """The limit on the records of epochs, shared by all executions, so that the cost of records stays known."""
         return EpochLimit.of(self.configuration, batch=self.plan.runtime_mode == "BATCH")
 
     def owner_watch(self) -> OwnerWatch:
-        """The watch that detects a takeover by another driver, shared by all attempts."""
+        """The watch that detects a takeover by another driver, shared by all executions."""
         return OwnerWatch(self.configuration.get(ExecutionOptions.OWNER_CHECK_INTERVAL).total_seconds())
 
     def unpickling_sinks(self) -> set[str]:

@@ -23,16 +23,16 @@ def next_context(
     job_id: str,
     lineage: str,
     history: str,
-    run: int,
+    rerun: int,
     now: int,
 ) -> EpochContext:
     """The context of the epoch after the head manifest, for the given parallelism of each chain.
 
-    ``run`` is the number of previous runs of the epoch. Event time continues from the manifest, even if partitions are
+    ``rerun`` is how often the epoch was run before. Event time continues from the manifest, even if partitions are
     now read by other subtasks. Processing time does not go back.
     """
     attempts: dict[int, tuple[str, ...]] = {}
-    clocks: dict[int, dict[str, tuple[int, ...]]] = {}
+    watermarks: dict[int, dict[str, tuple[int, ...]]] = {}
     times: dict[int, dict[str, tuple[Any, ...]]] = {}
     lowest: int | None = None
     for chain in plan.chains:
@@ -43,7 +43,7 @@ def next_context(
             marks = head.watermarks.get(operator.uid)
             if marks and max(marks) > MIN_TIME:
                 lowest = min(marks) if lowest is None else min(lowest, *marks)
-                clocks.setdefault(chain.id, {})[operator.uid] = deal_marks(
+                watermarks.setdefault(chain.id, {})[operator.uid] = deal_marks(
                     marks, head.times.get(operator.uid, ()), parallelism[chain.id], chain.clock_of
                 )
             kept = deal_times(
@@ -60,12 +60,12 @@ def next_context(
         lineage=lineage,
         history=history,
         epoch=head.epoch + 1,
-        run=run,
+        rerun=rerun,
         head=head.slot if head.runs else None,
-        clock=max(now, head.clock),
+        processing_time=max(now, head.clock),
         parallelism=parallelism,
         attempts=attempts,
-        clocks=clocks,
+        watermarks=watermarks,
         times=times,
         watermark_base=MIN_TIME if lowest is None else lowest,
         last=inputs.last,

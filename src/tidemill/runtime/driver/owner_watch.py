@@ -17,7 +17,7 @@ class OwnerWatch:
 
     A driver that commits detects this with the commit. A driver that waits for input, or for a restart after a failure,
     checks every ``interval`` seconds for the record with which a takeover begins. That is one request to the storage.
-    It does not list names, because a listing may be out of date. One watch serves all attempts of a job.
+    It does not list names, because a listing may be out of date. One watch serves all executions of a job.
     """
 
     def __init__(self, interval: float = 10.0, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -31,7 +31,7 @@ class OwnerWatch:
         self._failing = False
 
     def claimed(self, manifests: ManifestLog) -> None:
-        """Watch this log: an attempt of the job has claimed the job, and commits to it."""
+        """Watch this log: an execution of the job has claimed the job, and commits to it."""
         self._manifests, self._slot = manifests, None
 
     def look(self) -> None:

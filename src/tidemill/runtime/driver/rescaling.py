@@ -22,7 +22,7 @@ from tidemill.graph.plan import ChainPlan, JobPlan, OperatorPlan
 
 
 class JobParallelism:
-    """The parallelism of the chains of one job, for all its attempts in this driver. Safe to use from several threads.
+    """The parallelism of the chains of one job, for all its executions in this driver. Thread-safe.
 
     One thread, the job's, calls :meth:`take_up` before each epoch and :meth:`committed` after it; between the two the
     parallelism does not change.

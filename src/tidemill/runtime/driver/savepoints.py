@@ -46,7 +46,7 @@ class _Request:
 
 
 class Savepoints:
-    """The savepoints of one job, for all its attempts in this driver. Safe to use from several threads.
+    """The savepoints of one job, for all its executions in this driver. Safe to use from several threads.
 
     The job's thread calls :meth:`take` between two epochs if any are :attr:`pending`. When the job is over, it calls
     :meth:`settle` before the storage is closed, and :meth:`end` as the very last step.

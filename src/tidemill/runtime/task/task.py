@@ -139,9 +139,9 @@ class EpochTask:
         return chain
 
     def _set_clocks(self, chain: Chain) -> None:
-        clocks = {uid: marks[self._subtask] for uid, marks in self._context.clocks.get(self._plan.id, {}).items()}
+        clocks = {uid: marks[self._subtask] for uid, marks in self._context.watermarks.get(self._plan.id, {}).items()}
         chain.restore_watermarks(clocks.get(self._plan.head.uid, MIN_TIME), clocks)
-        chain.set_processing_time(self._context.clock)
+        chain.set_processing_time(self._context.processing_time)
         times = self._context.times.get(self._plan.id, {})
         chain.restore_times({uid: states[self._subtask] for uid, states in times.items()})
         if self._plan.clock_of is ClockOf.PARTITION:
@@ -155,14 +155,14 @@ class EpochTask:
         self._set_clocks(chain)
         self._attach_senders(chain)
         chain.begin_epoch(
-            context.clock,
+            context.processing_time,
             {
                 "job_id": context.job_id,
                 "lineage": context.lineage,
                 "history": context.history,
                 "epoch": context.epoch,
                 "attempt": self._attempt.hex,
-                "processing_time": context.clock,
+                "processing_time": context.processing_time,
             },
             self._bundle.storage,
         )
@@ -305,7 +305,7 @@ class EpochTask:
         chain.end_epoch()
         for edge in self._edges_out:
             chain.ports[edge.id].finish()
-        chain.snapshot_state(self._context.epoch, self._context.clock)
+        chain.snapshot_state(self._context.epoch, self._context.processing_time)
         reach("delta.before")
         before = perf_counter_ns()
         pieces = self._write_delta(chain.export_delta())
@@ -316,7 +316,7 @@ class EpochTask:
             subtask=SubtaskId(self._plan.head.uid, self._subtask),
             attempt=Attempt(str(self._attempt)),
             epoch=Epoch(context.epoch),
-            run=context.run,
+            rerun=context.rerun,
             consumed=self._consumed,
             pieces=pieces,
             watermark=chain.head.current_watermark,

@@ -30,7 +30,7 @@ class _Warm:
     chain: Chain
     lineage: str
     epoch: int
-    run: int
+    rerun: int
     attempt: str
 
 
@@ -65,7 +65,7 @@ class WarmChains:
                 _close(chain)
                 raise
             return chain
-        if warm.epoch == context.epoch and warm.run < context.run:
+        if warm.epoch == context.epoch and warm.rerun < context.rerun:
             with contextlib.suppress(Exception):  # the chain is closed anyway
                 chain.aborted()
         _close(chain)
@@ -79,7 +79,7 @@ class WarmChains:
         key = (job_id, chain.plan.id, chain.subtask)
         if (replaced := self._chains.pop(key, None)) is not None:
             _close(replaced.chain)
-        self._chains[key] = _Warm(chain, context.lineage, context.epoch, context.run, attempt)
+        self._chains[key] = _Warm(chain, context.lineage, context.epoch, context.rerun, attempt)
         self._evict(keep=key)
 
     def retire(self, job_id: str, context: EpochContext) -> None:

@@ -26,7 +26,7 @@ _REQUESTS: Final = 8
 
 
 class Staging:
-    """The copies of one job, which all its attempts share."""
+    """The copies of one job, which all its executions share."""
 
     def __init__(self, directory: Path | None, *, local: bool) -> None:
         """``directory`` is the job's own, if it has one; ``local`` is true if tasks run on this machine."""

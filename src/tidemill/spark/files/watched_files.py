@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class WatchedFiles:
-    """The sources of one attempt of a job that watch files. Safe to use from several threads."""
+    """The sources of one execution of a job that watch files. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class WatchedFiles:
         metrics: JobMetrics,
         skipped: Counter[str],
     ) -> None:
-        """``staging`` stores copies that Spark can read; ``skipped`` counts files by uid, across all attempts."""
+        """``staging`` stores copies that Spark can read; ``skipped`` counts files by uid, across all executions."""
         self._launch = launch
         self._staging = staging
         self._metrics = metrics

@@ -24,7 +24,7 @@ S = TypeVar("S", bound=SparkSource)
 
 
 class SourceReader(abc.ABC, Generic[S]):
-    """Reads one source with Spark. It keeps no objects of a session, because the attempts of a job share it."""
+    """Reads one source with Spark. It keeps no objects of a session, because the executions of a job share it."""
 
     #: Whether rows may come from files, each of which then has its own event time.
     has_files: bool = True

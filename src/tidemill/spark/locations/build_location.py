@@ -6,8 +6,8 @@ are therefore copied:
 1. The entries of the sources' logs that the manifest records must exist as recorded. Otherwise the job does not start.
 2. Entries that no manifest records belong to a batch that was started but not committed. They are copied if Spark's own
    checksum confirms them, so that the batch has the same boundaries as before. If the boundaries were computed again
-   each time, the batch of a job that fails repeatedly would grow with each attempt. Entries that are not confirmed are
-   not copied, and Spark computes the batch again: after a power failure they may be incomplete, and nothing that is
+   each time, the batch of a job that fails repeatedly would grow with each execution. Entries that are not confirmed
+   are not copied, and Spark computes the batch again: after a power failure they may be incomplete, and nothing that is
    committed depends on them.
 3. The manifest contains the end of the last batch. It is also logged for the batch before, so that Spark has nothing to
    do if it replays the batch. No commit is forged: if Spark had not logged the commit, the batch is replayed, and

@@ -204,7 +204,7 @@ class MirroredLocations(SparkLocations):
             if not (self.directory / spark_location(needed)).exists():
                 self._fetch(needed, (SOURCES,))
         else:
-            # The newest one with the starting positions of its sources, unless an attempt of this process has a newer.
+            # The newest one with the starting positions of its sources, unless this process has a newer one.
             needed = next((owner for owner in reversed(earlier) if METADATA in stored[owner]), "")
             ours = earlier_locations(self.directory, lineage)
             if needed and (not ours or ours[-1].name < needed):

@@ -103,7 +103,7 @@ class SimulatedDriver:
         parallelism: int,
         earlier: SimulatedDriver | None = None,
     ) -> None:
-        """``earlier`` is a failed attempt in the same process, whose workers and client requests are taken over."""
+        """``earlier`` is a failed execution in the same process, whose workers and client requests are taken over."""
         # configuration
         self._world = world
         self._settings = settings
@@ -155,7 +155,7 @@ class SimulatedDriver:
                 raise AssertionError("a simulated job runs in STREAMING mode")
             self._finished = manifest.finished
             self._world.tell(
-                f"epoch {manifest.epoch} is done: slot {manifest.slot} of {manifest.lineage}, run {manifest.run}, "
+                f"epoch {manifest.epoch} is done: slot {manifest.slot} of {manifest.lineage}, rerun {manifest.rerun}, "
                 f"{len(manifest.pieces)} pieces, {len(manifest.runs)} runs, "
                 f"{sum(manifest.parallelism.values())} subtasks"
             )

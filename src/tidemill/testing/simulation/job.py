@@ -148,7 +148,7 @@ class SimulatedJob:
         return driver
 
     def _close(self, driver: SimulatedDriver) -> SimulatedDriver | None:
-        """Close a driver. Returns it for a new attempt in the same process, or None if it was killed."""
+        """Close a driver. Returns it for a new execution in the same process, or None if it was killed."""
         try:
             driver.coordinator.close()
         except KilledError:
