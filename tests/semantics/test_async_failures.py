@@ -381,7 +381,7 @@ def test_settings_that_cannot_work_are_refused_at_once() -> None:
 
 def test_a_loop_that_runs_already_in_this_thread_is_no_silent_failure() -> None:
     async def inside() -> None:
-        with pytest.raises(TidemillError, match="an event loop runs in this thread already"):
+        with pytest.raises(TidemillError, match="an event loop is already running in this thread"):
             run_all([1], Double())
 
     asyncio.run(inside())

@@ -217,7 +217,7 @@ def test_skipped_records_are_counted_and_the_first_is_logged(caplog: pytest.LogC
         job.end()
         assert sorted(job.output()) == [1, 2, 3, 4, 6, 7, 8, 9, 11, 12]
         assert job.head.metrics["checked.numPoisonRecords"] == 2
-    (message,) = [record.getMessage() for record in caplog.records if "put aside" in record.getMessage()]
+    (message,) = [record.getMessage() for record in caplog.records if "set aside" in record.getMessage()]
     assert "raised ValueError at a record" in message
     assert "numPoisonRecords" in message
 

@@ -1,9 +1,9 @@
-"""Async calls of one operator instance: an event loop, how many calls run on it, and for how long.
+"""Asynchronous calls of one operator instance: an event loop, with limits on the number and duration of calls.
 
-The loop belongs to the thread of the task and runs only inside the methods here: no other thread touches records or
-user code. Bare prototypes of the ways to do it, with calls that await once, on two busy cores: 600 000 calls/s as here,
-with one asyncio task for each place (see ``_work``); 540 000 with the loop in a thread of its own; with an asyncio task
-for every record 200 000 here, 100 000 in a thread. The operator as a whole did 290 000.
+The loop belongs to the thread of the task and runs only inside the methods here: no other thread accesses records or
+user code. Measured with minimal prototypes, with calls that await once, on two busy cores: 600 000 calls/s as here,
+with one asyncio task for each unit of capacity (see ``_work``); 540 000 with the loop in a separate thread; with an
+asyncio task for every record 200 000 here, and 100 000 in a separate thread. The whole operator did 290 000.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Invoke = Callable[[Any], Awaitable[Any]]
 
 _log = logging.getLogger(__name__)
 
-#: Seconds that a cancelled call has to clean up. One that takes longer ignores that it was cancelled.
+#: The seconds that a cancelled call has to clean up. A call that takes longer has ignored its cancellation.
 GRACE: Final = 30.0
 
 
 class AsyncCalls:
-    """Runs the function for records, in the order they are submitted, at most ``capacity`` at a time.
+    """Calls the function for records, in the order in which they are submitted, at most ``capacity`` at a time.
 
-    ``completed`` is told of each call that has its results; ``failed`` makes the error to raise, of what the function
-    raised, its method and the record. After an error nothing goes on but :meth:`close`.
+    ``completed`` is called with each call that has its results. ``failed`` creates the error to raise from the
+    exception, the name of the method and the record. After an error, only :meth:`close` may be called.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class AsyncCalls:
         self._failed = failed
         # transient
         self._loop = asyncio.new_event_loop()
-        # A loop holds sockets: it is closed also if this object is merely forgotten.
+        # A loop has open sockets: it is closed even if this object is only garbage collected.
         self._close_loop = weakref.finalize(self, self._loop.close)
         self._waiting: deque[Call] = deque()
         self._workers: set[asyncio.Task[None]] = set()
@@ -72,9 +72,9 @@ class AsyncCalls:
     # --- for the task, outside the loop
 
     def submit(self, calls: Iterable[Call]) -> None:
-        """Begin calls; returns when all have begun, at most ``capacity`` of them still on their way."""
+        """Begin calls. Returns when all have begun; at most ``capacity`` of them are still running."""
         if self._rested:
-            # Let connections notice that they were closed by the other side while the loop stood still.
+            # Let connections detect that the other side closed them while the loop was not running.
             self._rested = False
             self._loop.call_soon(self._loop.stop)
             self._loop.run_forever()
@@ -82,7 +82,7 @@ class AsyncCalls:
         self._run(until_done=False)
 
     def wait(self) -> None:
-        """Returns when all calls are completed."""
+        """Wait until all calls are completed."""
         self._run(until_done=True)
         self._rested = True
 
@@ -91,7 +91,7 @@ class AsyncCalls:
         self._loop.run_until_complete(_awaited(method, *arguments))
 
     def close(self, closer: Callable[[], Any] | None) -> None:
-        """Cancel all calls and wait for their end, call ``closer``, then cancel what the function left on the loop."""
+        """Cancel all calls and wait for their end, call ``closer``, then cancel the function's other tasks."""
         if not self._close_loop.alive:
             return
         try:
@@ -117,14 +117,14 @@ class AsyncCalls:
     # --- on the loop
 
     async def _work(self) -> None:
-        """One of the places that ``capacity`` counts: takes a waiting call as soon as it is done with the last."""
+        """Run waiting calls one after the other. There are at most ``capacity`` such workers."""
         worker = _current_task()
         waiting = self._waiting
         try:
             while waiting and self._failure is None:
                 call = waiting.popleft()
                 if not waiting:
-                    self._loop.stop()  # all calls have begun: back to the task
+                    self._loop.stop()  # all calls have begun: return to the task
                 self._begin(call, worker)
                 error: BaseException | None = None
                 results: list[Any] = []
@@ -133,7 +133,7 @@ class AsyncCalls:
                 except asyncio.CancelledError as cancelled:
                     if self._closing:
                         raise
-                    error = cancelled  # for its time is up, or something it waited for was cancelled
+                    error = cancelled  # it timed out, or something that it awaited was cancelled
                 except BaseException as raised:
                     if not _of_function(raised):
                         raise
@@ -158,7 +158,7 @@ class AsyncCalls:
         if self._timeout is not None:
             self._running.pop(call, None)
             self._cancelled.pop(call, None)
-            # One that blocked the loop is late without having been cancelled.
+            # A call that blocked the loop is late although it was not cancelled.
             if not call.wanted or self._now() >= call.deadline:
                 while worker.cancelling():
                     worker.uncancel()
@@ -181,11 +181,11 @@ class AsyncCalls:
     # --- timeouts
 
     def _now(self) -> float:
-        """The clock of timeouts. It stands still with the loop: an answer that nobody could take is not late."""
+        """The clock of timeouts. It stops with the loop: a response that could not be received is not late."""
         return self._loop.time() - self._stood_still
 
     def _watch(self) -> None:
-        """Cancel what is late. Calls have the same timeout, so the one that began first is the first to be late."""
+        """Cancel late calls. All have the same timeout, so the call that began first is the first to be late."""
         self._watchdog = None
         now = self._now()
         while self._running and (call := next(iter(self._running))).deadline <= now:
@@ -225,7 +225,7 @@ class AsyncCalls:
 
 
 def _retrying(invoke: Invoke, strategy: AsyncRetryStrategy) -> Invoke:
-    """Calls again as the strategy says; the last results or the last exception count."""
+    """Return a function that retries calls according to the strategy. The last results or exception count."""
     predicate = strategy.get_retry_predicate()
     again_after_results, again_after_error = predicate.result_predicate(), predicate.exception_predicate()
 
@@ -256,7 +256,7 @@ def _current_task() -> asyncio.Task[Any]:
 
 
 def _of_function(error: BaseException) -> bool:
-    """Whether a function raised this itself; an interrupt and the end of a coroutine come from outside."""
+    """Whether a function raised the exception itself. An interrupt or the end of a coroutine has other causes."""
     return not isinstance(error, (KeyboardInterrupt, GeneratorExit)) or was_raised(error)
 
 
@@ -267,7 +267,7 @@ async def _awaited(method: Callable[..., Any], *arguments: Any) -> None:
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks and wait for their end, but not for ever."""
+    """Cancel tasks and wait for their end, for a limited time."""
     tasks = set(tasks)
     for task in tasks:
         task.cancel()
@@ -275,9 +275,9 @@ async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
         ended, going_on = await asyncio.wait(tasks, timeout=GRACE)
         for task in ended:
             if not task.cancelled():
-                task.exception()  # it is seen; what counts has been reported before
+                task.exception()  # mark it as retrieved: relevant errors have already been reported
         if going_on:
-            _log.warning("%d async calls ignore that they were cancelled, and are given up", len(going_on))
+            _log.warning("%d async calls have ignored their cancellation and are abandoned", len(going_on))
 
 
 def _checked(results: Any, method: str) -> list[Any]:
@@ -285,4 +285,4 @@ def _checked(results: Any, method: str) -> list[Any]:
         return results
     if isinstance(results, Iterable) and not isinstance(results, (str, bytes)):
         return list(results)
-    raise TypeError(f"{method}() must return a list of results, an empty one for none, not {type(results).__name__}")
+    raise TypeError(f"{method}() must return a list of results, which may be empty, not {type(results).__name__}")

@@ -1,4 +1,4 @@
-"""In which order the results of async calls leave an operator: never across a watermark, and as the program asked."""
+"""The order in which an operator emits the results of async calls: as configured, and never across a watermark."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-#: What lies between records: moves event time on, when its turn comes.
+#: An action between records, such as a watermark, which is run in their order.
 Mark = Callable[[], None]
 
 
 class Call:
-    """A record whose function is called; ``results`` is None until it has an answer."""
+    """An asynchronous call for a record; ``results`` is None until it is completed."""
 
     __slots__ = ("deadline", "results", "segment", "timestamp", "value", "wanted")
 
@@ -22,34 +22,34 @@ class Call:
         self.value = value
         self.timestamp = timestamp
         self.results: list[Any] | None = None
-        #: On the clock of the calls; after it the answer is not waited for.
+        #: The time, on the clock of the calls, at which the call times out.
         self.deadline = 0.0
         #: False once the call was cancelled because it took too long.
         self.wanted = True
 
 
 class Results(abc.ABC):
-    """Calls and marks in the order they came, until it is their turn to leave."""
+    """Calls and marks, until they can be emitted."""
 
     @abc.abstractmethod
     def add(self, calls: Iterable[Call]) -> None:
-        """More calls begin."""
+        """Add calls that begin."""
 
     @abc.abstractmethod
     def add_mark(self, mark: Mark) -> None:
-        """All calls so far come before the mark, all later ones after it."""
+        """Add a mark, which separates all calls so far from all later ones."""
 
     @abc.abstractmethod
     def completed(self, call: Call) -> None:
-        """A call has its results."""
+        """Called when a call has its results."""
 
     @abc.abstractmethod
     def take(self) -> Iterator[list[Call] | Mark]:
-        """What may leave now, in its order; it is forgotten."""
+        """Remove and return what can be emitted now, in order."""
 
 
 class OrderedResults(Results):
-    """All in the order they came."""
+    """Emits all results in the order of the calls."""
 
     def __init__(self) -> None:
         self._waiting: deque[Call | Mark] = deque()
@@ -61,7 +61,7 @@ class OrderedResults(Results):
         self._waiting.append(mark)
 
     def completed(self, call: Call) -> None:
-        """Its results are in the call."""
+        """Nothing to do: the call contains its results."""
 
     def take(self) -> Iterator[list[Call] | Mark]:
         waiting = self._waiting
@@ -84,7 +84,7 @@ class OrderedResults(Results):
 
 
 class CallSegment:
-    """The calls between two marks: those that are done in the order of their answers, and the mark that follows."""
+    """The calls between two marks: those that are completed, in order of completion, and the mark that follows."""
 
     __slots__ = ("done", "mark", "pending")
 
@@ -95,7 +95,7 @@ class CallSegment:
 
 
 class UnorderedResults(Results):
-    """Calls between the same marks in the order of their answers."""
+    """Emits the results of calls between the same marks in order of completion."""
 
     def __init__(self) -> None:
         self._segments = deque([CallSegment()])

@@ -1,4 +1,4 @@
-"""Async I/O: calls of many records at a time, whose results are all there at the barrier."""
+"""Async I/O: concurrent calls for many records, all of which are completed at the barrier."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tidemill.runtime.time.strands import Strand
 
 
 class AsyncWaitOperator(Operator):
-    """Begins the calls of a batch when it comes, and emits what is complete whenever it is called.
+    """Begins the calls of a batch when it arrives, and emits completed results whenever it is called.
 
-    Calls may be on their way while watermarks and further batches come, so that a slow answer does not hold up the next
-    requests; but not across a barrier: ``end_epoch`` waits for all of them. Therefore the operator has no state.
+    Calls may still run while watermarks and further batches arrive, so that a slow response does not delay the next
+    requests. They do not run across a barrier: ``end_epoch`` waits for all of them. So the operator has no state.
     """
 
     def __init__(self, spec: AsyncWaitSpec, context: OperatorContext) -> None:
@@ -39,8 +39,8 @@ class AsyncWaitOperator(Operator):
     def open(self) -> None:
         if _a_loop_runs():
             raise TidemillError(
-                f"{self.context.where} cannot be opened: an event loop runs in this thread already, and would stand "
-                "still meanwhile. Run the job in another thread: asyncio.to_thread()"
+                f"{self.context.where} cannot be opened: an event loop is already running in this thread, and the job "
+                "would block it. Run the job in another thread: asyncio.to_thread()"
             )
         calls = AsyncCalls(
             self._function,
@@ -97,7 +97,7 @@ class AsyncWaitOperator(Operator):
         self._emit()
 
     def _emit(self) -> None:
-        """Hand on what may leave; the loop does not run meanwhile, so the next operator may have one of its own."""
+        """Emit what can be emitted. The loop does not run meanwhile, so the next operator may run its own loop."""
         for ready in self._results.take():
             if isinstance(ready, list):
                 for stamped, calls in groupby(ready, _has_timestamp):
@@ -115,7 +115,7 @@ class AsyncWaitOperator(Operator):
         self.output.emit(values, timestamps if stamped else None)
 
     def _completed(self, call: Call) -> None:
-        """Take the results as they are now: they may have to wait for others."""
+        """Capture the results, which may have to wait for others."""
         results: list[Any] = []
         self.output.emissions.extend_of(results)(call.results or ())
         call.results = results
@@ -126,7 +126,7 @@ class AsyncWaitOperator(Operator):
 
 
 class _StatelessContext(FunctionContext):
-    """Calls of several keys are on their way at once, so none of them is the current one."""
+    """The context of an async function. It has no keyed state: calls for several keys run at the same time."""
 
     def _keyed_state(self, state_descriptor: Any) -> Any:
         raise StateError(

@@ -1,4 +1,4 @@
-"""What every operator has in common, and what it is told about its place in the job."""
+"""The interface of operators, and the context that describes their place in the job."""
 
 from __future__ import annotations
 
@@ -40,25 +40,26 @@ class OperatorContext:
     job_parameters: dict[str, str] = field(default_factory=dict)
     runtime_mode: str = "STREAMING"
     periodic_watermarks: bool = True
-    #: Whether the input of the chain's source is dealt out anew in each epoch (:class:`ClockOf`), so that time goes on
-    #: by strands, and is that of the source only when the epoch's input has been read.
+    #: Whether the input of the chain's source is reassigned to subtasks in each epoch (:class:`ClockOf`). Event time
+    #: then advances by strands, and the time of the source is known only when the input of the epoch has been read.
     dealt: bool = False
-    #: The columns of what Spark reads for a source; None for a source that reads its splits itself.
+    #: The columns that Spark reads for a source; None for a source that reads its splits itself.
     input_schema: pa.Schema | None = None
 
     @property
     def where(self) -> str:
-        """The operator as an error message names it."""
+        """The operator, as named in error messages."""
         return f"operator {self.plan.name!r} (uid {self.plan.uid}, subtask {self.subtask + 1} of {self.parallelism})"
 
 
 class Operator:
     """One operator instance of one subtask.
 
-    The task calls, for an epoch: ``begin_epoch``, then any number of ``process`` and ``watermark``, then ``end_epoch``;
-    ``end_input`` comes once before the last ``end_epoch`` of a bounded job. ``open`` and ``close`` frame the instance's
-    life, which spans many epochs on a warm worker. Operators with operator state are told ``initialize_state`` before
-    ``open``, and ``snapshot_state`` after each ``end_epoch``; they emit nothing then.
+    For each epoch, the task calls ``begin_epoch``, then ``process`` and ``watermark`` any number of times, then
+    ``end_epoch``. ``end_input`` is called once, before the last ``end_epoch`` of a bounded job. ``open`` and ``close``
+    are called once per instance, which exists for many epochs on a warm worker. For operators with operator state,
+    ``initialize_state`` is called before ``open``, and ``snapshot_state`` after each ``end_epoch``; they must not emit
+    records in these calls.
     """
 
     def __init__(self, context: OperatorContext) -> None:
@@ -66,53 +67,53 @@ class Operator:
         self.output = context.output
         self.current_watermark = MIN_TIME
         self.processing_time = 0
-        #: Records that came in since the last report.
+        #: The number of records received since the last report.
         self.records_in = 0
-        #: What log records of this instance say of where they come from.
+        #: The place in the job that log records of this instance contain.
         self.log_place: LogPlace | None = None
 
     @property
     def changes_input(self) -> bool:
-        """Whether user code is handed the records that come in, and may change them."""
+        """Whether user code receives the input records, and may change them."""
         return True
 
     @property
     def record_timestamp(self) -> int | None:
-        """The event time of what is being processed, where keyed state must know it."""
+        """The event time of the current record or timer, for keyed state that needs it."""
         return None
 
     def initialize_state(self, restored: int | None) -> None:
-        """Set up operator state; ``restored`` is the epoch the job goes on from."""
+        """Initialize operator state; ``restored`` is the epoch from which the job resumes."""
         states = self.context.operator_state
         if states is not None:
             for function in self.checkpointed():
                 self.tell("initialize_state", initialize, function, states, FunctionContext(self.context), restored)
 
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
-        """The epoch is over: bring operator state up to date."""
+        """Update operator state at the end of an epoch."""
         states = self.context.operator_state
         if states is not None:
             for function in self.checkpointed():
                 self.tell("snapshot_state", snapshot, function, states, checkpoint_id, timestamp)
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
-        """An epoch that this instance took part in is committed."""
+        """Notify functions that an epoch in which this instance took part is committed."""
         for function in self.checkpointed():
             if listens(function):
                 self.tell("notify_checkpoint_complete", function.notify_checkpoint_complete, checkpoint_id)
 
     def checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """What this instance did in an epoch does not count; it is closed next."""
+        """Notify functions that an epoch in which this instance took part is discarded. The instance is then closed."""
         for function in self.checkpointed():
             if listens(function):
                 self.tell("notify_checkpoint_aborted", function.notify_checkpoint_aborted, checkpoint_id)
 
     def checkpointed(self) -> list[Any]:
-        """The user functions that may take part in checkpoints."""
+        """Return the user functions that may take part in checkpoints."""
         return self.functions()
 
     def tell(self, method: str, call: Callable[..., None], *arguments: Any) -> None:
-        """Call a method of a user function, whose errors name this operator."""
+        """Call a method of a user function. Errors name this operator."""
         try:
             call(*arguments)
         except BaseException as error:
@@ -133,72 +134,72 @@ class Operator:
                 self.tell("close", closer)
 
     def functions(self) -> list[Any]:
-        """The user functions with a life cycle."""
+        """Return the user functions that are opened and closed."""
         return []
 
     def begin_epoch(self, processing_time: int) -> None:
-        """A new epoch begins; its processing time is fixed."""
+        """Begin a new epoch, which has one processing time."""
         self.processing_time = processing_time
 
     def process(self, batch: Batch, input_index: int) -> None:
-        """Take one batch of one input."""
+        """Process one batch of one input."""
         raise NotImplementedError
 
     def watermark(self, watermark: int) -> None:
-        """Event time has moved on: fire what is due, then tell the consumers."""
+        """Advance event time: fire what is due, then pass the watermark on."""
         self.current_watermark = watermark
         self.output.watermark(watermark)
 
     def watermark_status(self, idle: bool) -> None:
-        """All inputs are idle, or one is active again: tell the consumers. The clock stays as it is."""
+        """Pass on that all inputs are idle, or that one is active again. The clock does not change."""
         self.output.watermark_status(idle)
 
     def progress(self, strand: Strand, watermark: int) -> None:
-        """What follows is of this strand, whose time is this: tell the consumers. The clock stays as it is."""
+        """Pass on the strand of the following records, and its watermark. The clock does not change."""
         self.output.progress(strand, watermark)
 
     def partition_ends(self, ends: Sequence[PartitionEnd]) -> None:
-        """The input of the epoch has been read: tell the consumers what the partitions of the source have come to."""
+        """Pass on the final state of the partitions of the source, when the input of the epoch has been read."""
         self.output.partition_ends(ends)
 
     def restore_time(self, state: Any) -> None:
-        """Before an epoch: go on with what :meth:`time_state` gave after the last committed one, None if nothing."""
+        """Before an epoch: restore the result of :meth:`time_state` after the last committed epoch."""
 
     def time_state(self) -> Any:
-        """What makers of watermarks must know in the next epoch beside their watermark, as plain JSON data."""
+        """Return what watermark generators need in the next epoch in addition to their watermark, as JSON data."""
         return None
 
     def idle_from(self) -> int | None:
-        """The processing time at which something is due if no record comes: an input will be idle, a sink has work."""
+        """Return the processing time at which an epoch is needed even without records: for idleness, or for a sink."""
         return None
 
     def end_keys(self) -> None:
-        """BATCH mode: the input of some keys is complete. Emit their last results; their state is forgotten next."""
+        """BATCH mode: the input of some keys is complete. Emit their last results; their state is then discarded."""
 
     def end_input(self) -> None:
-        """No record will ever come again."""
+        """Called at the end of all input."""
 
     def end_epoch(self) -> None:
-        """The barrier: everything of this epoch has been processed."""
+        """Called at the barrier: all input of this epoch has been processed."""
 
     @property
     def evaluating(self) -> Any:
-        """What the function was called with for a timer, where it is more than the timer itself."""
+        """The argument of the function that a timer called, if it is more than the timer itself."""
         return None
 
     def settle(self) -> None:
-        """A call that can be taken back has succeeded: write what the operator itself holds of state."""
+        """Called after a guarded call has succeeded: write state that the operator itself buffers."""
 
     def abandon(self) -> None:
-        """A call that raised is taken back: forget what it left in the operator itself."""
+        """Called when a call that raised is undone: discard what it left in the operator itself."""
 
     def pass_over(self, time: int, key: Any, namespace: Any, by_event_time: bool) -> None:
-        """A timer raised, and what it did was taken back: do what must be done at that time without the function."""
+        """Called after a timer raised and was undone: do what must be done at that time without the function."""
 
     def failed(
         self, error: BaseException, *, method: str = "", record: Any = None, with_record: bool = False, **more: Any
     ) -> TidemillError:
-        """The error to raise for what a user function raised."""
+        """Return the error to raise for an exception of a user function."""
         where = f"{method}() of {self.context.where}" if method else self.context.where
         details = {"record": record, **more} if with_record else more
         plan = self.context.plan
@@ -208,12 +209,12 @@ class Operator:
     def failed_at(
         self, values: Sequence[Any], error: BaseException, position: int, *, method: str = ""
     ) -> TidemillError:
-        """The error to raise for what a user function raised at one record of several."""
+        """Return the error to raise for an exception of a user function at one of several records."""
         return self.failed(error, method=method, record=values[position], with_record=True)
 
 
 def method_of(function: Any, name: str) -> Callable[..., Any]:
-    """The method of a function object, or the plain callable itself."""
+    """Return the method of a function object, or the plain callable itself."""
     method = getattr(function, name, None)
     if method is not None:
         found: Callable[..., Any] = method
@@ -225,7 +226,7 @@ def method_of(function: Any, name: str) -> Callable[..., Any]:
 
 
 class FunctionContext(RuntimeContext):
-    """RuntimeContext over an operator's context."""
+    """The runtime context of user functions, based on the context of their operator."""
 
     def __init__(self, context: OperatorContext) -> None:
         self._context = context

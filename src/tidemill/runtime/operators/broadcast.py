@@ -1,4 +1,4 @@
-"""Operators over a stream of data and a broadcast stream."""
+"""Operators on a data stream and a broadcast stream."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tidemill.runtime.operators.keyed import KeyedContext, KeyedOperator
 from tidemill.runtime.operators.record_loops import outputs_of
 from tidemill.state.operator.maps import OperatorMapState, ReadOnlyMapState
 
-#: Bytes of records held back in memory; what is more goes to a temporary file.
+#: The maximum number of bytes of records that are buffered in memory. Beyond that, they go to a temporary file.
 _HELD_IN_MEMORY: Final = 32 << 20
 
 
 class BroadcastStates:
-    """The broadcast states of an operator, found by descriptor."""
+    """The broadcast states of an operator, by descriptor."""
 
     def __init__(self, descriptors: Iterable[MapStateDescriptor], context: OperatorContext) -> None:
         self._descriptors = {descriptor.name: descriptor for descriptor in descriptors}
@@ -32,7 +32,7 @@ class BroadcastStates:
         self._read_only: dict[str, ReadOnlyMapState] = {}
 
     def open(self) -> None:
-        """Register all states; what was restored is in them afterwards."""
+        """Register all states. They then contain the restored entries."""
         backend = self._context.operator_state
         if backend is None:
             raise StateError(f"{self._context.where} has no operator state")
@@ -41,11 +41,11 @@ class BroadcastStates:
             self._read_only[name] = ReadOnlyMapState(state, name, self._context.where)
 
     def get(self, descriptor: MapStateDescriptor) -> OperatorMapState:
-        """A state to be changed."""
+        """Return a writable state."""
         return self._states[self._known(descriptor)]
 
     def read(self, descriptor: MapStateDescriptor) -> ReadOnlyMapState:
-        """A state to be read."""
+        """Return a read-only state."""
         return self._read_only[self._known(descriptor)]
 
     def _known(self, descriptor: MapStateDescriptor) -> str:
@@ -60,15 +60,15 @@ class BroadcastStates:
             )
         if known.type_info != descriptor.type_info:
             raise StateError(
-                f"{self._context.where}: the stream was broadcast with {known!r}, but {descriptor!r} is asked for"
+                f"{self._context.where}: the stream was broadcast with {known!r}, but {descriptor!r} was requested"
             )
-        # The function has a copy of its own of an equal descriptor: it is looked at once.
+        # The function has its own copy of the descriptor: it is compared only once.
         self._descriptors[name] = descriptor
         return name
 
 
 class _Clock:
-    """What both contexts of a function with a broadcast side know of the record at hand."""
+    """The common part of both contexts of a function with a broadcast side: clocks and the current timestamp."""
 
     def __init__(self, operator: Operator, states: BroadcastStates) -> None:
         self._operator = operator
@@ -86,21 +86,21 @@ class _Clock:
 
 
 class _DataContext(_Clock, BroadcastProcessFunction.ReadOnlyContext):
-    """The data side of a stream that is not keyed."""
+    """The context of the data side of a non-keyed stream."""
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
         return self._states.read(state_descriptor)
 
 
 class _BroadcastContext(_Clock, BroadcastProcessFunction.Context):
-    """The broadcast side beside a stream that is not keyed."""
+    """The context of the broadcast side of a non-keyed stream."""
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         return self._states.get(state_descriptor)
 
 
 class _KeyedDataContext(KeyedContext, KeyedBroadcastProcessFunction.OnTimerContext):
-    """The data side of a keyed stream, also in a timer."""
+    """The context of the data side of a keyed stream, also for timers."""
 
     def __init__(self, operator: KeyedOperator, states: BroadcastStates) -> None:
         super().__init__(operator, operator.backend)
@@ -111,7 +111,7 @@ class _KeyedDataContext(KeyedContext, KeyedBroadcastProcessFunction.OnTimerConte
 
 
 class _KeyedBroadcastContext(_BroadcastContext, KeyedBroadcastProcessFunction.Context):
-    """The broadcast side beside a keyed stream."""
+    """The context of the broadcast side of a keyed stream."""
 
     _operator: KeyedBroadcastOperator
 
@@ -120,20 +120,20 @@ class _KeyedBroadcastContext(_BroadcastContext, KeyedBroadcastProcessFunction.Co
 
 
 class _HeldBack:
-    """Records in the order they came, on disk if they are many."""
+    """A buffer of records in order of arrival, on disk if it is large."""
 
     def __init__(self) -> None:
-        # Closed as soon as it has been read; a subtask that fails first leaves that to the garbage collector.
+        # Closed as soon as it has been read. If the subtask fails before, the garbage collector closes it.
         self._file = tempfile.SpooledTemporaryFile(max_size=_HELD_IN_MEMORY, prefix="tidemill-held-")  # noqa: SIM115
         self._batches = 0
 
     def add(self, batch: Batch) -> None:
-        """Hold a batch back."""
+        """Add a batch."""
         pickle.dump((batch.values, batch.timestamps), self._file, 5)
         self._batches += 1
 
     def take(self) -> Iterator[Batch]:
-        """All batches; forgets them."""
+        """Remove and return all batches."""
         self._file.seek(0)
         for _ in range(self._batches):
             yield Batch(*pickle.load(self._file))
@@ -142,13 +142,13 @@ class _HeldBack:
 
 
 def _run(operator: Operator, batch: Batch, context: _Clock, method: Callable[[Any, Any], Any], name: str) -> None:
-    """Call a method for every record of a batch, then emit what it yielded."""
+    """Call a method for every record of a batch, then emit the results."""
     outputs = outputs_of(operator, batch, method, context, with_context=True, method=name)
     operator.output.emit_tagged(*outputs)
 
 
 class BroadcastProcessOperator(Operator):
-    """process over a stream that is not keyed and a broadcast stream."""
+    """process on a non-keyed stream and a broadcast stream."""
 
     def __init__(self, spec: BroadcastProcessSpec, context: OperatorContext) -> None:
         super().__init__(context)
@@ -186,7 +186,7 @@ class BroadcastProcessOperator(Operator):
 
 
 class KeyedBroadcastOperator(KeyedOperator):
-    """process over a keyed stream and a broadcast stream."""
+    """process on a keyed stream and a broadcast stream."""
 
     def __init__(self, spec: BroadcastProcessSpec, context: OperatorContext) -> None:
         super().__init__(spec.function, context)
@@ -207,7 +207,7 @@ class KeyedBroadcastOperator(KeyedOperator):
         _run(self, batch, self._broadcast_context, method, "process_broadcast_element")
 
     def apply_to_keyed_state(self, descriptor: StateDescriptor, visit: Callable[[Any, Any], None]) -> None:
-        """Call ``visit(key, state)`` for every key of this subtask that the state has something for."""
+        """Call ``visit(key, state)`` for every key of this subtask that has an entry in the state."""
         state = self.backend.keyed_state(descriptor)
         keys = self.backend.context
         try:

@@ -1,10 +1,9 @@
-"""The code of built-in aggregates, record by record.
+"""The implementation of built-in aggregates, record by record.
 
 ``min`` and ``max`` keep the other fields of the first record, ``min_by`` and ``max_by`` return a whole record, the
-first one on ties. A value that has no fields counts as its own field 0. No function changes its arguments.
+first one on ties. A value without fields is its own field 0. No function changes its arguments.
 
-:func:`with_code` is the one place where it is decided which code runs a built-in: what runs it over columns would be
-chosen there.
+Only :func:`with_code` selects the implementation of a built-in aggregate. A columnar one would be selected there.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tidemill.errors import TypeMismatchError
 
 
 class OverField:
-    """Reads and replaces the field that an aggregate is over."""
+    """Reads and replaces the field of an aggregate."""
 
     label: str
 
@@ -29,7 +28,7 @@ class OverField:
         self.field = field
 
     def read(self, value: Any) -> Any:
-        """The field of a record."""
+        """Return the field of a record."""
         if type(value) is tuple and type(self.field) is int and self.field < len(value):
             return value[self.field]  # the common case, kept short
         if self.field == 0 and is_basic(value):
@@ -40,7 +39,7 @@ class OverField:
             raise TypeMismatchError(f"{self.label}({self.field!r}): {error.args[0]}") from None
 
     def replace(self, value: Any, new: Any) -> Any:
-        """A copy of a record with another value in the field."""
+        """Return a copy of a record with another value in the field."""
         if type(value) is tuple and type(self.field) is int:
             return (*value[: self.field], new, *value[self.field + 1 :])
         if self.field == 0 and is_basic(value):
@@ -52,11 +51,11 @@ class OverField:
 
 
 class BuiltInReduce(OverField, ReduceFunction):
-    """A built-in whose result is a record like those that came in."""
+    """A built-in aggregate whose result is a record like its input records."""
 
 
 class Sum(BuiltInReduce):
-    """Adds the field up.
+    """Sums the field.
 
     >>> Sum(1).reduce(("a", 1), ("a", 2))
     ('a', 3)
@@ -65,7 +64,7 @@ class Sum(BuiltInReduce):
     label = "sum"
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """The first record with the sum of both fields."""
+        """Return the first record with the sum of both fields."""
         field = self.field
         if type(value1) is type(value2) is tuple and type(field) is int and field < len(value1) <= len(value2):
             items = list(value1)  # the common case, kept short: half the time of the general one
@@ -84,7 +83,7 @@ class Min(BuiltInReduce):
     label = "min"
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """The first record with the smaller of both fields."""
+        """Return the first record with the smaller of both fields."""
         new = self.read(value2)
         return self.replace(value1, new) if new < self.read(value1) else value1
 
@@ -99,7 +98,7 @@ class Max(BuiltInReduce):
     label = "max"
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """The first record with the larger of both fields."""
+        """Return the first record with the larger of both fields."""
         new = self.read(value2)
         return self.replace(value1, new) if new > self.read(value1) else value1
 
@@ -114,7 +113,7 @@ class MinBy(BuiltInReduce):
     label = "min_by"
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """The record with the smaller field, the first on a tie."""
+        """Return the record with the smaller field, the first on a tie."""
         return value2 if self.read(value2) < self.read(value1) else value1
 
 
@@ -128,12 +127,12 @@ class MaxBy(BuiltInReduce):
     label = "max_by"
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """The record with the larger field, the first on a tie."""
+        """Return the record with the larger field, the first on a tie."""
         return value2 if self.read(value2) > self.read(value1) else value1
 
 
 class Count(AggregateFunction):
-    """How many records there are."""
+    """The number of records."""
 
     def create_accumulator(self) -> int:
         return 0
@@ -182,14 +181,14 @@ _OVER_FIELD: Final[dict[AggregateKind, Any]] = {
 
 
 def code_of(function: Any) -> Any:
-    """The function that runs a built-in; any other function as it is."""
+    """Return the implementation of a built-in aggregate, or any other function unchanged."""
     if not isinstance(function, BuiltIn):
         return function
     return Count() if function.kind is AggregateKind.COUNT else _OVER_FIELD[function.kind](function.field)
 
 
 def with_code(spec: Any) -> Any:
-    """The spec of an operator with functions in the place of built-ins."""
+    """Return the spec of an operator with built-in aggregates replaced by their implementation."""
     if isinstance(spec, ReduceSpec):
         return replace(spec, function=code_of(spec.function))
     if isinstance(spec, WindowSpec):
@@ -198,5 +197,5 @@ def with_code(spec: Any) -> Any:
 
 
 def is_basic(value: Any) -> bool:
-    """Whether a value has no fields of its own."""
+    """Whether a value has no fields."""
     return not isinstance(value, (tuple, list, Row, dict)) and not hasattr(value, "__dict__")

@@ -1,4 +1,4 @@
-"""The part of an operator that a function with operator state sees: its contexts, and when which hook is called."""
+"""Calls the methods of functions with operator state, and provides their contexts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIST_CHECKPOINTED: Final = "_default_"
 
 
 class InitializationContext(FunctionInitializationContext):
-    """The context of ``initialize_state``; ``restored`` is the epoch the job goes on from."""
+    """The context of ``initialize_state``; ``restored`` is the epoch from which the job resumes."""
 
     def __init__(self, states: OperatorStateBackend, keyed: KeyedStateStore, restored: int | None) -> None:
         self._states = states
@@ -47,7 +47,7 @@ class InitializationContext(FunctionInitializationContext):
 
 
 class SnapshotContext(FunctionSnapshotContext, RawOperatorStateOutput):
-    """The context of ``snapshot_state``, which is also where raw state is written."""
+    """The context of ``snapshot_state``, which also accepts raw state."""
 
     def __init__(self, checkpoint_id: int, timestamp: int) -> None:
         self._checkpoint_id = checkpoint_id
@@ -75,13 +75,13 @@ class SnapshotContext(FunctionSnapshotContext, RawOperatorStateOutput):
         return len(self._partitions)
 
     def keep_raw_state(self, states: OperatorStateBackend) -> None:
-        """Make what was written the raw state; a function that never wrote any has no such state."""
+        """Store what was written as raw state. A function that never writes any has no raw state."""
         if self._partitions or states.has_raw_state():
             states.raw_state().update(bytes(partition) for partition in self._partitions)
 
 
 def initialize(function: Any, states: OperatorStateBackend, keyed: KeyedStateStore, restored: int | None) -> None:
-    """Give a function its operator state, before it is opened."""
+    """Initialize the operator state of a function, before it is opened."""
     if isinstance(function, CheckpointedFunction):
         function.initialize_state(InitializationContext(states, keyed, restored))
     elif isinstance(function, ListCheckpointed):
@@ -91,7 +91,7 @@ def initialize(function: Any, states: OperatorStateBackend, keyed: KeyedStateSto
 
 
 def snapshot(function: Any, states: OperatorStateBackend, checkpoint_id: int, timestamp: int) -> None:
-    """Let a function put into its operator state what the epoch made of it."""
+    """Let a function update its operator state at the end of an epoch."""
     if isinstance(function, CheckpointedFunction):
         context = SnapshotContext(checkpoint_id, timestamp)
         function.snapshot_state(context)
@@ -102,5 +102,5 @@ def snapshot(function: Any, states: OperatorStateBackend, checkpoint_id: int, ti
 
 
 def listens(function: Any) -> bool:
-    """Whether a function wants to hear what became of its epochs."""
+    """Whether a function is notified of committed and aborted checkpoints."""
     return isinstance(function, CheckpointListener)

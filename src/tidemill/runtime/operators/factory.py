@@ -1,4 +1,4 @@
-"""From the spec of an operator to the class that runs it."""
+"""Creates the operator for a spec."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _KEYED: dict[type, Callable[[Any, OperatorContext], Operator]] = {
 
 
 def _load_spec(context: OperatorContext) -> Any:
-    """Unpickle the spec of an operator: code of the job itself, shipped by its own driver."""
+    """Unpickle the spec of an operator. It was sent by the job's own driver, and may contain user code."""
     try:
         return pickle.loads(context.plan.spec)
     except BaseException as error:
@@ -74,11 +74,11 @@ def _load_spec(context: OperatorContext) -> Any:
 
 
 def build_operator(context: OperatorContext) -> Operator:
-    """The operator instance of a plan entry."""
+    """Create the operator instance of a plan entry."""
     spec = with_code(_load_spec(context))
     build = (_KEYED.get(type(spec)) if context.plan.keyed else None) or _PLAIN.get(type(spec))
     if build is None:
-        raise GraphError(f"no operator is known for {type(spec).__name__} ({context.where})")
+        raise GraphError(f"no operator exists for {type(spec).__name__} ({context.where})")
     if context.plan.error_policy.kind is OnError.FAIL:
         return build(spec, context)
     guard = PoisonGuard(context, context.plan.error_policy)

@@ -1,4 +1,4 @@
-"""The interval join: pairs of records of two keyed streams whose timestamps are not far apart."""
+"""The interval join: joins records of two keyed streams whose timestamps are within an interval."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tidemill.runtime.operators.join_buffer import JoinBuffer
 #: By input: the state with its records, and the namespace of its timers.
 _STATES: Final = ("_left_buffer", "_right_buffer")
 _CLEANUP: Final = ("CLEANUP_LEFT", "CLEANUP_RIGHT")
-#: What messages call it.
+#: By input: its name in messages.
 _NAMES: Final = ("first", "second")
 
 log = logging.getLogger(__name__)
 
 
 class _PairContext(ProcessJoinFunction.Context):
-    """The timestamps of the pair at hand; one object per operator instance."""
+    """The timestamps of the current pair; one object per operator instance."""
 
     def __init__(self) -> None:
         self.left = self.right = self.result = MIN_TIME
@@ -38,10 +38,10 @@ class _PairContext(ProcessJoinFunction.Context):
 
 
 class IntervalJoinOperator(Operator):
-    """Joins a record with what came before it on the other side, then keeps it for what comes after it.
+    """Joins a record with the earlier arrivals of the other side, then keeps it for later ones.
 
     As in Flink, a record is late if its timestamp is below the watermark, results have the later timestamp of their
-    pair, and a record is given up when the watermark reaches the last timestamp at which it could find a partner.
+    pair, and a record is removed when the watermark reaches the last timestamp of a possible partner.
     """
 
     def __init__(self, spec: IntervalJoinSpec, context: OperatorContext) -> None:
@@ -53,7 +53,7 @@ class IntervalJoinOperator(Operator):
         self._function = spec.function
         self._types = spec.types
         self._late = spec.late
-        #: By input: where its records find partners, relative to their own timestamp.
+        #: By input: the interval of the timestamps of partners, relative to the record's own timestamp.
         self._ranges = ((spec.lower, spec.upper), (-spec.upper, -spec.lower))
         self._dropped = context.metrics.counter("numLateRecordsDropped")
         # transient
@@ -124,16 +124,16 @@ class IntervalJoinOperator(Operator):
         self.output.emit_tagged(values, timestamps)
 
     def _in_time(self, batch: Batch, input_index: int) -> Batch:
-        """The records that are not late; the others go to the side output for them, or nowhere."""
+        """Return the records that are not late. Late records go to their side output, or are dropped."""
         timestamps = batch.timestamps
-        # Where streams were united of which only some have timestamps, the others' records have None.
+        # In a union of streams of which only some have timestamps, the records of the others have None.
         missing = timestamps is None or None in timestamps
         earliest = MIN_TIME if timestamps is None or missing else min(timestamps, default=MAX_TIME)
         if timestamps is None or earliest == MIN_TIME:
             raise GraphError(
                 f"{self.context.where}, defined at {self.context.plan.user_line}: the "
                 f"{_NAMES[input_index]} stream has records without timestamps, and an interval join "
-                "goes by event time: call assign_timestamps_and_watermarks() on both streams before key_by()"
+                "uses event time: call assign_timestamps_and_watermarks() on both streams before key_by()"
             )
         if earliest >= self.current_watermark:
             return batch

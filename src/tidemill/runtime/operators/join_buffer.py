@@ -1,4 +1,4 @@
-"""The records of one side of an interval join that may still find partners."""
+"""The records of one side of an interval join that may still have partners."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tidemill.runtime.batch.emitted import emitted
 from tidemill.runtime.batch.records import MAX_TIME
 from tidemill.state.keyed.backend import KeyedStateBackend, immutable_type
 
-#: Timestamps that are remembered from one epoch to the next, where the state itself is not in memory: about 64 MB.
+#: The maximum number of timestamps kept from one epoch to the next if the state itself is not in memory: about 64 MB.
 _REMEMBERED: Final = 1_000_000
 
 
 class _Times:
-    """The timestamps at which a key has records, in order, and the lists that this epoch put into the state."""
+    """The timestamps of a key's records, in order, and the lists that were added to the state in this epoch."""
 
     __slots__ = ("fresh", "times")
 
@@ -27,13 +27,13 @@ class _Times:
 
 
 class JoinBuffer:
-    """Records by key and timestamp: a map state from timestamp to the records that have it, in the order they came.
+    """Records by key and timestamp: a map state from timestamps to lists of records, in order of arrival.
 
-    A record is kept until the watermark is ``keep`` ms past its timestamp. There is always a timer for the earliest
-    record of a key (not one for each): when it fires, all that is due goes, and the next timer is set.
+    A record is kept until the watermark is ``keep`` ms past its timestamp. There is one timer per key, for its earliest
+    record. When it fires, all records that are due are removed, and the next timer is registered.
 
-    The timestamps of a key are also in memory, sorted, so that only entries in question are read. They are taken from
-    the state when the key is first met, and stay right while this instance goes on from its own epochs.
+    The timestamps of a key are also in memory, sorted, so that only the required entries are read. They are read from
+    the state when the key first occurs, and remain valid as long as this instance continues from its own epochs.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class JoinBuffer:
         self._context = backend.context
         self._in_memory = backend.in_memory
         self._timers = backend.event_timers
-        #: What makes a record that can be handed out: one that could be changed is copied.
+        #: Copies a record for the user function; None if records are immutable.
         self.hand_out: Callable[[Any], Any] | None = (
             None if record_type is not None and immutable_type(record_type) else emitted
         )
@@ -53,14 +53,14 @@ class JoinBuffer:
         self._by_key: dict[Any, _Times] = {}
         self._remembered = 0
         self._changed: list[_Times] = []
-        #: Keys that were found to have no records.
+        #: Keys that have no records in the state.
         self._without: set[Any] = set()
         # checkpointed
         self._state = backend.map_state(MapStateDescriptor(state, Types.LONG(), Types.LIST(record_type or _ANY)))
         self._state.keep_unshared()
 
     def begin_epoch(self) -> None:
-        """What was put before is committed state now, which is not changed in place."""
+        """Begin an epoch. Lists of earlier epochs are committed state now, and must not be changed in place."""
         for entry in self._changed:
             entry.fresh = {}
         self._changed.clear()
@@ -69,7 +69,7 @@ class JoinBuffer:
             self.forget()
 
     def add(self, timestamp: int, value: Any) -> None:
-        """Keep a record of the current key."""
+        """Add a record of the current key."""
         entry = self._by_key.get(self._context.key) or self._met()
         fresh = entry.fresh
         records = fresh.get(timestamp)
@@ -99,7 +99,7 @@ class JoinBuffer:
         self._state.put(timestamp, records)
 
     def between(self, lowest: int, highest: int) -> Iterable[tuple[int, list[Any]]]:
-        """The records of the current key with timestamps in a range, both ends included, in order."""
+        """Return the records of the current key with timestamps in a range, both ends included, in order."""
         entry = self._by_key.get(self._context.key)
         if entry is None:
             if self._context.key in self._without:
@@ -118,7 +118,7 @@ class JoinBuffer:
         ]
 
     def expire(self, watermark: int) -> None:
-        """A timer of the current key has fired: drop what is due, and see to what is left."""
+        """Handle a timer of the current key: remove the records that are due, and register the next timer."""
         entry = self._by_key.get(self._context.key) or self._met()
         times = entry.times
         due = len(times) if watermark == MAX_TIME else bisect_right(times, watermark - self._keep)
@@ -133,7 +133,7 @@ class JoinBuffer:
             del self._by_key[self._context.key]
 
     def forget(self) -> None:
-        """Forget what is known of the state."""
+        """Discard the timestamps in memory."""
         self._by_key.clear()
         self._changed.clear()
         self._without.clear()

@@ -1,4 +1,4 @@
-"""Operators over a keyed stream: process and reduce, and what all operators with timers have in common."""
+"""Operators on a keyed stream: process and reduce, and the base class of all operators with timers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidemill.state.keyed.backend import KeyedStateBackend
 
 
 class KeyedContext(KeyedProcessFunction.OnTimerContext, TimerService):
-    """Context, timer context and timer service of a keyed function in one object, made once per operator instance."""
+    """Context, timer context and timer service of a keyed function, in one object per operator instance."""
 
     def __init__(self, operator: Operator, backend: KeyedStateBackend) -> None:
         self._operator = operator
@@ -41,7 +41,7 @@ class KeyedContext(KeyedProcessFunction.OnTimerContext, TimerService):
 
     def time_domain(self) -> TimeDomain:
         if self.current_domain is None:
-            raise StateError("time_domain() has a meaning only inside on_timer()")
+            raise StateError("time_domain() is available only inside on_timer()")
         return self.current_domain
 
     def current_processing_time(self) -> int:
@@ -64,7 +64,7 @@ class KeyedContext(KeyedProcessFunction.OnTimerContext, TimerService):
 
 
 def _checked(timestamp: int) -> int:
-    """The time of a timer, as an int."""
+    """Return the time of a timer as an int."""
     try:
         time = index(timestamp)
     except TypeError:
@@ -77,9 +77,9 @@ def _checked(timestamp: int) -> int:
 
 
 class KeyedOperator(Operator):
-    """Common part of keyed operators with timers: the key context, and the firing of timers."""
+    """Base class of keyed operators with timers: the key context, and the firing of timers."""
 
-    #: The method that timers call, as errors name it.
+    #: The name in errors of the method that timers call.
     timer_method = "on_timer"
 
     def __init__(self, function: Any, context: OperatorContext) -> None:
@@ -90,7 +90,7 @@ class KeyedOperator(Operator):
         self.function = function
         self.function_context = KeyedContext(self, context.backend)
         # transient
-        #: What timers have emitted, with timestamps.
+        #: The records that timers have emitted, with timestamps.
         self._values: list[Any] = []
         self._timestamps: list[int] = []
 
@@ -112,7 +112,7 @@ class KeyedOperator(Operator):
         self.output.watermark(watermark)
 
     def end_keys(self) -> None:
-        """For the keys at hand time goes to its end, event time first: all their timers fire."""
+        """Advance both clocks to the end for the current keys, event time first: all their timers fire."""
         self.current_watermark = MAX_TIME
         events, processing = self.backend.event_timers, self.backend.processing_timers
         while events.peek() is not None or processing.peek() is not None:
@@ -121,12 +121,12 @@ class KeyedOperator(Operator):
         self.current_watermark = MIN_TIME
 
     def end_epoch(self) -> None:
-        # Timers set for a time that has come already fire within the same epoch.
+        # Timers registered for a time that has already passed fire in the same epoch.
         self.fire(self.backend.processing_timers, self.processing_time, TimeDomain.PROCESSING_TIME)
         self.backend.context.leave()
 
     def fire(self, queue: Any, until: int, domain: TimeDomain) -> None:
-        """Fire all timers up to ``until`` in the order of time, also those that are registered meanwhile."""
+        """Fire all timers up to ``until`` in order of time, including those that are registered in the process."""
         keys, context, by_event_time = self.backend.context, self.function_context, domain is TimeDomain.EVENT_TIME
         on_time = self._on_time
         context.current_domain = domain
@@ -142,11 +142,11 @@ class KeyedOperator(Operator):
         self._emit_fired(by_event_time)
 
     def _on_time(self, time: int, namespace: Any, by_event_time: bool) -> None:
-        """A timer of the current key is due."""
+        """Handle a timer of the current key that is due."""
         self._collect(self.function.on_timer(time, self.function_context), time)
 
     def _collect(self, results: Iterable[Any] | None, timestamp: int) -> None:
-        """Keep what a timer emits until all timers that are due have fired."""
+        """Buffer what a timer emits until all timers that are due have fired."""
         if results is not None:
             values = self._values
             before = len(values)
@@ -154,7 +154,7 @@ class KeyedOperator(Operator):
             self._timestamps += [timestamp] * (len(values) - before)
 
     def _emit_fired(self, by_event_time: bool) -> None:
-        # Processing time is no event time: what such a timer emits has no timestamp.
+        # Processing time is not event time: the output of such a timer has no timestamps.
         self._flush(with_timestamps=by_event_time)
 
     def _flush(self, *, with_timestamps: bool = True) -> None:
@@ -167,7 +167,7 @@ class KeyedOperator(Operator):
         self._values, self._timestamps = [], []
 
     def run(self, batch: Batch, call: Callable[[Any, Any], Iterable[Any] | None]) -> None:
-        """Call the function for every record of a batch with its key set, then emit what it yielded."""
+        """Call the function for every record of a batch with its key set, then emit the results."""
         self.output.emit_tagged(*outputs_of(self, batch, call, self.function_context, with_context=True))
 
 
@@ -186,9 +186,9 @@ class KeyedProcessOperator(KeyedOperator):
 
 
 class ReduceOperator(Operator):
-    """reduce, and built-in aggregates: emits the new value for every record; in BATCH mode only each key's last one.
+    """reduce, and built-in aggregates: emits the new value for every record; in BATCH mode only the last one per key.
 
-    What an aggregate function gives comes out with its key.
+    The result of an aggregate function is emitted together with its key.
     """
 
     STATE = "_reduce_state"

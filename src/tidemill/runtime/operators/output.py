@@ -1,4 +1,4 @@
-"""Where an operator's records go: the next operators of its chain and the senders of its exchanges."""
+"""The output of an operator: passes records to the next operators of its chain and the senders of its exchanges."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _first = itemgetter(0)
 
 class _Consumer(NamedTuple):
     receive: Receiver
-    #: Whether it may change the records that it receives.
+    #: Whether the consumer may change the records that it receives.
     changes: bool
 
 
 class Output:
-    """Fans one operator's output out to its consumers, main and side, and counts it."""
+    """Passes the main and side outputs of one operator to their consumers, and counts the records."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Output:
         self._watermark: list[Callable[[int], None]] = []
         self._status: list[Callable[[bool], None]] = []
         self._strands: list[StrandListener] = []
-        #: Told of records of side outputs that nobody reads; they are dropped otherwise.
+        #: Called with records of side outputs that have no consumer. By default they are dropped.
         self.on_unread: Callable[[str, Batch], None] | None = None
         # transient
         self.records = 0
@@ -66,8 +66,8 @@ class Output:
     ) -> None:
         """Add a consumer of the main output or of one side output.
 
-        Watermarks, their status, and what is told of strands go to all of them. ``changes`` says that a consumer may
-        change the records it receives; no other consumer sees that.
+        Watermarks, their status and strands are passed to all consumers. With ``changes``, a consumer may change the
+        records that it receives; other consumers are not affected.
         """
         consumer = _Consumer(receiver, changes)
         if side_output is None:
@@ -81,12 +81,12 @@ class Output:
             self._strands.append(strands)
 
     def emit(self, values: list[Any], timestamps: list[int] | None) -> None:
-        """Hand on what a function emitted to the main output, in the form of its type."""
+        """Pass on what a function emitted to the main output, converted to its declared type."""
         if values:
             self._emit_shaped(values, timestamps, fixed=self.emissions.settle(values))
 
     def pass_on(self, values: list[Any], timestamps: list[int] | None) -> None:
-        """Hand on records that nobody else holds: from the input, or of a function that keeps nothing."""
+        """Pass on records that nothing else refers to: from the input, or of a function that keeps no references."""
         if values:
             self._emit_shaped(values, timestamps, fixed=False)
 
@@ -99,7 +99,7 @@ class Output:
         self._deliver(values, timestamps, fixed)
 
     def emit_batch(self, batch: Batch) -> None:
-        """Hand on a whole batch as it is; for sources, whose records have the type they were declared with."""
+        """Pass on a whole batch without conversion; for sources, whose records already have their declared type."""
         if len(batch):
             self.records += len(batch)
             if batch.timestamps:
@@ -107,7 +107,7 @@ class Output:
             self._hand_out(batch, self._main, fixed=False)
 
     def emit_tagged(self, values: list[Any], timestamps: list[int] | None) -> None:
-        """Hand on what a process function yielded: plain values, and ``(tag, value)`` pairs for side outputs."""
+        """Pass on what a process function yielded: plain values, and ``(tag, value)`` pairs for side outputs."""
         if not values:
             return
         fixed = self.emissions.settle(values)
@@ -117,27 +117,27 @@ class Output:
             self._emit_shaped(values, timestamps, fixed=fixed)
 
     def take_count(self) -> int:
-        """The number of records emitted since the last call."""
+        """Return the number of records emitted since the last call."""
         count, self.records = self.records, 0
         return count
 
     def watermark(self, watermark: int) -> None:
-        """Tell all consumers that time has moved on."""
+        """Pass a watermark to all consumers."""
         for receive in self._watermark:
             receive(watermark)
 
     def watermark_status(self, idle: bool) -> None:
-        """Tell all consumers that they need not wait for this operator, or that they must again."""
+        """Notify all consumers that this operator is idle, or active again."""
         for receive in self._status:
             receive(idle)
 
     def progress(self, strand: Strand, watermark: int) -> None:
-        """Tell all consumers that what follows is of this strand, whose time is this."""
+        """Notify all consumers of the strand of the following records, and of its watermark."""
         for listener in self._strands:
             listener.progress(strand, watermark)
 
     def partition_ends(self, ends: Sequence[PartitionEnd]) -> None:
-        """Tell all consumers what partitions have come to at the end of the epoch."""
+        """Pass the final state of partitions in this epoch to all consumers."""
         for listener in self._strands:
             listener.partition_ends(ends)
 
@@ -154,10 +154,10 @@ class Output:
             self.on_unread(tag, batch)
 
     def _hand_out(self, batch: Batch, consumers: Sequence[_Consumer], fixed: bool) -> None:
-        """Hand a batch to each consumer: to those that may change records a copy, unless nothing can be changed."""
+        """Pass a batch to each consumer. Those that may change records get a copy, unless the records are immutable."""
         if len(consumers) == 1:
             consumers[0].receive(batch)
-        elif isinstance(batch, ColumnBatch):  # each makes records of its own
+        elif isinstance(batch, ColumnBatch):  # each consumer creates its own records
             for consumer in consumers:
                 consumer.receive(batch.again())
         elif fixed or self.emissions.reuses or not any(consumer.changes for consumer in consumers):
@@ -170,7 +170,7 @@ class Output:
         if are_fixed(batch.values):
             copies: list[Batch] = [batch] * len(consumers)
         else:
-            # Those that change nothing share the batch; else the last one may have it.
+            # Consumers that change nothing share the batch. If there are none, the last consumer gets it.
             left = all(consumer.changes for consumer in consumers)
             copy = self.emissions.copy
             copies = [
@@ -187,7 +187,7 @@ class Output:
             return shape(values)
         except TypeMismatchError as error:
             raise TypeMismatchError(f"{self._operator} produced {what} of the wrong type: {error}") from None
-        except BaseException as error:  # a property of the record's class, say
+        except BaseException as error:  # for example, a property of the record's class
             raise user_error(f"{self._operator}, while the type of {what} was checked", error) from error
 
     def _emit_side(
@@ -217,5 +217,5 @@ def _has_tags(values: list[Any]) -> bool:
     pairs = values if set(map(type, values)) == {tuple} else [v for v in values if type(v) is tuple]
     try:
         return OutputTag in set(map(type, map(_first, pairs)))
-    except IndexError:  # an empty tuple among them
+    except IndexError:  # one of them is an empty tuple
         return OutputTag in {type(pair[0]) for pair in pairs if pair}

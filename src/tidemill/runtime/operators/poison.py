@@ -1,15 +1,15 @@
-"""Operators that go on behind a record at which their function raised.
+"""Error policies (``on_error()``): operators that continue after a record at which their function raised.
 
-A guarded operator processes a batch as a whole at first, as any other. If its function raises, all that was done for
-the batch is taken back: what was emitted is dropped, changes of state and timers are undone
-(:mod:`tidemill.state.keyed.undo`). Then the records come again one by one, and only what the call that raises has done
-is taken back; its record is put aside as the operator's policy says. What is not undone: attributes of the function
-object, and whatever the function did outside the job. Timers come one by one from the start.
+A guarded operator first processes a batch as a whole, like any other operator. If its function raises, everything that
+was done for the batch is undone: emitted records are dropped, and changes of state and timers are rolled back
+(:mod:`tidemill.state.keyed.undo`). The records are then processed one by one. Only the call that raises is undone, and
+its record is handled according to the policy of the operator. Attributes of the function object, and effects outside
+the job, are not undone. Timers are always fired one by one.
 
-A timer that raised counts as fired; of a window whose time is over all is removed nevertheless.
+A timer that raised counts as fired. If it is the end of a window, the window is removed nevertheless.
 
-Failures that are no fault of the record still fail the job: state that cannot be read or written, memory that is used
-up, a function that asks for the end of its process (``sys.exit``), and everything in operators behind this one.
+Failures that the record did not cause still fail the job: state that cannot be read or written, lack of memory, a
+function that tries to end its process (``sys.exit``), and all failures in downstream operators.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _Held = tuple[list[Any], list[int] | None]
 
 
 class HeldOutput(Output):
-    """An output that, while a guarded call runs, holds records back until it is known whether they count."""
+    """An output that buffers records during a guarded call, until it is known whether they count."""
 
     def __init__(self, output: Output) -> None:
-        """Takes the place of an output that has no consumers yet."""
+        """Replace an output that has no consumers yet."""
         super().__init__("", None)
         self._operator, self._shape, self._shape_side = output._operator, output._shape, output._shape_side
         self.emissions = output.emissions
@@ -53,16 +53,16 @@ class HeldOutput(Output):
         self._kept = 0
 
     def hold(self) -> None:
-        """Hold back from now on."""
+        """Start to buffer records."""
         self._holds = True
         self._held, self._kept = [], 0
 
     def keep(self) -> None:
-        """What was emitted since the last call counts."""
+        """Keep the records that were emitted since the last call."""
         self._kept = len(self._held)
 
     def drop(self) -> None:
-        """What was emitted since the last call does not count."""
+        """Discard the records that were emitted since the last call."""
         del self._held[self._kept :]
 
     def put_aside(self, tag: str, poison: PoisonRecord, timestamp: int | None) -> None:
@@ -71,7 +71,7 @@ class HeldOutput(Output):
         self.keep()
 
     def release(self) -> None:
-        """Hand on all that counts, and hold back no longer."""
+        """Emit all kept records, and stop buffering."""
         self._holds = False
         held, self._held = self._held[: self._kept], []
         runs: dict[str | None, list[_Held]] = {}
@@ -99,7 +99,7 @@ class HeldOutput(Output):
 
 
 def _append(batches: list[_Held], values: list[Any], timestamps: list[int] | None) -> None:
-    """Add to the last batch, if either both or none have timestamps."""
+    """Append records to the last batch if both or neither have timestamps, else add a batch."""
     if batches:
         last, stamps = batches[-1]
         if stamps is None and timestamps is None:
@@ -118,7 +118,7 @@ def _is_no_fault_of_the_record(cause: BaseException) -> bool:
 
 
 class _OneTimer:
-    """A queue that hands out one timer of another queue."""
+    """A queue that returns only one timer of another queue."""
 
     def __init__(self, queue: Any) -> None:
         self._queue = queue
@@ -132,10 +132,10 @@ class _OneTimer:
 
 
 class PoisonGuard:
-    """Stands before the records and timers of one operator instance.
+    """Guards the calls of one operator instance.
 
-    It is made in two steps, as states are to be watched from the first: ``PoisonGuard(context)`` before the operator is
-    made, :meth:`stand_before` when it is.
+    It is set up in two steps, so that changes of state are recorded from the start: ``PoisonGuard(context)`` before the
+    operator is created, and :meth:`stand_before` afterwards.
     """
 
     def __init__(self, context: OperatorContext, policy: ErrorPolicy) -> None:
@@ -151,12 +151,12 @@ class PoisonGuard:
         self._logged = False
 
     def stand_before(self, operator: Operator, spec: Any) -> None:
-        """Guard an operator that was made with the context of this guard."""
+        """Guard an operator that was created with the context of this guard."""
         self._operator = operator
         self._broadcast = isinstance(spec, BroadcastProcessSpec)
         if self._broadcast and self._context.runtime_mode == "BATCH":
             raise GraphError(
-                f"{self._context.where} cannot put failing records aside in BATCH mode, where its data side waits for "
+                f"{self._context.where} cannot set failing records aside in BATCH mode, where its data side waits for "
                 f"the broadcast side: remove on_error() (defined at {self._context.plan.user_line})"
             )
         self._process = operator.process
@@ -168,7 +168,7 @@ class PoisonGuard:
     def process(self, batch: Batch, input_index: int) -> None:
         """Let the operator process a batch: as a whole or, if that fails, record by record."""
         self._output.hold()
-        # A call that is taken back may have changed its record, which comes again.
+        # A call that is undone may have changed its record, which is processed again.
         as_they_came = None if are_fixed(batch.values) else self._stored(batch.values)
         if len(batch) == 1 or not self._process_whole(batch, input_index):
             if as_they_came is not None:
@@ -177,16 +177,16 @@ class PoisonGuard:
         self._output.release()
 
     def _stored(self, values: list[Any]) -> Callable[[], list[Any]]:
-        """Gives copies of the values as they are now: pickled, as they are rarely needed."""
+        """Return a function that returns copies of the current values. They are pickled, as they are rarely needed."""
         try:
             stored = pickle.dumps(values, 5)
-        except Exception:  # of a class of the main script, say
+        except Exception:  # for example, instances of a class of the main script
             copies = [self._output.emissions.copy(value) for value in values]
             return lambda: copies
         return lambda: list(pickle.loads(stored))
 
     def _process_whole(self, batch: Batch, input_index: int) -> bool:
-        """Whether the batch could be processed; if not, all is as it was."""
+        """Process the batch; return False if that fails, with all changes undone."""
         counted = self._context.metrics.undo_point()
         self._begin(input_index)
         try:
@@ -252,9 +252,9 @@ class PoisonGuard:
         self._output.drop()
 
     def _check_poison(self, error: TidemillError) -> BaseException:
-        """What a function raised at a record that is to blame for it; other errors go on as they are."""
+        """Return the exception of a function if its record caused it, else raise the error."""
         cause = error.__cause__ or error
-        # Either a function raised, or it put out something of the wrong type.
+        # Either a function raised, or it emitted a record of the wrong type.
         at_record = error.site is not None or isinstance(error, TypeMismatchError)
         if not at_record or _is_no_fault_of_the_record(error) or _is_no_fault_of_the_record(cause):
             raise error
@@ -270,7 +270,7 @@ class PoisonGuard:
         if not self._logged:
             self._logged = True
             log.warning(
-                "%s raised %s at a record, which was put aside (on_error: %s). More are only counted (%s)",
+                "%s raised %s at a record, which was set aside (on_error: %s). Further records are only counted (%s)",
                 self._context.where,
                 type(cause).__name__,
                 plan.error_policy,

@@ -1,4 +1,4 @@
-"""The sink operator: hands batches to the sink's writer, and at the barrier collects what is to be committed."""
+"""The sink operator: passes batches to the sink's writer, and collects its committables at the barrier."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SinkOperator(Operator):
 
     @property
     def changes_input(self) -> bool:
-        # Our writers leave records as they are; a function, or a sink of the program's own, may not.
+        # Built-in writers do not change records; a function, or a user-defined sink, may.
         return hasattr(self._sink, "function") or not type(self._sink).__module__.startswith("tidemill.")
 
     def initialize_state(self, restored: int | None) -> None:
@@ -60,7 +60,7 @@ class SinkOperator(Operator):
         state.update(list(self._writer.snapshot_state(checkpoint_id)))
 
     def checkpointed(self) -> list[Any]:
-        # The writer opens and closes the function of a FunctionSink; its state is ours to keep.
+        # The writer opens and closes the function of a FunctionSink. Its state is stored by this operator.
         return [getattr(self._sink, "function", None)]
 
     def open(self) -> None:
@@ -73,7 +73,7 @@ class SinkOperator(Operator):
         self.tell("close", self._writer.close)
 
     def start_writing(self, context: WriterContext) -> None:
-        """Tell the writer whose epoch begins."""
+        """Begin an epoch of the writer."""
         self.committables = ()
         self.tell("begin_epoch", self._writer.begin_epoch, context)
 

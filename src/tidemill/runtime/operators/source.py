@@ -1,4 +1,4 @@
-"""The head of a source chain: turns what the engine hands a subtask into batches."""
+"""The source operator, the head of a source chain: converts the input of a subtask to batches."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ from tidemill.runtime.operators.timestamps import TimestampsOperator
 from tidemill.runtime.time.strands import Strand, StrandNumbers
 from tidemill.runtime.time.time_states import TimeState
 
-#: Records handed to the chain at once: large enough to make per-batch work small, small enough for the cache.
+#: The maximum number of records of a batch: large enough to make per-batch work small, small enough for the CPU cache.
 BATCH_SIZE = 8192
-#: As long as records are columns a batch may be larger: the more rows, the less often each key is looked up.
+#: The maximum number of rows of a columnar batch: the more rows, the less often each key is looked up.
 COLUMN_BATCH_SIZE = 32768
 
 
-#: What a source yields for a split.
+#: The type of what a source yields for a split.
 Read = Any  # RecordBatch, MadeRecords or an Arrow record batch; PyArrow has no types
 
 
 class SourceOperator(Operator):
     """Reads the input of one subtask and one epoch.
 
-    Where input is dealt out anew in each epoch it tells the strand of what it emits, if anybody makes watermarks.
+    If input is reassigned to subtasks in each epoch, and an operator generates watermarks, the strand of the records is
+    passed on before them.
     """
 
     def __init__(self, spec: SourceSpec, context: OperatorContext) -> None:
         super().__init__(context)
         self._source = spec.source
         self._schema = context.input_schema
-        #: What reading passes through, to be measured.
+        #: Wraps the iterator over what is read, to measure it.
         self.reading: Callable[[Iterator[Any]], Iterator[Any]] = iter
         self._shape = RecordShape.of(getattr(spec.source, "type_info", None))
         self._in_form = _shaper_of(spec.source, context.plan.output_type)
@@ -58,7 +59,7 @@ class SourceOperator(Operator):
         self._numbers = StrandNumbers()
 
     def feed(self, maker: TimestampsOperator) -> None:
-        """An operator of this chain makes watermarks of what is read."""
+        """Register an operator of this chain that generates watermarks from what is read."""
         self._has_maker = True
         if self._tells_ends:
             maker.wait_for_ends()
@@ -69,7 +70,7 @@ class SourceOperator(Operator):
             self._timestamps.restore_time(state)
 
     def know_partitions(self, states: Sequence[TimeState]) -> None:
-        """What all subtasks know of the partitions that rows name: any of them may come here."""
+        """Set the state of partitions from all subtasks: rows of any partition may be read here."""
         if self._timestamps is not None:
             self._timestamps.know_partitions(states)
 
@@ -135,7 +136,7 @@ class SourceOperator(Operator):
                     yield len(batch)
 
     def _reach(self, split: Split | None) -> None:
-        """Take what is known of the event time of a split's partition before it is read."""
+        """Apply the event time that a split's partition is known to have reached before it is read."""
         if self._timestamps is None or split is None or split.partition is None or split.watermark is None:
             return
         self._timestamps.reach(split.partition, split.watermark)
@@ -148,7 +149,7 @@ class SourceOperator(Operator):
             self._timestamps.progress(strand, MIN_TIME)
 
     def _told_apart(self, read: Read) -> Iterable[tuple[str | None, int | None, Read]]:
-        """What was read, by the partitions that rows name and by the file they are from, if they tell."""
+        """Group what was read by the partitions and files that the rows name, if they do."""
         if not isinstance(read, pa.RecordBatch):
             return [(None, None, read)]
         try:
@@ -169,14 +170,14 @@ class SourceOperator(Operator):
         elif self._decoder is not None:
             for start in range(0, read.num_rows, BATCH_SIZE):
                 decoded = self._decoded(self._decoder, read.slice(start, BATCH_SIZE))
-                if len(decoded):  # all may have been skipped
+                if len(decoded):  # the decoder may have skipped all of them
                     yield decoded
         else:
             for start in range(0, read.num_rows, COLUMN_BATCH_SIZE):
                 yield ColumnBatch(read.slice(start, COLUMN_BATCH_SIZE), self._shape)
 
     def _made(self, values: Iterator[Any]) -> list[Any]:
-        """Records that user code makes one by one, each as it is when it comes."""
+        """Capture records that user code creates one by one."""
         made: list[Any] = []
         try:
             self.output.emissions.extend_of(made)(values)
@@ -189,7 +190,7 @@ class SourceOperator(Operator):
         return shaped
 
     def _declared(self, values: list[Any], in_form: Callable[[list[Any]], list[Any]] | None) -> list[Any]:
-        """Records in the form of the type that the program has declared for them."""
+        """Convert records to their declared type."""
         if in_form is None:
             return values
         try:
@@ -198,12 +199,12 @@ class SourceOperator(Operator):
             raise TypeMismatchError(f"{self.context.where} has read a record of the wrong type: {error}") from None
 
     def _taken(self, values: list[Any]) -> list[Any]:
-        """Records as they are now: a source may fill the same object again, or have one in several records."""
+        """Capture records: a source may reuse an object, or share one between records."""
         emissions = self.output.emissions
         if not emissions.looks or are_fixed(values):
             return values
         take = emissions.take
-        # The references that are not the source's: the list, and the variable here.
+        # The references that the source does not hold: the list, and the variable here.
         return [take(value, 2) for value in values]
 
     def _decoded(self, decoder: RowDecoder, rows: pa.RecordBatch) -> Batch:
@@ -221,7 +222,7 @@ class SourceOperator(Operator):
         self.current_watermark = self._timestamps.current_watermark
 
     def _splits(self, item: bytes | pa.RecordBatch) -> list[Split] | list[None]:
-        """The splits that an item of the input stands for; what Spark reads is of none."""
+        """Return the splits of an item of the input. Input that Spark reads has no splits."""
         if self._schema is not None or not isinstance(self._source, SplitSource):
             return [None]
         try:
@@ -241,7 +242,7 @@ class SourceOperator(Operator):
         except BaseException as error:
             raise self.failed(error, method="read") from error
         while True:
-            # Nothing is yielded inside the try: what others raise at a yield is no fault of the source.
+            # Nothing is yielded inside the try: the source did not cause an exception that is raised at a yield.
             try:
                 read = next(found)
             except StopIteration:
@@ -258,13 +259,13 @@ def _batches(values: list[Any], timestamps: list[int] | None) -> Iterator[Batch]
 
 
 def _shaper_of(source: Source, declared: TypeInformation | None) -> Callable[[list[Any]], list[Any]] | None:
-    """What brings the records of a source into the form of a declared type; None if they are of it by themselves."""
+    """Return the conversion of the records of a source to a declared type; None if no conversion is needed."""
     if declared is None or not isinstance(source, SplitSource) or declared == getattr(source, "type_info", None):
         return None
     return declared.shaper()
 
 
 def does_nothing(strategy: WatermarkStrategy) -> bool:
-    """Whether a strategy neither stamps records nor makes watermarks."""
+    """Whether a strategy neither assigns timestamps nor generates watermarks."""
     made = strategy.create_watermark_generator()
     return strategy.timestamp_assigner is None and type(made) is NoWatermarksGenerator

@@ -1,6 +1,6 @@
-"""Operators over one input that keep nothing between records: map, flat_map, filter, process.
+"""Operators with one input and no state of their own: map, flat_map, filter, process.
 
-On a keyed stream the same functions may use keyed state, so there the key is set before each call.
+On a keyed stream the same functions may use keyed state, so the key is set before each call.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class ElementwiseOperator(Operator):
         return self.current_timestamp
 
     def _apply(self, batch: Batch) -> list[Any]:
-        """The function's result for each record."""
+        """Return the function's result for each record."""
         return results_of(self, batch, self._taking() or self._call, self)
 
     def _taking(self) -> Callable[[Any], Any] | None:
-        """The function, made to take what it emits as it is then; None where that needs no look."""
+        """Return a wrapper of the function that captures its results; None if they need no check."""
         return None
 
 
 class MapOperator(ElementwiseOperator):
-    """map: one record for each record."""
+    """map: one output record for each input record."""
 
     method = "map"
 
@@ -69,7 +69,7 @@ class MapOperator(ElementwiseOperator):
 
 
 class FilterOperator(ElementwiseOperator):
-    """filter: the records for which the function is true."""
+    """filter: the records for which the function returns true."""
 
     method = "filter"
 
@@ -87,12 +87,13 @@ class FilterOperator(ElementwiseOperator):
         if self._keeps_nothing or not self.output.emissions.looks:
             return None
         call, take = self._call, self.output.emissions.take
-        # Ours are the batch and the variables here and of the caller: more than that, and the function has kept it.
+        # Our references are the batch and the variables here and of the caller. If there are more, the function has
+        # kept the record.
         return lambda value: (take(value, 3),) if call(value) else ()
 
 
 class FlatMapOperator(ElementwiseOperator):
-    """flat_map: any number of records for each record; None counts as none."""
+    """flat_map: any number of output records for each input record; None means no records."""
 
     method = "flat_map"
 
@@ -101,7 +102,7 @@ class FlatMapOperator(ElementwiseOperator):
 
 
 class MapBatchOperator(Operator):
-    """map_batch: as many records out as in, a list of them at a time."""
+    """map_batch: a list of output records for each list of input records, of the same length."""
 
     def __init__(self, spec: BatchMapSpec, context: OperatorContext) -> None:
         super().__init__(context)
@@ -122,7 +123,7 @@ class MapBatchOperator(Operator):
 
 
 class PlainContext(ProcessFunction.Context, TimerService):
-    """The context of a process function on a stream that is not keyed: clocks can be read, timers cannot be set."""
+    """The context of a process function on a non-keyed stream: clocks can be read, timers cannot be set."""
 
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
@@ -157,7 +158,7 @@ class PlainContext(ProcessFunction.Context, TimerService):
 
 
 class ProcessOperator(Operator):
-    """process on a stream that is not keyed."""
+    """process on a non-keyed stream."""
 
     def __init__(self, spec: ProcessSpec, context: OperatorContext) -> None:
         super().__init__(context)

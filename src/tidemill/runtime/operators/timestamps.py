@@ -1,4 +1,4 @@
-"""The operator that stamps records and makes watermarks."""
+"""The operator that assigns timestamps and generates watermarks."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tidemill.runtime.time.watermarks import PartitionTime, Timekeeper
 
 
 class TimestampsOperator(Operator):
-    """assign_timestamps_and_watermarks: stamps records, and moves time on in band.
+    """assign_timestamps_and_watermarks: assigns timestamps, and emits watermarks between records.
 
-    A generator that emits from ``on_event`` takes effect right behind that record; ``on_periodic_emit`` is called after
-    each batch and at the end of each epoch, by whose clock idleness is measured. Watermarks never go back; the input's
-    own watermarks are not passed on, except the end of time, nor is its idleness.
+    A watermark that a generator emits in ``on_event`` takes effect right after that record. ``on_periodic_emit`` is
+    called after each batch and at the end of each epoch. Idleness is measured with the processing time of epochs.
+    Watermarks never decrease. The watermarks of the input are not passed on, except the final one, nor is its idleness.
 
-    Behind a source whose input is dealt out anew in each epoch nobody knows what a subtask will still read. There each
-    strand has a time of its own, which goes in band to the next exchange; the operator's own time, which operators of
-    the same chain see, moves on at the end of the epoch only.
+    After a source whose input is reassigned in each epoch, it is unknown what a subtask will still read. Each strand
+    then has its own event time, which is sent in band to the next exchange. The operator's own event time, which
+    operators of the same chain see, advances only at the end of the epoch.
     """
 
     def __init__(self, spec: TimestampsSpec, context: OperatorContext) -> None:
@@ -36,7 +36,7 @@ class TimestampsOperator(Operator):
             raise self.failed(error, method="create_watermark_generator") from error
         self._time.restore(None, MIN_TIME)
         self._extract = self._extractor()
-        # In BATCH mode time stands still until the end of input: no record is ever late.
+        # In BATCH mode, event time does not advance before the end of input: no record is ever late.
         self._stands_still = context.runtime_mode == "BATCH"
         self._periodic = context.periodic_watermarks and not self._stands_still
         self._dealt = context.dealt
@@ -45,7 +45,7 @@ class TimestampsOperator(Operator):
         self._ended: set[str] = set()
 
     def wait_for_ends(self) -> None:
-        """The source tells when a partition has ended: until then none is idle."""
+        """Never treat a partition as idle: the source announces when one has ended."""
         self._time.never_idle = True
 
     def restore_time(self, state: TimeState) -> None:
@@ -75,7 +75,7 @@ class TimestampsOperator(Operator):
         self.process_partition(batch, None)
 
     def process_partition(self, batch: Batch, partition: str | None) -> None:
-        """Take a batch of one partition of a source."""
+        """Process a batch of one partition of a source."""
         timestamps = self._stamp(batch)
         if self._stands_still:
             self.output.pass_on(batch.values, timestamps)
@@ -96,35 +96,35 @@ class TimestampsOperator(Operator):
             self._moved(time)
 
     def progress(self, strand: Strand, watermark: int) -> None:
-        """What follows is of this strand; what others say of its time is of no meaning here."""
+        """Set the strand of the following records. Its watermark is ignored: this operator generates its own."""
         self._strand = strand
         if strand.last and strand.split is not None:
             self._ended.add(strand.split)
-            self.output.progress(Strand(0, None, strand.split, last=True), MIN_TIME)  # also if no record follows
+            self.output.progress(Strand(0, None, strand.split, last=True), MIN_TIME)  # even if no record follows
 
     def partition_ends(self, ends: Sequence[PartitionEnd]) -> None:
-        """Of no meaning here."""
+        """Ignored: this operator sends its own."""
 
     def know_partitions(self, states: Sequence[TimeState]) -> None:
-        """What all subtasks know of partitions, any of which may come here."""
+        """Set the state of partitions from all subtasks: any partition may be read here."""
         entries = [PartitionState(*entry) for state in states for entry in state or ()]
         self._time.know({entry.partition: entry for entry in entries})
 
     def reach(self, partition: str, watermark: int) -> None:
-        """Nothing of a partition is earlier than this, as is known before it is read."""
+        """Advance the event time of a partition that is known to have no earlier records, before it is read."""
         if not self._stands_still:
             self._time.reach(partition, watermark)
             if not self._dealt:
                 self._advance()
 
     def release_partition(self, partition: str | None) -> None:
-        """Nothing of a partition comes any more: it does not hold time back."""
+        """Release a partition that has ended: it no longer holds back the watermark."""
         if not self._stands_still:
             self._time.release(partition)
             self._advance()
 
     def emit_periodically(self) -> None:
-        """Processing time has passed: ask the generators, whether records came or not."""
+        """Call the generators as processing time advances, with or without new records."""
         if self._periodic and self.current_watermark < MAX_TIME:
             self._ask(lambda time: time.emit_periodically(), self._time)
             self._advance()
@@ -138,7 +138,7 @@ class TimestampsOperator(Operator):
             self._end_strands()
 
     def _end_strands(self) -> None:
-        """All input of the epoch has been read: what follows is of the next."""
+        """Combine the strands when all input of the epoch has been read."""
         if self._periodic:
             self._ask(lambda time: time.emit_periodically(), self._time)
         self._time.gather()
@@ -155,7 +155,7 @@ class TimestampsOperator(Operator):
             super().watermark(watermark)
 
     def watermark_status(self, idle: bool) -> None:
-        """Of no meaning here: who waits for us waits for our own watermarks."""
+        """Ignored: consumers wait for the watermarks of this operator, not for those of its input."""
 
     def _ask(self, ask: Callable[[Any], None], argument: Any) -> None:
         try:
@@ -164,7 +164,7 @@ class TimestampsOperator(Operator):
             raise self.failed(error, method="on_periodic_emit") from error
 
     def _emit_one_by_one(self, values: list[Any], timestamps: list[int], time: PartitionTime) -> None:
-        """For generators that may emit between any two records."""
+        """Emit records for a generator that may emit a watermark after any record."""
         on_event = time.generator.on_event
         start = 0
         for position, (value, timestamp) in enumerate(zip(values, timestamps, strict=True)):
@@ -199,7 +199,7 @@ class TimestampsOperator(Operator):
             self._advance()
 
     def _advance(self) -> None:
-        """Tell the consumers what the generators have emitted."""
+        """Pass on the combined watermark of the generators, and changes of idleness."""
         was_idle = self._time.idle
         watermark = self._time.combine()
         if was_idle and not self._time.idle:

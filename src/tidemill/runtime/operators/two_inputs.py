@@ -1,4 +1,4 @@
-"""Operators over two connected streams."""
+"""Operators on two connected streams."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tidemill.runtime.operators.stateless import FlatMapOperator, MapOperator, P
 
 
 class _Side:
-    """One method of a two-input function, in the shape of a one-input function."""
+    """Presents one method of a two-input function as a one-input function."""
 
     def __init__(self, name: str, method: Any) -> None:
         setattr(self, name, method)
 
 
 class _TwoSided(Operator):
-    """Runs a one-input operator for each side, over the same function, state and output."""
+    """Runs a one-input operator for each side, with the same function, state and output."""
 
     def __init__(self, function: Any, context: OperatorContext) -> None:
         super().__init__(context)
@@ -53,7 +53,7 @@ class _TwoSided(Operator):
 
 
 class _CoMapSide(MapOperator):
-    """One side of a map over connected streams, where None stands for no record."""
+    """One side of a map on connected streams, where None means no record."""
 
     def process(self, batch: Batch, input_index: int) -> None:
         results = Batch(self._apply(batch), batch.timestamps)
@@ -63,7 +63,7 @@ class _CoMapSide(MapOperator):
 
 
 class CoMapOperator(_TwoSided):
-    """map over connected streams: map1 for the first, map2 for the second."""
+    """map on connected streams: map1 for the first, map2 for the second."""
 
     def __init__(self, spec: CoMapSpec, context: OperatorContext) -> None:
         super().__init__(spec.function, context)
@@ -73,7 +73,7 @@ class CoMapOperator(_TwoSided):
 
 
 class CoFlatMapOperator(_TwoSided):
-    """flat_map over connected streams."""
+    """flat_map on connected streams."""
 
     def __init__(self, spec: CoFlatMapSpec, context: OperatorContext) -> None:
         super().__init__(spec.function, context)
@@ -84,7 +84,7 @@ class CoFlatMapOperator(_TwoSided):
 
 
 class CoProcessOperator(_TwoSided):
-    """process over connected streams that are not keyed."""
+    """process on non-keyed connected streams."""
 
     def __init__(self, spec: CoProcessSpec, context: OperatorContext) -> None:
         super().__init__(spec.function, context)
@@ -95,7 +95,7 @@ class CoProcessOperator(_TwoSided):
 
 
 class KeyedCoProcessOperator(KeyedOperator):
-    """process over keyed connected streams: both sides share state, timers and the current key."""
+    """process on keyed connected streams: both sides share state, timers and the current key."""
 
     def __init__(self, spec: CoProcessSpec, context: OperatorContext) -> None:
         super().__init__(spec.function, context)

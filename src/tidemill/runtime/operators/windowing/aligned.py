@@ -1,9 +1,9 @@
-"""The usual case made fast: tumbling and sliding windows by event time with their own trigger.
+"""A fast path for the common case: tumbling and sliding event time windows with their default trigger.
 
-Nothing comes out of such a window before its end, so records need not be looked at one by one: a batch is grouped by
-window, each group goes into the window's contents in one loop, and timers are set only for keys that are new to the
-window in this epoch. Records of windows that have ended already go the general way. The results, their order, state
-and timers are those of :class:`WindowOperator`.
+Such a window emits nothing before its end, so records need not be processed one by one: a batch is grouped by window,
+each group is added to the contents of the window in one loop, and timers are registered only for keys that are new to
+the window in this epoch. Records of windows that have already ended are processed as in the general case. The results,
+their order, state and timers are those of :class:`WindowOperator`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Groups = dict[int, tuple[list[Any], list[Any]]]  # by start of the window: keys
 
 
 def is_aligned(spec: WindowSpec) -> bool:
-    """Whether the windows of a spec can go the fast way."""
+    """Whether the fast path supports the windows of a spec."""
     assigner = spec.assigner
     return (
         type(assigner) in (TumblingEventTimeWindows, SlidingEventTimeWindows)
@@ -35,7 +35,7 @@ def is_aligned(spec: WindowSpec) -> bool:
 
 
 class AlignedWindowOperator(WindowOperator):
-    """Tumbling and sliding windows by event time that fire at their end."""
+    """Tumbling and sliding event time windows that fire at their end."""
 
     def __init__(self, spec: WindowSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
@@ -91,7 +91,7 @@ class AlignedWindowOperator(WindowOperator):
         return groups
 
     def _with_late(self, batch: Batch, timestamps: list[int]) -> _Groups:
-        """As the two above, where some windows have ended: what goes into those is dealt with one by one."""
+        """Group records if some windows have ended. Records of those windows are added one by one."""
         keys, watermark = self.backend.context, self.current_watermark
         several = self._size != self._slide
         groups: _Groups = {}
@@ -118,7 +118,7 @@ class AlignedWindowOperator(WindowOperator):
         return groups
 
     def _add_group(self, window: TimeWindow, keys: list[Any], values: list[Any]) -> None:
-        """Put records into a window that has not ended."""
+        """Add records to a window that has not ended."""
         state = self._contents.state
         state.set_current_namespace(window)
         taken = iter(values)

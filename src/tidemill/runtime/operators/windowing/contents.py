@@ -1,4 +1,4 @@
-"""What a window holds: all its records, or what an incremental function has made of them."""
+"""The contents of windows: all records, or the result of an incremental function."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ CONTENTS = "window-contents"
 
 
 class Contents:
-    """The contents of the windows of all keys; ``state`` is set to the namespace of the window at hand."""
+    """The contents of the windows of all keys; ``state`` is set to the namespace of the current window."""
 
     def __init__(self, state: Any) -> None:
         self.state = state
 
     def add(self, value: Any, timestamp: int | None) -> None:
-        """Take one record."""
+        """Add one record."""
         self.state.add(value)
 
     def elements(self, window: Any) -> list[Any] | None:
-        """What the window function is given; None if the window is empty, and must not be evaluated."""
+        """Return the elements for the window function; None if the window is empty, and must not be evaluated."""
         raise NotImplementedError
 
     def evaluated(self, window: Any) -> None:
-        """The window function has seen the elements."""
+        """Called after the window function has processed the elements."""
 
 
 class SingleContents(Contents):
@@ -44,7 +44,7 @@ class SingleContents(Contents):
 
 
 class ListContents(Contents):
-    """All records, in the order in which they came."""
+    """All records, in order of arrival."""
 
     def elements(self, window: Any) -> list[Any] | None:
         elements: list[Any] = self.state.get()
@@ -52,9 +52,9 @@ class ListContents(Contents):
 
 
 class EvictingContents(Contents):
-    """All records with their timestamps. An evictor takes some out before or after each evaluation, for good.
+    """All records with their timestamps. An evictor permanently removes some before or after each evaluation.
 
-    An incremental function sees what is left, each time from the beginning.
+    An incremental function is applied to all remaining records at each evaluation.
     """
 
     def __init__(self, state: Any, spec: WindowSpec, context: Evictor.EvictorContext) -> None:

@@ -1,4 +1,4 @@
-"""What triggers, assigners, evictors and window functions are handed: one object each per operator instance."""
+"""The contexts of triggers, assigners, evictors and window functions: one object each per operator instance."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class EvaluationContext(ProcessWindowFunction.Context, ProcessAllWindowFunction.
         self._window: Any = None
 
     def at(self, window: Any) -> EvaluationContext:
-        """The context of a window."""
+        """Set the window, and return this context."""
         self._window = self._store.window = window
         return self
 

@@ -1,4 +1,4 @@
-"""Calls of the user's window function, whatever kind it is."""
+"""Calls the user's window function, of any kind."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tidemill.datastream.functions.window import (
 from tidemill.errors import GraphError
 from tidemill.runtime.operators.windowing.contexts import EvaluationContext
 
-#: Takes the key, the window and its elements; returns what to emit.
+#: Accepts the key, the window and its elements; returns the records to emit.
 Evaluate = Callable[[Any, Any, list[Any]], Iterable[Any] | None]
-#: Takes a window that is gone.
+#: Accepts a window that was removed.
 Forget = Callable[[Any], None]
 
 
 def evaluation_of(function: Any, context: EvaluationContext) -> tuple[Evaluate, Forget | None]:
-    """How a window is evaluated, and who is to be told that it is gone. Without a function its elements come out."""
+    """Return the functions that evaluate and clear a window. Without a user function, elements are emitted."""
     if function is None:
         return lambda key, window, elements: elements, None
     if isinstance(function, WindowFunction):

@@ -1,4 +1,4 @@
-"""Which operator runs a window spec."""
+"""Selects the operator for a window spec."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemill.runtime.operators.windowing.sessions import SessionWindowOperator,
 
 
 def window_operator(spec: WindowSpec, context: OperatorContext) -> WindowOperator:
-    """The operator of a window spec."""
+    """Create the operator for a window spec."""
     if is_sessions(spec):
         return SessionWindowOperator(spec, context)
     if isinstance(spec.assigner, MergingWindowAssigner):

@@ -1,4 +1,4 @@
-"""Records that come too late for all their windows."""
+"""Records that are too late for all of their windows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LATE_RECORDS_DROPPED: Final = "numLateRecordsDropped"
 
 
 class LateRecords:
-    """Hands late records to a side output, or drops and counts them; the first drop is logged."""
+    """Passes late records to a side output, or drops and counts them. The first dropped record is logged."""
 
     def __init__(self, tag: OutputTag | None, metrics: OperatorMetrics, where: str) -> None:
         # configuration
@@ -25,7 +25,7 @@ class LateRecords:
         self._logged = False
 
     def take(self, value: Any, timestamp: int, watermark: int) -> tuple[OutputTag, Any] | None:
-        """What is to be emitted for a late record, if anything."""
+        """Return what to emit for a late record, if anything."""
         if self._tag is not None:
             return self._tag, value
         self._dropped.inc()

@@ -1,4 +1,4 @@
-"""The operator of windows that merge: sessions."""
+"""The operator of merging windows: sessions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ S = TypeVar("S", bound=WindowSet)
 
 
 class MergingOperator(WindowOperator, Generic[S]):
-    """Each record brings a window of its own, which may join windows that are open into one."""
+    """Assigns each record its own window, which may merge with open windows."""
 
     def __init__(self, spec: WindowSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
@@ -31,7 +31,7 @@ class MergingOperator(WindowOperator, Generic[S]):
     def open(self) -> None:
         # checkpointed
         self._merging_state = self.backend.map_state(MapStateDescriptor(MERGING_SET))
-        self._merging_state.keep_unshared()  # windows do not change
+        self._merging_state.keep_unshared()  # windows are immutable
         super().open()
 
     def end_keys(self) -> None:
@@ -59,7 +59,7 @@ class MergingOperator(WindowOperator, Generic[S]):
     def _on_time(self, time: int, window: Any, by_event_time: bool) -> None:
         windows = self._set()
         namespace = windows.state_window(window)
-        if namespace is None:  # merged into another since
+        if namespace is None:  # the window was merged into another one
             return
         self._on_trigger(time, window, namespace, by_event_time)
         if by_event_time is self._event_time and time == self._cleanup_time(window):
@@ -85,7 +85,7 @@ class MergingOperator(WindowOperator, Generic[S]):
         self._persist()
 
     def _merge(self, result: Any, merged: list[Any], namespace: Any, namespaces: list[Any]) -> None:
-        """Windows became one: so do their trigger's state and their contents, and only the result has timers."""
+        """Merge the trigger state and the contents of windows. Only the resulting window keeps timers."""
         self._check_open(result)
         context, trigger = self._trigger_context, self._trigger
         context.window, context.merged = result, merged
@@ -108,7 +108,7 @@ class MergingOperator(WindowOperator, Generic[S]):
             )
 
     def _set(self) -> S:
-        """The windows of the current key."""
+        """Return the windows of the current key."""
         key = self.backend.context.key
         found = self._sets.get(key)
         if found is None:
@@ -117,10 +117,10 @@ class MergingOperator(WindowOperator, Generic[S]):
 
     @abstractmethod
     def _new_set(self) -> S:
-        """The windows of the current key, read from state."""
+        """Read the windows of the current key from state."""
 
     def _persist(self) -> None:
-        """Write the windows of all keys back, at the end of an epoch."""
+        """Write the windows of all keys to state, at the end of an epoch."""
         keys = self.backend.context
         for keys.key, windows in self._sets.items():
             windows.persist()
@@ -132,7 +132,7 @@ class MergingOperator(WindowOperator, Generic[S]):
 
 
 class MergingWindowOperator(MergingOperator[MergingWindowSet]):
-    """Windows of any assigner that merges, with any trigger, evictor and function."""
+    """Windows of any merging assigner, with any trigger, evictor and function."""
 
     def _new_set(self) -> MergingWindowSet:
         return MergingWindowSet(self._assigner, self._merging_state)

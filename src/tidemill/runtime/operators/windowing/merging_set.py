@@ -1,4 +1,4 @@
-"""The windows of one key that can merge, and where the contents of each of them are."""
+"""The merging windows of one key, and the namespaces of their contents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from tidemill.datastream.window.assigners import MergingWindowAssigner
 from tidemill.errors import StateError
 
-#: Takes the result, the windows that became it, the state window of the result, and those to merge into that one.
+#: Accepts the resulting window, the merged windows, the state window of the result, and those to merge into it.
 Merge = Callable[[Any, list[Any], Any, list[Any]], None]
 
 
@@ -22,11 +22,11 @@ class WindowSet(Protocol):
 
 
 class MergingWindowSet:
-    """Maps each window of the current key to its *state window*, the namespace its contents are in.
+    """Maps each window of the current key to its *state window*, the namespace of its contents.
 
-    When windows merge, the result goes on with the state window of one of them, so that growing by a record moves no
-    contents. The map is ``state``, a map state, once :meth:`persist` was called; the key must be at hand then, and when
-    the set is made.
+    When windows merge, the result keeps the state window of one of them, so that no contents are moved when a window
+    grows by a record. The map is read from ``state``, a map state, and written to it by :meth:`persist`. The key must
+    be the current one in both cases.
     """
 
     def __init__(self, assigner: MergingWindowAssigner, state: Any) -> None:
@@ -38,22 +38,22 @@ class MergingWindowSet:
         self._stored = dict(self._windows)
 
     def persist(self) -> None:
-        """Bring the state up to date."""
+        """Write all changes to the state."""
         write_changes(self._state, self._stored, self._windows)
         self._stored = dict(self._windows)
 
     def state_window(self, window: Any) -> Any:
-        """The namespace of a window's contents; None if the window is gone."""
+        """Return the namespace of a window's contents; None if the window is not open."""
         return self._windows.get(window)
 
     def retire(self, window: Any) -> None:
-        """The window is gone."""
+        """Remove a window."""
         if window not in self._windows:
-            raise StateError(f"window {window} is not among the windows that are open: {list(self._windows)}")
+            raise StateError(f"window {window} is not one of the open windows: {list(self._windows)}")
         del self._windows[window]
 
     def add(self, new: Any, merge: Merge) -> Any:
-        """Add a window, and return the one it has become part of. ``merge`` is told of windows that became one."""
+        """Add a window, and return the window that contains it. ``merge`` is called if windows are merged."""
         if new in self._windows:
             return new
         merged = _Merged()
@@ -65,7 +65,7 @@ class MergingWindowSet:
                 result, joined = cover, True
             state_windows = [self._windows.pop(window) for window in group]
             self._windows[cover] = state_windows[0]
-            # A record inside a window that is there already changes nothing.
+            # A record inside an existing window changes nothing.
             if group != [cover]:
                 merge(cover, group, state_windows[0], state_windows[1:])
         if not joined:
@@ -74,7 +74,7 @@ class MergingWindowSet:
 
 
 def write_changes(state: Any, stored: dict[Any, Any], windows: dict[Any, Any]) -> None:
-    """Make a map state that holds ``stored`` hold ``windows``."""
+    """Update a map state that contains ``stored``, so that it contains ``windows``."""
     for window in stored:
         if window not in windows:
             state.remove(window)
@@ -84,7 +84,7 @@ def write_changes(state: Any, stored: dict[Any, Any], windows: dict[Any, Any]) -
 
 
 class _Merged(MergingWindowAssigner.MergeCallback[Any]):
-    """Collects what an assigner wants merged."""
+    """Collects the merges that an assigner requests."""
 
     def __init__(self) -> None:
         self.found: list[tuple[list[Any], Any]] = []

@@ -1,7 +1,7 @@
-"""The window operator: puts each record into its windows, and evaluates a window when its trigger says so.
+"""The window operator: adds each record to its windows, and evaluates a window when its trigger fires.
 
-What a window holds is keyed state in the window's namespace, and its timers carry the window. When event time passes
-the window's end plus the allowed lateness (processing time: its end), all of that is removed.
+The contents of a window are keyed state in the namespace of the window, which is also the namespace of its timers. When
+event time passes the end of the window plus the allowed lateness (processing time: its end), all of it is removed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CONTINUE = TriggerResult.CONTINUE
 
 
 class WindowOperator(KeyedOperator):
-    """Windows of any assigner that does not merge, with any trigger, evictor and function."""
+    """Windows of any non-merging assigner, with any trigger, evictor and function."""
 
     timer_method = ""
 
@@ -65,7 +65,7 @@ class WindowOperator(KeyedOperator):
     # --- records
 
     def _element(self, value: Any, context: KeyedContext) -> None:
-        """Put one record into its windows; results of windows that fire are collected."""
+        """Add one record to its windows, and collect the results of windows that fire."""
         timestamp = context.current_timestamp
         windows = self._assign(value, timestamp)
         in_time = [window for window in windows if not self._is_late(window)]
@@ -82,7 +82,7 @@ class WindowOperator(KeyedOperator):
         )
 
     def _add(self, window: Any, namespace: Any, value: Any, timestamp: int | None) -> None:
-        """Put one record into a window whose contents are in ``namespace``, and do what the trigger says."""
+        """Add one record to a window whose contents are in ``namespace``, and apply the result of the trigger."""
         contents, context = self._contents, self._trigger_context
         contents.state.set_current_namespace(namespace)
         contents.add(value, timestamp)
@@ -96,7 +96,7 @@ class WindowOperator(KeyedOperator):
         self._register_cleanup(window)
 
     def _skipped(self, value: Any, timestamp: int | None) -> None:
-        """A record went into no window: late, or the assigner had none for it."""
+        """Handle a record that was added to no window: it is late, or the assigner returned no window."""
         watermark = self.current_watermark
         if self._event_time and timestamp is not None and min(timestamp + self._lateness, MAX_TIME) <= watermark:
             late = self._late.take(value, timestamp, watermark)
@@ -108,15 +108,15 @@ class WindowOperator(KeyedOperator):
         timestamps = batch.timestamps
         if self._event_time and (timestamps is None or MIN_TIME in timestamps):
             raise GraphError(
-                f"{self.context.where} has windows by event time ({self._assigner!r}), but its records have no "
-                "timestamps: call assign_timestamps_and_watermarks() before it, or give from_source() a "
-                f"WatermarkStrategy (defined at {self.context.plan.user_line})"
+                f"{self.context.where} has event time windows ({self._assigner!r}), but its records have no "
+                "timestamps: call assign_timestamps_and_watermarks() before it, or pass a WatermarkStrategy to "
+                f"from_source() (defined at {self.context.plan.user_line})"
             )
 
     # --- time
 
     def _on_time(self, time: int, window: Any, by_event_time: bool) -> None:
-        """A timer of a window is due: its trigger's, or the one that ends it."""
+        """Handle a timer of a window: of its trigger, or the timer that removes the window."""
         self._on_trigger(time, window, window, by_event_time)
         if by_event_time is self._event_time and time == self._cleanup_time(window):
             self._clear(window)
@@ -134,7 +134,7 @@ class WindowOperator(KeyedOperator):
                 contents.state.clear()
 
     def _clear(self, window: Any) -> None:
-        """A window is gone, with all that belongs to it; its contents are at hand."""
+        """Remove a window with everything that belongs to it. Its namespace must be the current one."""
         self._contents.state.clear()
         self._trigger_context.window = window
         self._trigger.clear(window, self._trigger_context)
@@ -145,7 +145,7 @@ class WindowOperator(KeyedOperator):
         return self._event_time and self._cleanup_time(window) <= self.current_watermark
 
     def _cleanup_time(self, window: Any) -> int:
-        """When a window is gone for good."""
+        """Return the time at which a window is removed."""
         end: int = window.max_timestamp()
         return min(end + self._lateness, MAX_TIME) if self._event_time else end
 
@@ -161,7 +161,7 @@ class WindowOperator(KeyedOperator):
             timers = self.backend.event_timers if self._event_time else self.backend.processing_timers
             timers.delete(time, self.backend.context.key, window)
 
-    # --- calls that raised and are taken back
+    # --- calls that raised and are undone
 
     @property
     def evaluating(self) -> Any:
@@ -180,7 +180,7 @@ class WindowOperator(KeyedOperator):
     # --- results
 
     def _emit(self, window: Any) -> bool:
-        """Evaluate a window whose contents are at hand; False if it is empty."""
+        """Evaluate a window whose namespace is the current one; return False if it is empty."""
         elements = self._contents.elements(window)
         if elements is None:
             return False

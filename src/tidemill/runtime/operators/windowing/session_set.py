@@ -1,4 +1,4 @@
-"""The open sessions of one key, in the order of time."""
+"""The open sessions of one key, in order of time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tidemill.runtime.operators.windowing.merging_set import Merge, write_change
 
 
 class OpenSession:
-    """An open session of the time from ``start`` to ``end``.
+    """An open session from ``start`` to ``end``.
 
-    ``namespace`` is where its contents are, and ``values`` are records that are not yet among these. ``window`` is the
-    extent that its timers were set for, None before; ``timed`` is whether it is known that none of them is missing.
-    ``limit`` is the start of the session behind it, as :meth:`SessionSet.join` found it.
+    ``namespace`` is the namespace of its contents, and ``values`` are records that have not been added to them yet.
+    ``window`` is the extent for which its timers were registered, or None. ``timed`` is true if all of its timers are
+    known to be registered. ``limit`` is the start of the next session, as determined by :meth:`SessionSet.join`.
     """
 
     __slots__ = ("end", "limit", "namespace", "start", "timed", "values", "window")
@@ -31,14 +31,14 @@ class OpenSession:
         self.limit = MAX_TIME
 
     def moved(self) -> bool:
-        """Whether its timers, if there are any, are those of another extent."""
+        """Whether its timers, if any, are not those of its current extent."""
         return (self.start, self.end) != self.window
 
 
 class SessionSet:
-    """As :class:`~tidemill.runtime.operators.windowing.merging_set.MergingWindowSet`, in the same state: sessions only.
+    """A :class:`~tidemill.runtime.operators.windowing.merging_set.MergingWindowSet` for sessions, with the same state.
 
-    They neither overlap nor touch, so those that a record joins are found by its time, and the one that it falls into
+    Sessions neither overlap nor touch. The sessions that a record joins are therefore found by its time, and a session
     grows in place.
     """
 
@@ -51,13 +51,13 @@ class SessionSet:
         self._starts = [session.start for session in self._sessions]
 
     def persist(self) -> None:
-        """Bring the state up to date."""
+        """Write all changes to the state."""
         windows = {TimeWindow(session.start, session.end): session.namespace for session in self._sessions}
         write_changes(self._state, self._stored, windows)
         self._stored = windows
 
     def join(self, start: int, end: int) -> tuple[OpenSession, list[OpenSession]]:
-        """The session that now has this time in it, and those that were open and have become part of it."""
+        """Return the session that contains this interval, and the open sessions that were merged into it."""
         starts, sessions = self._starts, self._sessions
         first = after = bisect_right(starts, end)
         while first and sessions[first - 1].end >= start:
@@ -79,37 +79,37 @@ class SessionSet:
         return session, absorbed
 
     def add(self, new: TimeWindow, merge: Merge) -> TimeWindow:
-        """Add a window, and return the one it has become part of. ``merge`` is told of windows that became one.
+        """Add a window, and return the window that contains it. ``merge`` is called if windows are merged.
 
-        It gets these as their timers know them.
+        It is called with the extents for which the timers of the merged windows were registered.
         """
         session, absorbed = self.join(*new)
         cover = TimeWindow(session.start, session.end)
         before, session.window, session.timed = session.window, cover, False
-        # A record inside a window that is there already changes nothing.
+        # A record inside an existing window changes nothing.
         if before is not None and before != cover:
             merged = [before, *(one.window for one in absorbed)]
             merge(cover, merged, session.namespace, [one.namespace for one in absorbed])
         return cover
 
     def state_window(self, window: TimeWindow) -> Any:
-        """The namespace of a window's contents; None if the window is gone."""
+        """Return the namespace of a window's contents; None if the window is not open."""
         session = self.timed_as(window)
         return None if session is None or session.moved() else session.namespace
 
     def retire(self, window: TimeWindow) -> None:
-        """The window is gone."""
+        """Remove a window."""
         at = bisect_left(self._starts, window.start)
         if at == len(self._starts) or self._sessions[at].window != window:
             windows = [TimeWindow(session.start, session.end) for session in self._sessions]
-            raise StateError(f"window {window} is not among the windows that are open: {windows}")
+            raise StateError(f"window {window} is not one of the open windows: {windows}")
         del self._starts[at], self._sessions[at]
 
     def timed_as(self, window: TimeWindow) -> OpenSession | None:
-        """The session that has the timers of a window, if there is one; it may have moved since they were set."""
+        """Return the session with the timers of a window, if any. Its extent may have changed since."""
         at = bisect_right(self._starts, window[0]) - 1
         return self._sessions[at] if at >= 0 and self._sessions[at].window == window else None
 
     def moved(self) -> list[OpenSession]:
-        """The sessions whose timers are not those of their extent."""
+        """Return the sessions whose timers are not those of their current extent."""
         return [session for session in self._sessions if session.moved()]

@@ -1,9 +1,9 @@
-"""The usual case made fast: sessions by event time with their own trigger.
+"""A fast path for the common case: event time sessions with their default trigger.
 
-Nothing comes out of a session before its end, so records are first only dealt to sessions; when the batch is over,
-contents are touched once for each session that was given some. A session that grows keeps the timer of its old end
-until that is due or the epoch ends; only then is it moved. Keys with a record of a session that may have ended go the
-general way, record by record. The results, their order, committed state and timers are those of
+A session emits nothing before its end. Records are therefore first only assigned to sessions, and at the end of the
+batch the contents of each session are updated once. A session that grows keeps the timer of its old end until that
+timer is due or the epoch ends; only then is the timer moved. Keys with a record of a session that may have ended are
+processed as in the general case, record by record. The results, their order, committed state and timers are those of
 :class:`~tidemill.runtime.operators.windowing.merging.MergingWindowOperator`.
 """
 
@@ -25,7 +25,7 @@ from tidemill.runtime.operators.windowing.session_set import OpenSession, Sessio
 
 
 def is_sessions(spec: WindowSpec) -> bool:
-    """Whether the windows of a spec can go the fast way."""
+    """Whether the fast path supports the windows of a spec."""
     return (
         type(spec.assigner) in (EventTimeSessionWindows, DynamicEventTimeSessionWindows)
         and type(spec.trigger) is EventTimeTrigger
@@ -34,7 +34,7 @@ def is_sessions(spec: WindowSpec) -> bool:
 
 
 class SessionWindowOperator(MergingOperator[SessionSet]):
-    """Sessions by event time that fire at their end."""
+    """Event time sessions that fire at their end."""
 
     def process(self, batch: Batch, input_index: int) -> None:
         self._check_event_times(batch)
@@ -52,7 +52,7 @@ class SessionWindowOperator(MergingOperator[SessionSet]):
         self._add_records(keys, timestamps, ends, batch.values)
 
     def _ends(self, batch: Batch, timestamps: list[int]) -> list[int]:
-        """Where the window that each record brings ends."""
+        """Return the end of the window of each record."""
         assigner = self._assigner
         if type(assigner) is EventTimeSessionWindows:
             gap = assigner.gap_of(None)
@@ -65,9 +65,9 @@ class SessionWindowOperator(MergingOperator[SessionSet]):
         return self.failed(error, record=batch.values[position], with_record=True, key=key)
 
     def _add_records(self, keys: list[Any], timestamps: list[int], ends: list[int], values: list[Any]) -> None:
-        """Put records into sessions that have not ended."""
+        """Add records to sessions that have not ended."""
         context = self.backend.context
-        latest: dict[Any, OpenSession] = {}  # where the last record of a key went
+        latest: dict[Any, OpenSession] = {}  # the session of the last record of each key
         touched: list[tuple[Any, OpenSession]] = []
         for key, timestamp, end, value in zip(keys, timestamps, ends, values, strict=True):
             session = latest.get(key, _NOWHERE)
@@ -84,13 +84,13 @@ class SessionWindowOperator(MergingOperator[SessionSet]):
                 latest[key] = session
             session.values.append(value)
         for context.key, session in touched:
-            if session.values:  # else it was absorbed
+            if session.values:  # otherwise it was absorbed
                 self._take(session)
                 if not session.timed:
                     self._set_timers(session)
 
     def _absorb(self, session: OpenSession, absorbed: list[OpenSession], value: Any) -> None:
-        """Sessions became part of another, by a record that is not in it yet."""
+        """Merge sessions into another one, because of a record that is not part of it yet."""
         for one in (session, *absorbed):
             self._take(one)
         state = self._contents.state
@@ -103,7 +103,7 @@ class SessionWindowOperator(MergingOperator[SessionSet]):
                 self._delete_timers(one.window)
 
     def _take(self, session: OpenSession) -> None:
-        """Put the records that a session was given into its contents."""
+        """Add the buffered records of a session to its contents."""
         state, values = self._contents.state, session.values
         if not values:
             return
@@ -119,7 +119,7 @@ class SessionWindowOperator(MergingOperator[SessionSet]):
     # --- timers
 
     def _set_timers(self, session: OpenSession) -> None:
-        """Let a session end when it should."""
+        """Register the timers of a session for its current extent."""
         window = TimeWindow(session.start, session.end)
         if session.window is not None and session.window != window:
             self._delete_timers(session.window)
@@ -138,7 +138,7 @@ class SessionWindowOperator(MergingOperator[SessionSet]):
     def _on_time(self, time: int, window: Any, by_event_time: bool) -> None:
         sessions = self._set()
         session = sessions.timed_as(window)
-        if session is None:  # merged into another since
+        if session is None:  # the session was merged into another one
             return
         if session.moved():
             self._set_timers(session)
@@ -165,5 +165,5 @@ class SessionWindowOperator(MergingOperator[SessionSet]):
         return SessionSet(self._merging_state)
 
 
-#: A session that no record falls into.
+#: A session that contains no timestamp.
 _NOWHERE = OpenSession(MAX_TIME, MAX_TIME, None, None)

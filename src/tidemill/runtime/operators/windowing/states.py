@@ -12,10 +12,10 @@ from tidemill.state.keyed.backend import KeyedStateBackend
 
 
 class WindowStates:
-    """The states of windows, found by their descriptors.
+    """The states of windows, by descriptor.
 
-    A state that is also used without a window (``global_state()``) stays as it is: what is handed out here is an object
-    of its own over the same entries.
+    A state that is also used without a window (``global_state()``) is not affected: the objects returned here are
+    separate ones with the same entries.
     """
 
     def __init__(self, backend: KeyedStateBackend) -> None:
@@ -23,7 +23,7 @@ class WindowStates:
         self._known: dict[str, tuple[StateDescriptor, Any]] = {}
 
     def at(self, descriptor: StateDescriptor, window: Any) -> Any:
-        """The state of the current key in a window."""
+        """Return the state of the current key in a window."""
         known = self._known.get(descriptor.name)
         if known is None or known[0] is not descriptor:
             registered = self._backend.keyed_state(descriptor)
@@ -34,7 +34,7 @@ class WindowStates:
 
 
 class PerWindowStore(KeyedStateStore):
-    """``window_state()`` of windows that do not merge."""
+    """``window_state()`` of non-merging windows."""
 
     def __init__(self, states: WindowStates) -> None:
         self._states = states
@@ -45,12 +45,12 @@ class PerWindowStore(KeyedStateStore):
 
 
 class NoWindowStore(KeyedStateStore):
-    """``window_state()`` of windows that merge: nobody could tell how state of a user function merges."""
+    """``window_state()`` of merging windows, which is not supported: state of a user function cannot be merged."""
 
     window: Any = None
 
     def _keyed_state(self, state_descriptor: StateDescriptor) -> NoReturn:
         raise StateError(
-            f"window_state() cannot hold state {state_descriptor.name!r}: per-window state is not allowed with windows "
-            "that merge. Use global_state()"
+            f"state {state_descriptor.name!r} cannot be used with window_state(): per-window state is not supported "
+            "with windows that merge. Use global_state()"
         )
