@@ -150,7 +150,7 @@ def test_a_file_is_no_module(tidemill: Tidemill, script: Path, monkeypatch: pyte
     monkeypatch.chdir(script.parent)
     result = tidemill("run", *LOCAL, f"{script.name}:main")
     assert result.exit_code == CommandExit.NOT_FOUND
-    assert f"say {script.name} for the script, or the module without .py" in result.stderr
+    assert f"specify {script.name} for the script, or the module without .py" in result.stderr
     assert result.stdout == "", "nothing was run"
 
 
