@@ -413,7 +413,7 @@ def test_a_broker_that_stays_away_in_an_epoch_fails_it_with_the_address(kafka: K
         kafka.kill()
         try:
             with pytest.raises(
-                TidemillError, match=rf"1 records were not written \(Kafka at {kafka.address}\): topic '{topic}'"
+                TidemillError, match=rf"1 record was not written \(Kafka at {kafka.address}\): topic '{topic}'"
             ):
                 job.epoch(words=["a"])
         finally:
@@ -445,7 +445,7 @@ def test_without_a_guarantee_what_is_refused_is_logged_and_lost(
         job.epoch(words=["a" * 5000])
         job.epoch(words=["b"])
     assert visible(kafka, small) == ["b"]
-    assert f"1 records were not written (Kafka at {kafka.address}): topic '{small}', partition 0" in caplog.text
+    assert f"1 record was not written (Kafka at {kafka.address}): topic '{small}', partition 0" in caplog.text
 
 
 def test_what_another_transaction_of_the_topic_does_is_of_no_interest(kafka: KafkaBroker, topic: str) -> None:

@@ -134,16 +134,13 @@ class ManifestLog:
 
         1. Find the last slot and read its manifest, or the manifest of ``from_slot`` if that is given.
         2. Build the takeover record: a copy of the manifest without attempts (a worker never continues with the
-        in-memory
-           state of another lineage) and without pieces of its own (the runs refer to them), and with the full
-           description
-           of the operators.
+           in-memory state of another lineage) and without pieces of its own (the runs refer to them), and with the
+           full description of the operators.
         3. Create it in the slot after the last one. If a former driver published an epoch in the meantime, start over.
         4. Check that it is the last one. If not, the slot was free only because retention had deleted an epoch that was
            committed there after step 1 (retention never deletes takeover records): start over. The record in the gap
-           has
-           no meaning, but it stays. If the actual reason was a driver that took over from us, deleting the record would
-           remove a fence.
+           has no meaning, but it stays. If the actual reason was a driver that took over from us, deleting the record
+           would remove a fence.
 
         ``from_slot`` is any slot that can be restored: the one before the head, a retained checkpoint, or, as long as
         no former driver is left that may still clean up, any other. ``initial`` is the state a job starts from (a

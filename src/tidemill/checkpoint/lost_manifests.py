@@ -107,11 +107,16 @@ def read_head(storage: Storage, log: ManifestLog, after: str | None = None) -> M
     return head
 
 
+def and_more(name: str, more: int) -> str:
+    """A file and how many others, as messages show them."""
+    return f"{name} and {more} more files" if more > 1 else f"{name} and one more file" if more else name
+
+
 def _message(log: ManifestLog, head: Manifest | None, lost: list[Evidence]) -> str:
     files = sorted(one.name for one in lost if one.name)
     newest = max(lost, key=lambda one: (one.slot, one.epoch))
     last = "there is none" if head is None else f"the last one is of epoch {head.epoch} (slot {head.slot})"
-    seen = f"{files[-1]} and {len(files) - 1} more files" if files else "what this driver itself has committed"
+    seen = and_more(files[-1], len(files) - 1) if files else "what this driver itself has committed"
     back = ""
     if head is not None and head.epoch:
         back = (

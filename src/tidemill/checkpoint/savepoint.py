@@ -32,7 +32,7 @@ from typing import Any, Final
 
 from tidemill.checkpoint.frame import pack, unpack
 from tidemill.checkpoint.log import ManifestLog
-from tidemill.checkpoint.lost_manifests import beyond, evidence, read_head
+from tidemill.checkpoint.lost_manifests import and_more, beyond, evidence, read_head
 from tidemill.checkpoint.manifest import decode_manifest, decoded, encode_manifest
 from tidemill.checkpoint.model import Epoch, Manifest, Slot
 from tidemill.checkpoint.names import (
@@ -180,7 +180,7 @@ def _checkpoint(storage: Storage, where: str, epoch: Epoch | None) -> PortableSt
         if left := beyond(None, evidence(storage)):
             raise CorruptFileError(
                 f"{where} is the directory of a job whose manifests are lost: there are none under {MANIFESTS}, but "
-                f"{left[0].name} and {len(left) - 1} more files that they referred to exist. Restore the manifests, or "
+                f"what they referred to exists: {and_more(left[0].name, len(left) - 1)}. Restore the manifests, or "
                 "start from a savepoint"
             )
         raise NoSavepointError(

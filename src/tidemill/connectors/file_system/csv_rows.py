@@ -38,6 +38,7 @@ class CsvSchema:
     line_separator: str = "\n"
     header: bool = False
     strict_header: bool = False
+    skips_first_line: bool = False
     comments: bool = False
 
     @staticmethod
@@ -139,8 +140,8 @@ class CsvSchemaBuilder:
         return self._set(header=use)
 
     def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
-        """Skip the first line of each file."""
-        return self._set(header=skip)
+        """Skip the first line of each file when reading."""
+        return self._set(skips_first_line=skip)
 
     def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
         """Require that the header contains the names of the schema, in its order."""
@@ -186,7 +187,7 @@ class CsvReaderFormat(StreamFormat):
             "escape": schema.escape or schema.quote or "\\",
             # If it is empty, Spark also reads an empty pair of quotes as null.
             "nullValue": schema.null_value or "\0",
-            "header": str(schema.header).lower(),
+            "header": str(schema.header or schema.skips_first_line).lower(),
             "enforceSchema": str(not schema.strict_header).lower(),
         }
         if schema.comments:

@@ -6,6 +6,7 @@ import json
 import re
 from decimal import Decimal
 from typing import Any, Final
+from uuid import uuid4
 
 from tidemill.common.serialization import DeserializationSchema, SerializationSchema
 from tidemill.common.type_kinds.composite import RowTypeInfo
@@ -18,8 +19,9 @@ from tidemill.errors import SerializationError, TypeMismatchError
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
 
 #: Marks a decimal, which is written as a string and then replaced by a number: ``json`` cannot write decimals exactly.
-_MARK: Final = "\x00decimal "
-_MARKED: Final = re.compile(r'"\\u0000decimal ([^"]*)"')
+#: The mark is random, so that no string in a record can be taken for a decimal.
+_MARK: Final = f"decimal {uuid4().hex} "
+_MARKED: Final = re.compile(f'"{_MARK}([^"]*)"')
 
 
 class JsonRowDeserializationSchema(DeserializationSchema[Row]):
@@ -121,7 +123,7 @@ class JsonRowSerializationSchema(SerializationSchema[Any]):
             text = self._encode(self._write(element))
         except (TypeError, ValueError, AttributeError) as error:
             raise SerializationError(f"{element!r} does not fit the type {self._type_info}: {error}") from error
-        return (_MARKED.sub(r"\1", text) if _MARK[1:] in text else text).encode()
+        return (_MARKED.sub(r"\1", text) if _MARK in text else text).encode()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (JsonRowSerializationSchema, (self._type_info,))

@@ -312,7 +312,9 @@ class _ProducingWriter(SinkWriter):
         count, first = self._failures, self._first
         self._failures, self._first = 0, ""
         trouble = f"; the client's last error: {self._complaints.last.str()}" if self._complaints.last else ""
-        error: ConnectorError = self._clients.refused(f"{count} records were not written", f"{first}{trouble}")
+        error: ConnectorError = self._clients.refused(
+            f"{count} {'record was' if count == 1 else 'records were'} not written", f"{first}{trouble}"
+        )
         if not self._lossy:
             raise error
         log.error("%s; they are lost, because the sink's delivery guarantee is NONE", error)

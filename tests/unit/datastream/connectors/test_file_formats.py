@@ -38,6 +38,13 @@ def written(schema: CsvSchema, *records: Any) -> str:
 
 
 class TestCsv:
+    def test_a_skipped_line_is_no_header(self) -> None:
+        schema = columns().set_use_header().set_skip_first_data_row(False).build()
+        assert written(schema, (1.0, "a")).startswith("id,text\n")
+        skipping = columns().set_skip_first_data_row().build()
+        assert written(skipping, (1.0, "a")) == "1.0,a\n"
+        assert dict(CsvReaderFormat.for_schema(skipping).options)["header"] == "true"
+
     def test_texts_are_quoted_where_they_need_it(self) -> None:
         rows = [(1, "plain"), (2, "a,b"), (3, 'say "a"'), (4, "two\nlines"), (5, " "), (6, ""), (7, None)]
         assert written(columns().build(), *rows) == (

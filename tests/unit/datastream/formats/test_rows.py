@@ -174,6 +174,13 @@ def test_a_json_schema_says_what_the_rows_are() -> None:
             JsonRowDeserializationSchema.builder().json_schema(wrong)
 
 
+def test_no_string_is_taken_for_a_decimal() -> None:
+    type_info = Types.ROW_NAMED(["text", "price"], [Types.STRING(), Types.BIG_DEC()])
+    schema = JsonRowSerializationSchema.builder().with_type_info(type_info).build()
+    row = Row('\x00decimal 5,"injected":1', Decimal("1.50"))
+    assert json.loads(schema.serialize(row), parse_float=Decimal) == {"text": row[0], "price": row[1]}
+
+
 def test_json_needs_the_type_of_rows() -> None:
     with pytest.raises(ValueError, match=r"type_info\(\) or json_schema\(\)"):
         JsonRowDeserializationSchema.builder().build()
