@@ -362,7 +362,9 @@ def test_the_function_must_fit_the_streams() -> None:
     data, rules = env.from_collection([("a", 1)]), env.from_collection([1])
     with pytest.raises(TypeError, match="keyed stream with a broadcast stream needs a KeyedBroadcastProcessFunction"):
         data.key_by(0).connect(rules.broadcast(RULES)).process(Seen())
-    with pytest.raises(TypeError, match="non-keyed stream with a broadcast stream needs a BroadcastProcess.*, not Lim"):
+    with pytest.raises(
+        TypeError, match=r"non-keyed stream with a broadcast stream needs a BroadcastProcess.*, not Lim"
+    ):
         data.connect(rules.broadcast(RULES)).process(Limits())
     with pytest.raises(TypeError, match="needs MapStateDescriptors, not ListStateDescriptor"):
         rules.broadcast(ListStateDescriptor("l"))  # type: ignore[call-overload]

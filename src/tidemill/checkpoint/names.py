@@ -148,7 +148,7 @@ def lineage_slot(lineage: str) -> Slot | None:
     return Slot(int(match[1])) if match else None
 
 
-def delta_name(lineage: str, epoch: int, chain: str, subtask: int, attempt: str) -> str:
+def delta_name(lineage: str, epoch: Epoch, chain: str, subtask: int, attempt: str) -> str:
     """The name of the delta that ``attempt`` of a subtask writes in ``epoch``; unique because attempts are."""
     owner = f"{_check_id(lineage, 'lineage')}/{epoch:012d}-{uid_hash(chain)}-{subtask}"
     return f"{STATE}{owner}-{_check_id(attempt, 'attempt')}.tms"
@@ -213,7 +213,7 @@ def sink_log_prefix(sink_uid: str) -> str:
     return f"{SINKS}{uid_hash(sink_uid)}/"
 
 
-def sink_log_name(lineage: str, epoch: int, sink_uid: str, subtask: int, attempt: str, part: int) -> str:
+def sink_log_name(lineage: str, epoch: Epoch, sink_uid: str, subtask: int, attempt: str, part: int) -> str:
     """The name of one part of the write-ahead log of an attempt of a sink."""
     owner = f"{_check_id(lineage, 'lineage')}/{epoch:012d}-{subtask}-{_check_id(attempt, 'attempt')}"
     return f"{sink_log_prefix(sink_uid)}{owner}-{part}.log"

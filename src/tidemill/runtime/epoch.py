@@ -9,6 +9,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tidemill.checkpoint.model import Epoch, Slot
 from tidemill.graph.plan import JobPlan
 from tidemill.runtime.batch.records import MIN_TIME
 from tidemill.state.keys.key_groups import Subtask, subtasks_of
@@ -35,9 +36,9 @@ class EpochContext:
 
     job_id: str
     lineage: str
-    epoch: int
+    epoch: Epoch
     rerun: int
-    head: int | None
+    head: Slot | None
     processing_time: int
     parallelism: tuple[int, ...]
     attempts: dict[int, tuple[str, ...]] = field(default_factory=dict)

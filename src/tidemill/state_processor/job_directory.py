@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.manifest import decode_manifest
-from tidemill.checkpoint.model import Manifest
+from tidemill.checkpoint.model import Epoch, Manifest
 from tidemill.checkpoint.names import MANIFESTS, manifest_name, parse_manifest
 from tidemill.checkpoint.retention import names_referenced
 from tidemill.checkpoint.snapshot_index import read_snapshot_index
@@ -27,7 +27,7 @@ class EpochInfo:
     epochs.
     """
 
-    epoch: int
+    epoch: Epoch
     slot: int
     clock: int
     retained: bool
@@ -63,7 +63,7 @@ class JobDirectory:
             raise CheckpointError(f"{name} does not contain job {job_id!r}, only {', '.join(jobs)}")
         return cls.open(f"{name}/{job_id or jobs[0]}", job_id)
 
-    def manifest(self, epoch: int | None) -> Manifest:
+    def manifest(self, epoch: Epoch | None) -> Manifest:
         """The manifest of an epoch, by default the last one.
 
         Raises :class:`CheckpointError`, with the epochs that can be read, if this one cannot.

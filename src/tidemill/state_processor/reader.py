@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidemill.checkpoint.model import Epoch
 from tidemill.checkpoint.savepoint import METADATA, UNFINISHED, read_savepoint
 from tidemill.checkpoint.storage.storages import Storage, storage_for, store_options
 from tidemill.common.configuration import Configuration
@@ -66,7 +67,9 @@ def read(
             raise CheckpointError(f"{name} is a savepoint of epoch {manifest.epoch} of job {manifest.job_id} only")
         return SavepointReader(Catalog(JobDirectory(storage, manifest.job_id, name), manifest), allow_pickle)
     directory = JobDirectory.open(storage, job_id)
-    return SavepointReader(Catalog(directory, directory.manifest(epoch)), allow_pickle)
+    return SavepointReader(
+        Catalog(directory, directory.manifest(None if epoch is None else Epoch(epoch))), allow_pickle
+    )
 
 
 class SavepointReader:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
+from tidemill.checkpoint.model import Epoch
 from tidemill.common.configuration import Configuration
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.config import ExecutionOptions
@@ -197,7 +198,7 @@ class OperatorHarness:
         Afterwards the function reads only committed state, as at the start of any epoch.
         """
         self._chain.end_epoch()
-        self._chain.snapshot_state(self._epoch, self._clock)
+        self._chain.snapshot_state(Epoch(self._epoch), self._clock)
         sections = self._chain.export_delta()
         data = b""
         if sections:

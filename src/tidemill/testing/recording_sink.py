@@ -8,6 +8,7 @@ from typing import Any
 
 import cloudpickle
 
+from tidemill.checkpoint.model import Epoch
 from tidemill.connectors.sinks import Committed, Committer, Sink, SinkWriter
 
 
@@ -17,7 +18,7 @@ class Recording:
     def __init__(self) -> None:
         self._committed: dict[tuple[int, int], list[Any]] = {}
 
-    def add(self, epoch: int, subtask: int, values: list[Any]) -> None:
+    def add(self, epoch: Epoch, subtask: int, values: list[Any]) -> None:
         """Add the records that one subtask committed in one epoch."""
         self._committed.setdefault((epoch, subtask), values)
 
@@ -81,4 +82,4 @@ class _RecordingCommitter(Committer):
     def commit(self, committed: Sequence[Committed]) -> None:
         for part in committed:
             values = [value for batch in part.committables for value in pickle.loads(batch)]
-            self._recording.add(part.epoch, part.subtask, values)
+            self._recording.add(Epoch(part.epoch), part.subtask, values)

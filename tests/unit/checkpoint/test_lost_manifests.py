@@ -38,7 +38,7 @@ HEAD = Manifest("epoch", JOB, SECOND, Slot(8), Epoch(6))
 
 
 def delta(lineage: str, epoch: int) -> str:
-    return delta_name(lineage, epoch, "chain", 0, "attempt")
+    return delta_name(lineage, Epoch(epoch), "chain", 0, "attempt")
 
 
 def snapshot(lineage: str, through: int) -> str:

@@ -78,7 +78,7 @@ class World:
     def write_delta(self) -> None:
         """An attempt of the running epoch writes a file; whether it will count is not known yet."""
         head, data = self.log.head, self.token().encode()
-        name = delta_name(head.lineage, head.epoch + 1, "count", 0, self.token())
+        name = delta_name(head.lineage, Epoch(head.epoch + 1), "count", 0, self.token())
         self.storage.write(name, data)
         self.running.append(piece(data, file=name))
 
@@ -152,7 +152,7 @@ class World:
         """A former driver tries everything it can: its attempts write files, it publishes, it collects garbage."""
         for zombie in self.zombies:
             head = zombie.head
-            self.storage.write(delta_name(head.lineage, head.epoch + 1, "count", 0, self.token()), b"late")
+            self.storage.write(delta_name(head.lineage, Epoch(head.epoch + 1), "count", 0, self.token()), b"late")
             with pytest.raises(FencedError):
                 zombie.publish(build_manifest(head, Publish(Epoch(head.epoch + 1), 0, {}, ()), clock=0))
             with pytest.raises(FencedError):
@@ -323,18 +323,19 @@ def test_orphans_go_when_their_epoch_is_over() -> None:
     log = opened(storage)
     lineage = log.head.lineage
     for epoch in (1, 2):
-        storage.write(delta_name(lineage, epoch, "count", 0, "loser"), b"")
+        storage.write(delta_name(lineage, Epoch(epoch), "count", 0, "loser"), b"")
     commit(log)
-    assert collect_garbage(storage, log) == (delta_name(lineage, 1, "count", 0, "loser"),)
+    assert collect_garbage(storage, log) == (delta_name(lineage, Epoch(1), "count", 0, "loser"),)
     successor = opened(storage)  # the epoch that was running is dead now
-    assert collect_garbage(storage, successor) == (delta_name(lineage, 2, "count", 0, "loser"),)
+    assert collect_garbage(storage, successor) == (delta_name(lineage, Epoch(2), "count", 0, "loser"),)
 
 
 def test_what_is_not_ours_is_not_touched() -> None:
     head = Manifest("epoch", JOB, opened(MemoryStorage()).head.lineage, Slot(8), Epoch(7))
     strangers = [
         "README", "state/notes.txt", "state/unknown/000000000001-0123456789abcdef-0-a.tms", "snapshots/mine.tm",
-        delta_name("000000000009-newer", 1, "count", 0, "a"), delta_name("000000000001-twin", 1, "count", 0, "a"),
+        delta_name("000000000009-newer", Epoch(1), "count", 0, "a"),
+        delta_name("000000000001-twin", Epoch(1), "count", 0, "a"),
         snapshot_file_name(snapshot_id("000000000009-newer", 1, "a"), 0), "spark/x/offsets/0", "manifests/7.tm",
     ]  # fmt: skip
     assert plan_retention(head, (), strangers, (), ()) == ()
@@ -343,7 +344,7 @@ def test_what_is_not_ours_is_not_touched() -> None:
 def test_referrers_go_first() -> None:
     head = Manifest("epoch", JOB, opened(MemoryStorage()).head.lineage, Slot(8), Epoch(7))
     snapshot = snapshot_id(head.lineage, 3, "a")
-    delta = delta_name(head.lineage, 2, "count", 0, "a")
+    delta = delta_name(head.lineage, Epoch(2), "count", 0, "a")
     part = snapshot_file_name(snapshot, 0)
     names = [delta, part, f"snapshots/{snapshot}.tm", *(manifest_name(slot) for slot in (3, 5, 8))]
     expected = (manifest_name(5), manifest_name(3), f"snapshots/{snapshot}.tm", delta, part)

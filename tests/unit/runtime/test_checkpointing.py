@@ -90,13 +90,13 @@ def test_failures_in_a_row_are_tolerated_up_to_the_number_that_is_set() -> None:
     pauses: list[float] = []
     checkpointing = Checkpointing(CheckpointSettings(tolerable_failures=2), pause=pauses.append)
     error = CheckpointError("no space left")
-    checkpointing.failed(error, 1, 0, 0.5)
-    checkpointing.failed(error, 1, 0, 0.5)
+    checkpointing.failed(error, Epoch(1), 0, 0.5)
+    checkpointing.failed(error, Epoch(1), 0, 0.5)
     checkpointing.completed(manifest(1, checkpoints=(2,)), 0, seconds=1)
-    checkpointing.failed(error, 2, 0, 0.5)  # counted anew after a success
-    checkpointing.failed(error, 2, 0, 0.5)
+    checkpointing.failed(error, Epoch(2), 0, 0.5)  # counted anew after a success
+    checkpointing.failed(error, Epoch(2), 0, 0.5)
     with pytest.raises(CheckpointError, match="no space left"):
-        checkpointing.failed(error, 2, 0, 0.5)
+        checkpointing.failed(error, Epoch(2), 0, 0.5)
     assert pauses == [0.1, 0.2, 0.1, 0.2]
     history = checkpointing.history()
     assert (history.completed, history.failed) == (1, 5)
@@ -110,7 +110,7 @@ def test_failures_in_a_row_are_tolerated_up_to_the_number_that_is_set() -> None:
 def test_what_cannot_be_mended_is_not_tolerated() -> None:
     checkpointing = Checkpointing(CheckpointSettings(tolerable_failures=10), pause=lambda seconds: None)
     with pytest.raises(CorruptFileError):
-        checkpointing.failed(CorruptFileError("a flipped byte"), 1, 0, 0)
+        checkpointing.failed(CorruptFileError("a flipped byte"), Epoch(1), 0, 0)
 
 
 def test_an_epoch_that_takes_too_long_is_interrupted() -> None:
@@ -118,7 +118,7 @@ def test_an_epoch_that_takes_too_long_is_interrupted() -> None:
     interrupted = threading.Event()
 
     def too_long() -> None:
-        with checkpointing.timed(7, interrupted.set):
+        with checkpointing.timed(Epoch(7), interrupted.set):
             assert interrupted.wait(60)
             raise RuntimeError("Job cancelled")
 
@@ -135,14 +135,14 @@ def test_a_timeout_that_comes_late_leaves_the_next_epoch_alone(monkeypatch: pyte
 
     monkeypatch.setattr(threading, "Timer", LateTimer)
     interrupted = threading.Event()
-    with Checkpointing(CheckpointSettings(timeout=60)).timed(1, interrupted.set):
+    with Checkpointing(CheckpointSettings(timeout=60)).timed(Epoch(1), interrupted.set):
         pass
     expired[0]()
     assert not interrupted.is_set()
 
 
 def test_an_epoch_in_time_keeps_its_own_error() -> None:
-    with pytest.raises(ZeroDivisionError), Checkpointing(CheckpointSettings(timeout=60)).timed(1, lambda: None):
+    with pytest.raises(ZeroDivisionError), Checkpointing(CheckpointSettings(timeout=60)).timed(Epoch(1), lambda: None):
         raise ZeroDivisionError
 
 
@@ -404,7 +404,7 @@ def test_a_job_that_bears_failures_can_be_cancelled() -> None:
     def attempt(stop: StopSignal) -> None:
         while True:
             trying.set()
-            tolerant.failed(CheckpointError("no space left"), 1, 0, 0)
+            tolerant.failed(CheckpointError("no space left"), Epoch(1), 0, 0)
 
     parallelism = launch(count, Recording()).parallelism(1)
     job = RunningJob("job", "job", attempt, NoRestarts(), lambda: None, parallelism, tolerant).start()
@@ -417,9 +417,9 @@ def test_a_job_that_bears_failures_can_be_cancelled() -> None:
 def test_after_a_restart_as_many_failures_are_borne_again() -> None:
     checkpointing = Checkpointing(CheckpointSettings(tolerable_failures=1), pause=lambda seconds: None)
     for _ in range(2):
-        checkpointing.failed(CheckpointError("no space left"), 1, 0, 0)
+        checkpointing.failed(CheckpointError("no space left"), Epoch(1), 0, 0)
         with pytest.raises(CheckpointError):
-            checkpointing.failed(CheckpointError("no space left"), 1, 0, 0)
+            checkpointing.failed(CheckpointError("no space left"), Epoch(1), 0, 0)
 
 
 def test_a_driver_that_was_taken_over_tolerates_nothing() -> None:

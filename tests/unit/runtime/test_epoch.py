@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from tests.unit.runtime.plans import bundle
+from tidemill.checkpoint.model import Epoch, Slot
 from tidemill.runtime.epoch import EpochContext, Layout
 
 CONTEXT = EpochContext(
     job_id="job",
     lineage="000-ab",
-    epoch=7,
+    epoch=Epoch(7),
     rerun=1,
-    head=12,
+    head=Slot(12),
     processing_time=99,
     parallelism=(1, 2),
     attempts={1: ("x", "y")},
@@ -26,7 +27,7 @@ def test_a_context_survives_as_text() -> None:
 
 
 def test_a_context_with_defaults_survives_as_text() -> None:
-    plain = EpochContext("job", "l", 1, 0, None, 0, (1,))
+    plain = EpochContext("job", "l", Epoch(1), 0, None, 0, (1,))
     assert EpochContext.from_json(plain.to_json()) == plain
 
 

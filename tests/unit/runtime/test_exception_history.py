@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidemill.checkpoint.model import Epoch
 from tidemill.errors import CheckpointError, FailureSite, UserCodeError
 from tidemill.runtime.batch.failures import Failure, failure_of, user_error
 from tidemill.runtime.observe.exception_history import ExceptionHistory
@@ -12,7 +13,7 @@ def failure(record: object, *, key: object = "k", epoch: int = 3, raised: Except
     """An error as the driver gets it from a worker."""
     site = FailureSite("parse", "parse-1")
     error = user_error("parse", raised or ValueError("bad"), record=record, key=key, site=site)
-    report: Failure = failure_of(error, "chain", Subtask(1), epoch=epoch)
+    report: Failure = failure_of(error, "chain", Subtask(1), epoch=Epoch(epoch))
     return report.to_error()
 
 

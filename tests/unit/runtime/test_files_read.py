@@ -11,6 +11,7 @@ import pytest
 from tests.unit.runtime.plans import launch
 from tidemill import state_processor
 from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.model import Epoch
 from tidemill.checkpoint.storage.storages import MemoryStorage, Storage, storage_for
 from tidemill.connectors.file_system.listing import FileListing, FoundFile
 from tidemill.errors import LostInputError
@@ -91,7 +92,7 @@ class Driver:
         """Run an epoch; returns how many files it took."""
         paths = [file.path for file in self.files.take(bounds)]
         self.taken[self.coordinator.head.epoch + 1] = paths
-        state = {UID: files_section(UID, paths, self.coordinator.head.epoch + 1)} if paths else {}
+        state = {UID: files_section(UID, paths, Epoch(self.coordinator.head.epoch + 1))} if paths else {}
         self.coordinator.run_epoch(EpochInput(state=state, positions={UID: {"kind": "files"}}))
         return len(paths)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tidemill.checkpoint.model import Epoch
 from tidemill.common import Configuration, Types
 from tidemill.common.time import Time
 from tidemill.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment, ValueStateDescriptor
@@ -132,7 +133,7 @@ def record(message: str, *arguments: Any, **more: Any) -> logging.LogRecord:
 
 
 def test_text_has_the_place_of_a_record() -> None:
-    with at(LogPlace("j", 7, "Count", "count", Subtask(3))):
+    with at(LogPlace("j", Epoch(7), "Count", "count", Subtask(3))):
         text = TextFormatter().format(record("slow: %d ms", 5))
     assert text.endswith("WARNING shop.prices [operator 'Count' (uid count), subtask 3, job j, epoch 7]: slow: 5 ms")
     assert TextFormatter().format(record("x")).endswith("WARNING shop.prices: x")
@@ -156,7 +157,7 @@ def test_the_filter_is_for_handlers_of_the_users_own() -> None:
     handler = logging.StreamHandler(written)
     handler.addFilter(PlaceFilter())
     handler.setFormatter(logging.Formatter("%(job)s/%(uid)s/%(epoch)s %(message)s"))
-    with at(LogPlace("j", 7, "Count", "count", Subtask(3))):
+    with at(LogPlace("j", Epoch(7), "Count", "count", Subtask(3))):
         handler.handle(record("hello"))
     handler.handle(record("bye"))
     assert written.getvalue() == "j/count/7 hello\n/None/None bye\n"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.unit.runtime.plans import bundle
+from tidemill.checkpoint.model import Epoch
 from tidemill.datastream import CheckpointListener, ListCheckpointed, MapFunction
 from tidemill.runtime.epoch import EpochContext
 from tidemill.runtime.task.chain import Chain, ChainSettings
@@ -53,7 +54,7 @@ def build(env: Any, function: Any = None) -> Any:
 PLAN = bundle(build).plan
 STATELESS = next(chain for chain in PLAN.chains if chain.head.spec_kind == "MapSpec")
 KEYED = next(chain for chain in PLAN.chains if chain.head.keyed)
-CONTEXT = EpochContext("unit", "lineage", 2, 0, None, 0, (2, 2, 2), attempts={KEYED.id: ("one", "two")})
+CONTEXT = EpochContext("unit", "lineage", Epoch(2), 0, None, 0, (2, 2, 2), attempts={KEYED.id: ("one", "two")})
 
 
 def open_chain(plan: Any = KEYED, subtask: int = 0) -> Chain:
@@ -64,7 +65,7 @@ def open_chain(plan: Any = KEYED, subtask: int = 0) -> Chain:
 
 
 def previous(context: EpochContext = CONTEXT) -> EpochContext:
-    return replace(context, epoch=context.epoch - 1)
+    return replace(context, epoch=Epoch(context.epoch - 1))
 
 
 def test_a_chain_goes_on_from_the_attempt_that_counted() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.unit.runtime.plans import bundle
 from tests.unit.runtime.test_warm import CLOSED, CONTEXT, KEYED, PLAN, STATELESS, build, open_chain, previous
+from tidemill.checkpoint.model import Epoch
 from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.runtime.driver.commits import OpenCommitters
 from tidemill.runtime.driver.engine import EpochInput
@@ -70,7 +71,7 @@ def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[SparkEngine, S
 def run(job: tuple[SparkEngine, Stages]) -> list[list[int]]:
     """The lanes in which an epoch closes what waits there."""
     job[1].ran.clear()
-    context = EpochContext("unit", "lineage", 2, 0, None, 0, (WIDTH,) * len(PLAN.chains))
+    context = EpochContext("unit", "lineage", Epoch(2), 0, None, 0, (WIDTH,) * len(PLAN.chains))
     job[0].run_epoch(context, EpochInput({}))
     return [homes for name, homes in job[1].ran if name == "retire"]
 

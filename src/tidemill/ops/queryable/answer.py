@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from tidemill.checkpoint.model import Epoch
 from tidemill.errors import SerializationError, StateError, TidemillError
 from tidemill.ops.queryable.errors import QueryableStateError
 from tidemill.state.codecs.class_names import Loading
@@ -178,7 +179,7 @@ class Answers:
     must be requested separately, because its rows are large or cannot be read.
     """
 
-    epoch: int
+    epoch: Epoch
     slot: int
     time: int | None
     declared: PartSchema

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.checkpoint.model import Manifest, Piece, RunRef
+from tidemill.checkpoint.model import Epoch, Manifest, Piece, RunRef
 from tidemill.checkpoint.restore import PieceReader, run_name
 from tidemill.checkpoint.storage.api import Storage
 from tidemill.errors import CorruptFileError
@@ -92,7 +92,7 @@ class View:
 
     job_id: str
     slot: int
-    epoch: int
+    epoch: Epoch
     clock: int
     states: Mapping[str, list[QueryableState]]
 

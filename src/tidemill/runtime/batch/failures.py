@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tidemill import errors
+from tidemill.checkpoint.model import Epoch
 from tidemill.common.calls import NO_RECORD, is_interrupt, noted_record
 from tidemill.datastream.functions.user_line import PACKAGE
 from tidemill.errors import FailureSite, TidemillError, UserCodeError
@@ -100,7 +101,7 @@ def user_error(
 
 
 def failure_of(
-    error: TidemillError, chain: str, subtask: Subtask, *, epoch: int | None = None, primary: bool = True
+    error: TidemillError, chain: str, subtask: Subtask, *, epoch: Epoch | None = None, primary: bool = True
 ) -> Failure:
     """Return the report of an error of the program, or (not ``primary``) of a consequence of another error."""
     site = error.site or FailureSite(exception=type(error).__name__)

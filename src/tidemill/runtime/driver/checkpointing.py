@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from tidemill.checkpoint.model import Manifest, Slot
+from tidemill.checkpoint.model import Epoch, Manifest, Slot
 from tidemill.common.configuration import Configuration
 from tidemill.common.reports.checkpoint_statistics import CheckpointHistory, CheckpointStatistics, CheckpointStatus
 from tidemill.config import CheckpointingOptions
@@ -161,14 +161,14 @@ class Checkpointing:
             self._latest_savepoint = entry
             self._entries.append((None, entry))
 
-    def not_saved(self, error: BaseException, epoch: int, triggered: int, seconds: float) -> None:
+    def not_saved(self, error: BaseException, epoch: Epoch, triggered: int, seconds: float) -> None:
         """Record that a savepoint failed, which does not affect the job. May be called from any thread."""
         entry = replace(_failure(error, epoch, triggered, seconds), is_savepoint=True)
         with self._lock:
             self._failed += 1
             self._entries.append((None, entry))
 
-    def failed(self, error: CheckpointError, epoch: int, triggered: int, seconds: float) -> None:
+    def failed(self, error: CheckpointError, epoch: Epoch, triggered: int, seconds: float) -> None:
         """Record that a checkpoint failed. Returns after a pause if it may be retried.
 
         Raises ``error`` if the checkpoint must not be retried, or if the job is ended during the pause.
@@ -197,7 +197,7 @@ class Checkpointing:
         self._pause = pause
 
     @contextmanager
-    def timed(self, epoch: int, interrupt: Callable[[], object]) -> Iterator[None]:
+    def timed(self, epoch: Epoch, interrupt: Callable[[], object]) -> Iterator[None]:
         """Apply the timeout to the epoch that the block runs: call ``interrupt``, and raise an error that says so."""
         timeout = self._settings.timeout
         try:
@@ -232,7 +232,7 @@ def _statistics(manifest: Manifest, triggered: int, duration: int) -> Checkpoint
     )
 
 
-def _failure(error: BaseException, epoch: int, triggered: int, seconds: float) -> CheckpointStatistics:
+def _failure(error: BaseException, epoch: Epoch, triggered: int, seconds: float) -> CheckpointStatistics:
     return CheckpointStatistics(
         epoch, CheckpointStatus.FAILED, triggered, int(seconds * 1000), failure=str(error) or type(error).__name__
     )

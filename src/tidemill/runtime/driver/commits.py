@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from tidemill.checkpoint.model import Manifest
+from tidemill.checkpoint.model import Epoch, Manifest
 from tidemill.connectors.sinks import Committed, Committer, CommitterContext
 from tidemill.datastream.program.specs import SinkSpec
 from tidemill.errors import CheckpointError, FailureSite, JobExecutionError, TidemillError
@@ -109,7 +109,7 @@ class SinkCommits:
         self._deadline.close()
         return errors
 
-    def _call(self, uid: str, method: str, act: Callable[[], None], epoch: int | None = None) -> None:
+    def _call(self, uid: str, method: str, act: Callable[[], None], epoch: Epoch | None = None) -> None:
         operator = self._operators.get(uid)
         try:
             self._deadline.run(act)
@@ -123,7 +123,7 @@ class SinkCommits:
         except BaseException as error:
             raise committer_failed(uid, operator, method, error, epoch) from error
 
-    def _commit_on_workers(self, tasks: Sequence[tuple[str, int, bytes]], epoch: int) -> None:
+    def _commit_on_workers(self, tasks: Sequence[tuple[str, int, bytes]], epoch: Epoch) -> None:
         names = ", ".join(sorted({_named(uid, self._operators.get(uid)) for uid, _, _ in tasks}))
         try:
             with self._deadline.watching(self._interrupt):
@@ -135,7 +135,7 @@ class SinkCommits:
             if failure is not None:
                 raise failure.to_error()
 
-    def _too_late(self, what: str, epoch: int | None) -> JobExecutionError:
+    def _too_late(self, what: str, epoch: Epoch | None) -> JobExecutionError:
         of_epoch = "" if epoch is None else f", epoch {epoch},"
         error = JobExecutionError(
             f"{what}{of_epoch} within {self._deadline.seconds:g} s (sink.committer.timeout). Is the system it commits "
@@ -196,7 +196,7 @@ def run_commit(bundle: JobBundle, committers: OpenCommitters, task: bytes) -> by
 
 
 def committer_failed(
-    uid: str, operator: OperatorPlan | None, method: str, error: BaseException, epoch: int | None = None
+    uid: str, operator: OperatorPlan | None, method: str, error: BaseException, epoch: Epoch | None = None
 ) -> TidemillError:
     """The error with which the job fails when a committer raises. It begins with the user's traceback."""
     site = FailureSite(operator=operator.name if operator else "", uid=uid, epoch=epoch)

@@ -182,7 +182,7 @@ class Coordinator:
 
     def run_epoch(self, inputs: EpochInput) -> Manifest:
         """Run and commit one epoch. Raises what a user function raised; the head is then unchanged."""
-        with at(LogPlace(self._bundle.job_id, self.head.epoch + 1)):
+        with at(LogPlace(self._bundle.job_id, Epoch(self.head.epoch + 1))):
             return self._run_and_commit(inputs)
 
     def _run_and_commit(self, inputs: EpochInput) -> Manifest:
@@ -225,13 +225,13 @@ class Coordinator:
             except CheckpointError as error:
                 with contextlib.suppress(CheckpointError):
                     self._log.check_owner()
-                self._checkpointing.failed(error, self.head.epoch + 1, triggered, time.perf_counter() - started)
+                self._checkpointing.failed(error, Epoch(self.head.epoch + 1), triggered, time.perf_counter() - started)
 
     def _begin(self, inputs: EpochInput) -> tuple[Piece, ...]:
         """Store what the epoch adds to the state of sources before it runs, so that the next driver finds it."""
         pieces = []
         for uid, section in inputs.state.items():
-            name = begun_name(self.lineage, self.head.epoch + 1, uid, uuid.uuid4().hex)
+            name = begun_name(self.lineage, Epoch(self.head.epoch + 1), uid, uuid.uuid4().hex)
             form = replace(self._bundle.form, inline_limit=0)
             piece = store_sections(self._bundle.storage, [section], subtask=0, chain=uid, name=name, form=form)
             pieces += [] if piece is None else [piece]

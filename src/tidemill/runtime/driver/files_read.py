@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from tidemill.checkpoint.log import ManifestLog
-from tidemill.checkpoint.model import Manifest
+from tidemill.checkpoint.model import Epoch, Manifest
 from tidemill.checkpoint.names import STATE, delta_name, lineage_slot, parse_delta, uid_hash
 from tidemill.checkpoint.restore import committed_pieces, pieces_for
 from tidemill.checkpoint.storage.storages import NotFoundError, Storage
@@ -72,7 +72,7 @@ def is_of_files(position: Any) -> bool:
     return isinstance(position, dict) and position.get("kind") == _KIND
 
 
-def files_section(uid: str, paths: Collection[str], epoch: int) -> Section:
+def files_section(uid: str, paths: Collection[str], epoch: Epoch) -> Section:
     """What an epoch adds to the state of the source with this uid."""
     shape = shape_of(ValueStateDescriptor(FILES_STATE, Types.LONG()), Types.STRING())
     shape.schema[OPERATOR_STATE] = FILES
@@ -92,7 +92,7 @@ def files_read(storage: Storage, log: ManifestLog, manifest: Manifest, uid: str)
     return read
 
 
-def begun_name(lineage: str, epoch: int, uid: str, attempt: str) -> str:
+def begun_name(lineage: str, epoch: Epoch, uid: str, attempt: str) -> str:
     """The name of the state file with what an epoch adds to the state of a source."""
     return delta_name(lineage, epoch, _owner(uid), 0, attempt)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidemill.checkpoint.model import Manifest
+from tidemill.checkpoint.model import Epoch, Manifest
 from tidemill.connectors.sources import ClockOf
 from tidemill.datastream.program.specs import TimestampsSpec
 from tidemill.graph.plan import ChainPlan, JobPlan, OperatorPlan
@@ -59,7 +59,7 @@ def next_context(
         job_id=job_id,
         lineage=lineage,
         history=history,
-        epoch=head.epoch + 1,
+        epoch=Epoch(head.epoch + 1),
         rerun=rerun,
         head=head.slot if head.runs else None,
         processing_time=max(now, head.clock),

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, NamedTuple
 
+from tidemill.checkpoint.model import Epoch
 from tidemill.state.keys.key_groups import Subtask
 
 __all__ = ["PLACE", "LogPlace", "PlaceFilter", "at"]
@@ -17,7 +18,7 @@ class LogPlace(NamedTuple):
     """A place in a job. ``operator`` is None on the driver, and ``epoch`` is None before the first epoch."""
 
     job: str
-    epoch: int | None = None
+    epoch: Epoch | None = None
     operator: str | None = None
     uid: str | None = None
     subtask: Subtask | None = None

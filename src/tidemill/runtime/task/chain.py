@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from tidemill.checkpoint.model import Epoch
 from tidemill.checkpoint.storage.storages import Storage
 from tidemill.connectors.sinks import WriterContext
 from tidemill.connectors.sources import ClockOf
@@ -179,7 +180,7 @@ class Chain:
             if operator.context.plan.uid in uids:
                 operator.output.emissions.pin()
 
-    def place_logs(self, job: str, epoch: int) -> None:
+    def place_logs(self, job: str, epoch: Epoch) -> None:
         """Set the log place of all operators for an epoch. The head's is active first."""
         for operator in self.operators:
             plan = operator.context.plan
@@ -311,7 +312,7 @@ class Chain:
         for operator in self._in_turn():
             operator.end_epoch()
 
-    def snapshot_state(self, epoch: int, clock: int) -> None:
+    def snapshot_state(self, epoch: Epoch, clock: int) -> None:
         """Let functions update their operator state after the barrier. In BATCH mode there is nothing to do."""
         if self._is_batch:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidemill.checkpoint.model import Epoch
 from tidemill.checkpoint.names import parse_sink_log, sink_log_name, sink_log_prefix
 from tidemill.checkpoint.storage.storages import Storage
 from tidemill.connectors.sinks import WriterContext
@@ -17,7 +18,7 @@ class StoredSinkLog:
         self._uid = operator_uid
 
     def write(self, context: WriterContext, part: int, data: bytes) -> str:
-        name = sink_log_name(context.lineage, context.epoch, self._uid, context.subtask, context.attempt, part)
+        name = sink_log_name(context.lineage, Epoch(context.epoch), self._uid, context.subtask, context.attempt, part)
         self._storage.write(name, data)
         return name
 

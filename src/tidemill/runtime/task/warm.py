@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidemill.checkpoint.log import ManifestLog
+from tidemill.checkpoint.model import Epoch
 from tidemill.checkpoint.restore import committed_pieces, pieces_for
 from tidemill.checkpoint.versions import runs_after
 from tidemill.graph.plan import ChainPlan
@@ -29,7 +30,7 @@ from tidemill.state.operator.operator_state import ONLY_GROUP, is_operator_state
 class _Warm:
     chain: Chain
     lineage: str
-    epoch: int
+    epoch: Epoch
     rerun: int
     attempt: str
 

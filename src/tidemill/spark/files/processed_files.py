@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tidemill.checkpoint.model import Epoch
 from tidemill.errors import ConfigurationError
 
 __all__ = ["ProcessedFiles"]
@@ -44,7 +45,7 @@ class ProcessedFiles:
             raise ConfigurationError(f"sourceArchiveDir {target} must not be inside the watched path or contain it")
         return cls(target)
 
-    def reading(self, paths: Sequence[str], epoch: int) -> None:
+    def reading(self, paths: Sequence[str], epoch: Epoch) -> None:
         """Record that an epoch reads these files."""
         if self._delete or self._archive is not None:
             self._waiting += [(epoch, path) for path in paths]

@@ -164,7 +164,7 @@ class WatchedFiles:
         self, inputs: EpochInput, frames: list[Any], partitions: dict[int, int], added: dict[str, list[str]]
     ) -> EpochInput:
         """Complete the input of an epoch. ``added`` are the paths that it adds to the files read, by uid."""
-        state = {uid: files_section(uid, paths, self._epoch + 1) for uid, paths in added.items() if paths}
+        state = {uid: files_section(uid, paths, Epoch(self._epoch + 1)) for uid, paths in added.items() if paths}
         return replace(
             inputs,
             frames=tuple(frames),

@@ -96,10 +96,10 @@ def test_every_kind_comes_back_as_a_state_that_can_only_be_read(client: Queryabl
     assert found["aggregating"].get() == 3.0
     for state in found.values():
         assert state.epoch == 1
-        with pytest.raises(StateError, match="read.only"):
+        with pytest.raises(StateError, match="read-only"):
             state.clear()
     for change in (found["value"].update, found["list"].add, found["reducing"].add, found["map"].remove):
-        with pytest.raises(StateError, match="read.only"):
+        with pytest.raises(StateError, match="read-only"):
             change(1)
 
 
