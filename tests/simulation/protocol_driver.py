@@ -17,8 +17,9 @@ from tidemill.errors import CheckpointOwnershipError, CorruptFileError, FencedEr
 from tidemill.runtime.driver.coordinator import Coordinator
 from tidemill.runtime.driver.engine import EpochInput
 from tidemill.runtime.driver.rescaling import JobParallelism
-from tidemill.runtime.driver.snapshots import Slice, Snapshots
+from tidemill.runtime.driver.snapshots import Snapshots
 from tidemill.runtime.task.job_bundle import JobBundle
+from tidemill.runtime.task.merge_task import Slice
 
 _MOST_RESTARTS = 3
 

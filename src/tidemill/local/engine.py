@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from tidemill.local.killed_stores import leave_stores
-from tidemill.runtime.driver.commits import OpenCommitters, run_commit
 from tidemill.runtime.driver.engine import EpochInput
 from tidemill.runtime.epoch import EpochContext, Layout
+from tidemill.runtime.task.commit_task import OpenCommitters, run_commit
 from tidemill.runtime.task.job_bundle import JobBundle
 from tidemill.runtime.task.task import execute_subtask
 from tidemill.runtime.task.warm import WarmChains

@@ -13,10 +13,10 @@ from tests.unit.runtime.plans import bundle
 from tests.unit.runtime.test_warm import CLOSED, CONTEXT, KEYED, PLAN, STATELESS, build, open_chain, previous
 from tidemill.checkpoint.model import Epoch
 from tidemill.checkpoint.storage.storages import LocalStorage
-from tidemill.runtime.driver.commits import OpenCommitters
 from tidemill.runtime.driver.engine import EpochInput
 from tidemill.runtime.epoch import EpochContext
 from tidemill.runtime.task.chain import Chain
+from tidemill.runtime.task.commit_task import OpenCommitters
 from tidemill.runtime.task.warm import WarmChains
 from tidemill.spark.jobs import engine, worker
 from tidemill.spark.jobs.engine import SparkEngine

@@ -1,12 +1,11 @@
-"""Runs the commits of sinks on the driver or on workers, within a deadline.
+"""Runs the commits of sinks on the driver, or lets workers run them, within a deadline.
 
-On the driver, all calls of committers come from one thread, so that a call that never returns can be abandoned. On
-workers, the commits of one subtask are one task, and its committer stays open for the next epoch.
+On the driver, all calls of committers come from one thread, so that a call that never returns can be abandoned.
+``runtime/task/commit_task.py`` is what a worker does.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import pickle
 from collections.abc import Callable, Mapping, Sequence
@@ -15,12 +14,11 @@ from typing import Final
 
 from tidemill.checkpoint.model import Epoch, Manifest
 from tidemill.connectors.sinks import Committed, Committer, CommitterContext
-from tidemill.datastream.program.specs import SinkSpec
 from tidemill.errors import CheckpointError, FailureSite, JobExecutionError, TidemillError
 from tidemill.faults import InjectedFaultError
-from tidemill.graph.plan import JobPlan, OperatorPlan
-from tidemill.runtime.batch.failures import Failure, failure_of, user_error
+from tidemill.runtime.batch.failures import Failure
 from tidemill.runtime.driver.deadline import Deadline, DeadlineExceededError
+from tidemill.runtime.task.commit_task import committer_failed, operators_of, sink_named
 from tidemill.runtime.task.job_bundle import JobBundle
 from tidemill.runtime.task.sink_log import StoredSinkLog
 
@@ -30,7 +28,7 @@ log = logging.getLogger(__name__)
 #: and send several times this amount.
 _ON_DRIVER: Final = 256 << 10
 
-#: Runs commit tasks (see :func:`run_commit`) on workers, one per (operator uid, subtask), and returns their results.
+#: Runs commit tasks on workers, one per (operator uid, subtask), and returns their results.
 CommitRunner = Callable[[Sequence[tuple[str, int, bytes]]], list[bytes]]
 
 
@@ -114,17 +112,17 @@ class SinkCommits:
         try:
             self._deadline.run(act)
         except DeadlineExceededError as error:
-            raise self._too_late(f"{_named(uid, operator)} did not return from {method}()", epoch) from error
+            raise self._too_late(f"{sink_named(uid, operator)} did not return from {method}()", epoch) from error
         except InjectedFaultError:  # simulates a crash
             raise
         except TidemillError as error:
-            error.add_note(f"raised by {method}() of the committer of {_named(uid, operator)}")
+            error.add_note(f"raised by {method}() of the committer of {sink_named(uid, operator)}")
             raise
         except BaseException as error:
             raise committer_failed(uid, operator, method, error, epoch) from error
 
     def _commit_on_workers(self, tasks: Sequence[tuple[str, int, bytes]], epoch: Epoch) -> None:
-        names = ", ".join(sorted({_named(uid, self._operators.get(uid)) for uid, _, _ in tasks}))
+        names = ", ".join(sorted({sink_named(uid, self._operators.get(uid)) for uid, _, _ in tasks}))
         try:
             with self._deadline.watching(self._interrupt):
                 answers = self._on_workers(tasks)
@@ -144,70 +142,3 @@ class SinkCommits:
         error.site = FailureSite(exception="DeadlineExceededError", epoch=epoch)
         self._deadline.abandon()  # a sink that hangs must not delay the restart with further calls
         return error
-
-
-class OpenCommitters:
-    """The committers that one worker process keeps open between epochs, by program, sink and subtask."""
-
-    def __init__(self) -> None:
-        self._open: dict[tuple[str, str, str, int], Committer] = {}
-
-    def get(self, bundle: JobBundle, operator: OperatorPlan, subtask: int) -> Committer:
-        """The committer of a subtask, opened if necessary. Closes those of an earlier start of the program."""
-        key = (bundle.job_id, bundle.settings.program, operator.uid, subtask)
-        found = self._open.get(key)
-        if found is None:
-            self._close([old for old in self._open if old[0] == bundle.job_id and old[1] != bundle.settings.program])
-            spec: SinkSpec = pickle.loads(operator.spec)
-            created = spec.sink.create_committer()
-            if created is None:
-                raise JobExecutionError(f"{_named(operator.uid, operator)} has results to commit, but no committer")
-            created.open(CommitterContext(bundle.job_id, operator.uid, StoredSinkLog(bundle.storage, operator.uid)))
-            found = self._open[key] = created
-        return found
-
-    def forget(self, bundle: JobBundle, uid: str, subtask: int) -> None:
-        """Close the committer of a subtask after a failure, so that the next commit uses a new one."""
-        self._close([(bundle.job_id, bundle.settings.program, uid, subtask)])
-
-    def drop(self, job_id: str) -> None:
-        """Close all committers of a job."""
-        self._close([key for key in self._open if key[0] == job_id])
-
-    def _close(self, keys: Sequence[tuple[str, str, str, int]]) -> None:
-        for key in keys:
-            committer = self._open.pop(key, None)
-            if committer is not None:
-                with contextlib.suppress(Exception):  # an error in close() loses no data
-                    committer.close()
-
-
-def run_commit(bundle: JobBundle, committers: OpenCommitters, task: bytes) -> bytes:
-    """Commit one subtask's committables on a worker; returns None, or a :class:`Failure`, pickled."""
-    uid, part = pickle.loads(task)
-    operator = operators_of(bundle.plan)[uid]
-    try:
-        committers.get(bundle, operator, part.subtask).commit([part])
-    except BaseException as error:
-        committers.forget(bundle, uid, part.subtask)
-        told = error if isinstance(error, TidemillError) else committer_failed(uid, operator, "commit", error)
-        return pickle.dumps(failure_of(told, uid, part.subtask, epoch=part.epoch), 5)
-    return pickle.dumps(None, 5)
-
-
-def committer_failed(
-    uid: str, operator: OperatorPlan | None, method: str, error: BaseException, epoch: Epoch | None = None
-) -> TidemillError:
-    """The error with which the job fails when a committer raises. It begins with the user's traceback."""
-    site = FailureSite(operator=operator.name if operator else "", uid=uid, epoch=epoch)
-    where = f"{method}() of the committer of {_named(uid, operator)}"
-    return user_error(where, error, line=operator.user_line if operator else "", site=site)
-
-
-def operators_of(plan: JobPlan) -> dict[str, OperatorPlan]:
-    """The operators of a plan by uid."""
-    return {operator.uid: operator for chain in plan.chains for operator in chain.operators}
-
-
-def _named(uid: str, operator: OperatorPlan | None) -> str:
-    return f"sink {operator.name!r} (uid {uid})" if operator else f"the sink with uid {uid}"

@@ -12,22 +12,21 @@ import secrets
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tidemill.checkpoint.cleanup import Cleaner
 from tidemill.checkpoint.compaction import apply_compaction, plan_compaction
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.model import Manifest, Piece, RunRef, Slot
-from tidemill.checkpoint.names import snapshot_file_name, snapshot_id
+from tidemill.checkpoint.names import snapshot_id
 from tidemill.checkpoint.restore import PieceReader, committed_pieces, pieces_for
 from tidemill.checkpoint.snapshot_index import SnapshotIndex, write_snapshot_index
 from tidemill.checkpoint.storage.storages import Storage
 from tidemill.errors import FencedError, TidemillError
 from tidemill.faults import reach
-from tidemill.runtime.task.pieces import PieceForm, store_sections
-from tidemill.state.files.state_file import Section, decode_sections
+from tidemill.runtime.task.merge_task import Slice, merge_slice
+from tidemill.runtime.task.pieces import PieceForm
 from tidemill.state.files.ttl_merge import CommittedTimes
-from tidemill.state.merging import merge_sections
 
 log = logging.getLogger(__name__)
 
@@ -37,42 +36,6 @@ _SLICE_BYTES = 16 << 20
 _HERE_BYTES = 1 << 20
 #: A sweep for unreferenced files runs after this many epochs at the latest.
 _SWEEP_EPOCHS = 32
-
-
-@dataclass(frozen=True)
-class Slice:
-    """One task of a merge: ranges of key groups of some operators, from all runs that are merged."""
-
-    number: int
-    snapshot: str
-    ranges: dict[str, tuple[int, int]]
-    max_parallelism: dict[str, int]
-    readers: tuple[PieceReader, ...]
-    keep_deletes: bool
-    form: PieceForm
-    times: CommittedTimes | None = None
-
-
-def merge_slice(storage: Storage, part: Slice) -> Piece | None:
-    """Merge one slice and store it; return None if the result is empty."""
-    sections: list[Section] = []
-    for reader in part.readers:
-        data = reader.for_groups(part.ranges)
-        name = reader.piece.file or reader.named_by
-        counting = {section.operator for section in reader.piece.sections}
-        for operator, (first, last) in part.ranges.items():
-            if operator not in counting:
-                continue
-            sections.extend(decode_sections(data, name, {operator}, first, last))
-    merged = merge_sections(sections, part.max_parallelism, part.keep_deletes, part.times, part.ranges)
-    return store_sections(
-        storage,
-        merged,
-        subtask=part.number,
-        chain="",
-        name=snapshot_file_name(part.snapshot, part.number),
-        form=part.form,
-    )
 
 
 #: Runs the slices of a merge; returns their pieces in order.

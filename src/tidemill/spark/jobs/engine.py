@@ -15,9 +15,9 @@ from pyspark import SparkContext
 
 from tidemill.checkpoint.model import Piece
 from tidemill.runtime.driver.engine import EpochInput
-from tidemill.runtime.driver.snapshots import Slice
 from tidemill.runtime.epoch import EpochContext, Layout
 from tidemill.runtime.task.job_bundle import JobBundle
+from tidemill.runtime.task.merge_task import Slice
 from tidemill.spark.jobs.stages import StageBuilder
 from tidemill.spark.jobs.worker import (
     EPOCH_PROPERTY,

@@ -20,11 +20,11 @@ from pyspark import TaskContext
 
 from tidemill import faults
 from tidemill.checkpoint.model import Piece
-from tidemill.runtime.driver.commits import OpenCommitters, run_commit
-from tidemill.runtime.driver.snapshots import Slice, merge_slice
 from tidemill.runtime.epoch import EpochContext, Layout
+from tidemill.runtime.task.commit_task import OpenCommitters, run_commit
 from tidemill.runtime.task.job_bundle import JobBundle
 from tidemill.runtime.task.main_classes import install_main_classes
+from tidemill.runtime.task.merge_task import Slice, merge_slice
 from tidemill.runtime.task.task import execute_subtask
 from tidemill.runtime.task.warm import WarmChains
 from tidemill.spark.frames.frames import take_apart
