@@ -21,7 +21,7 @@ from tests.ids import changes
 from tests.java import QUICK_JAVA, QUICK_SPARK, keep_classes
 from tests.kafka_broker import KafkaBroker, shared_broker
 from tests.shared_processes import shared_pids
-from tests.thorough import THOROUGH
+from tests.thorough import THOROUGH, examples
 from tests.waiting import eventually
 
 # Of tests that run side by side, those of one group run one after the other, in one process: there is one shared Spark
@@ -68,6 +68,13 @@ def group_of(nodeid: str) -> str:
     return EXCEPTIONS.get(module) or next(of_folder, module)
 
 
+def rank_of(nodeid: str) -> int:
+    """The place of a test in a run side by side: those that share much come first, those of short modules last."""
+    order = [SESSION, PROGRAMS, PAGES, BROWSER, "tests/simulation/", "tests/contract/", "tests/semantics/"]
+    group = group_of(nodeid)
+    return next((rank for rank, start in enumerate(order) if group.startswith(start)), len(order))
+
+
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Deals out tests by group, in the order of their groups."""
 
@@ -78,7 +85,11 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has n
 # An example, or what it takes to come by one, may take as long as it takes: a loaded machine is no failure. The same
 # code gets the same examples, and so the same verdict; thorough runs draw new ones.
 hypothesis_settings.register_profile(
-    "patient", deadline=None, derandomize=not THOROUGH, suppress_health_check=[HealthCheck.too_slow]
+    "patient",
+    max_examples=examples(100),
+    deadline=None,
+    derandomize=not THOROUGH,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 hypothesis_settings.load_profile("patient")
 
@@ -104,8 +115,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "spark" in getattr(item, "fixturenames", ()) and group_of(item.nodeid) != SESSION:
             raise pytest.UsageError(f"{item.nodeid} uses the shared Spark session: put its module into that group")
     if hasattr(config, "workerinput"):
-        ranks = {SESSION: 0, PROGRAMS: 1, PAGES: 2, BROWSER: 3}
-        items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))
+        items.sort(key=lambda item: rank_of(item.nodeid))
 
 
 def live_threads() -> set[threading.Thread]:
