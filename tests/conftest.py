@@ -45,7 +45,6 @@ EXCEPTIONS = {
     "tests/spark/test_high_availability.py": PROGRAMS,
     "tests/spark/test_kubernetes.py": PROGRAMS,
     "tests/spark/test_main_script.py": PROGRAMS,
-    "tests/spark/test_placement.py": PROGRAMS,
     "tests/spark/test_standalone_cluster.py": PROGRAMS,
     "tests/spark/test_streaming_locations.py": PROGRAMS,
     "tests/spark/test_task_attempts.py": PROGRAMS,
