@@ -22,7 +22,11 @@ LIKELY = {
     "forget_cleared_maps_in_deltas": 21,
     "forget_timers_in_deltas": 7,
     "keep_emptied_maps": 1,
+    "drop_tombstones_while_older_files_remain": 9,
+    "fire_timers_in_the_order_of_registration": 2,
     "merge_namespaces_and_keep_the_sources": 3,
+    "write_pieces_of_a_list_over_each_other": 8,
+    "forget_the_original_of_a_key": 1,
 }
 #: Enough seeds for every bug.
 ENOUGH = 6
