@@ -71,9 +71,8 @@ class User:
 
     def await_running(self, job: str) -> None:
         """Wait for a job that was started. To ask for it by commands would cost it the machine on which it starts."""
-        page = re.search(r"Its page: (\S+)#token=(\S+)", self.said["run"])
-        assert page is not None, self.said["run"]
-        eventually(lambda: state_of(job, *page.groups()) == "RUNNING", shown=lambda: state_of(job, *page.groups()))
+        address, _, token = self.ask("page", job).strip().partition("#token=")
+        eventually(lambda: state_of(job, address, token) == "RUNNING", shown=lambda: state_of(job, address, token))
 
     def _type(self, step: str) -> str:
         stopped = re.search(r"its savepoint is (.*)", self.said.get("stop", ""))
