@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.thorough import THOROUGH
 from tests.unit.ops.rest.serving import Client, client_of, environment, is_running, options, serving
 from tests.waiting import eventually
 from tidemill.common import Configuration
@@ -268,7 +269,8 @@ def test_what_is_not_there_is_told_as_an_error(client: Client, path: str) -> Non
 
 @pytest.mark.parametrize("value", TRAVERSALS)
 def test_no_part_of_a_path_leads_anywhere(client: Client, path: str, value: str) -> None:
-    for method, template in paths():
+    # Every other path for one value, the others for the next.
+    for method, template in paths() if THOROUGH else paths()[TRAVERSALS.index(value) % 2 :: 2]:
         if method != "GET" or "{" not in template:
             continue
         for shown in (filled(template, value), filled(template.replace("/jobs/{job_id}", path), value)):
