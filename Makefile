@@ -21,6 +21,9 @@ PAGE := src/tidemill/ops/web
 # Arguments passed on to pytest or to the benchmark: `make test ARGS="-k timers"`.
 ARGS ?=
 
+# Each process would compile all Python code anew where the environment says not to keep it.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup lock lint format test test-fast thorough demo screenshots bench chaos dist clean check-java
@@ -47,16 +50,20 @@ test-fast: $(STAMP) ## Run the suites that need no Spark (and no Java)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(wildcard $(FAST_SUITES)) $(ARGS)
 
 # What takes long on Spark: drivers, workers and executors killed at every point, brokers, databases; memory over 2 000 epochs.
-# And without Spark: hundreds of random sequences of kills, rescales, restarts and savepoints, and random programs beside a
-# model of them, for TIDEMILL_FUZZ_SECONDS (600).
+# Each module here, and each in FAST_SUITES, may run more of itself when thorough (tests/thorough.py).
 LONG := tests/spark/test_driver_kills.py tests/spark/test_high_availability.py tests/spark/test_worker_kills.py \
     tests/spark/test_worker_lifecycle.py tests/spark/test_semantics.py tests/spark/test_kubernetes.py \
-    tests/integration/test_chaos_files.py tests/integration/test_chaos_kafka.py tests/integration/test_chaos_postgres.py \
-    tests/integration/test_kafka_cluster.py tests/spark/test_power_failure.py tests/unit/spark/test_logs_power_failure.py \
-    tests/simulation/test_sequences.py tests/simulation/test_fuzz.py
+    tests/spark/test_command_line.py tests/spark/test_dataframes.py tests/spark/test_task_attempts.py \
+    tests/spark/test_watched_files.py tests/spark/test_power_failure.py \
+    tests/integration/test_chaos.py tests/integration/test_chaos_files.py tests/integration/test_chaos_kafka.py \
+    tests/integration/test_chaos_postgres.py tests/integration/test_jdbc_contract.py tests/integration/test_kafka_cluster.py \
+    tests/integration/test_kafka_sink.py
 
-thorough: check-java $(STAMP) ## Run the tests that kill processes at every point on Spark, and watch memory, whole
+# The suites without Spark run all their examples, seeds and schedules: hundreds of random sequences of kills, rescales,
+# restarts and savepoints, and random programs beside a model of them, for TIDEMILL_FUZZ_SECONDS (600).
+thorough: check-java $(STAMP) ## Run tests whole: every example and seed, processes killed at every point, memory over time
 	TIDEMILL_THOROUGH=1 $(BIN)/python -m pytest $(LONG) $(ARGS)
+	TIDEMILL_THOROUGH=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(wildcard $(FAST_SUITES)) $(ARGS)
 
 demo: check-java $(STAMP) ## Watch a fraud detection job survive a killed worker
 	$(BIN)/python -m examples.fraud_detection $(ARGS)

@@ -21,7 +21,7 @@ from tests.ids import changes
 from tests.java import QUICK_JAVA, QUICK_SPARK, keep_classes
 from tests.kafka_broker import KafkaBroker, shared_broker
 from tests.shared_processes import shared_pids
-from tests.thorough import THOROUGH
+from tests.thorough import THOROUGH, examples
 from tests.waiting import eventually
 
 # Of tests that run side by side, those of one group run one after the other, in one process: there is one shared Spark
@@ -45,7 +45,6 @@ EXCEPTIONS = {
     "tests/spark/test_high_availability.py": PROGRAMS,
     "tests/spark/test_kubernetes.py": PROGRAMS,
     "tests/spark/test_main_script.py": PROGRAMS,
-    "tests/spark/test_placement.py": PROGRAMS,
     "tests/spark/test_standalone_cluster.py": PROGRAMS,
     "tests/spark/test_streaming_locations.py": PROGRAMS,
     "tests/spark/test_task_attempts.py": PROGRAMS,
@@ -68,6 +67,13 @@ def group_of(nodeid: str) -> str:
     return EXCEPTIONS.get(module) or next(of_folder, module)
 
 
+def rank_of(nodeid: str) -> int:
+    """The place of a test in a run side by side: those that share much come first, those of short modules last."""
+    order = [SESSION, PROGRAMS, PAGES, BROWSER, "tests/simulation/", "tests/contract/", "tests/semantics/"]
+    group = group_of(nodeid)
+    return next((rank for rank, start in enumerate(order) if group.startswith(start)), len(order))
+
+
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Deals out tests by group, in the order of their groups."""
 
@@ -78,7 +84,11 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has n
 # An example, or what it takes to come by one, may take as long as it takes: a loaded machine is no failure. The same
 # code gets the same examples, and so the same verdict; thorough runs draw new ones.
 hypothesis_settings.register_profile(
-    "patient", deadline=None, derandomize=not THOROUGH, suppress_health_check=[HealthCheck.too_slow]
+    "patient",
+    max_examples=examples(100),
+    deadline=None,
+    derandomize=not THOROUGH,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 hypothesis_settings.load_profile("patient")
 
@@ -104,8 +114,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "spark" in getattr(item, "fixturenames", ()) and group_of(item.nodeid) != SESSION:
             raise pytest.UsageError(f"{item.nodeid} uses the shared Spark session: put its module into that group")
     if hasattr(config, "workerinput"):
-        ranks = {SESSION: 0, PROGRAMS: 1, PAGES: 2, BROWSER: 3}
-        items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))
+        items.sort(key=lambda item: rank_of(item.nodeid))
 
 
 def live_threads() -> set[threading.Thread]:

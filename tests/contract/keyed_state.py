@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable
 from typing import Any, Protocol, Self
 
+from tests.thorough import THOROUGH
 from tidemill.common.configuration import Configuration
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.datastream.functions.basic import AggregateFunction
@@ -66,6 +67,10 @@ CONFIGURATIONS: dict[str, dict[str, str]] = {
         "state.backend.rocksdb.timer-service.factory": "HEAP",
     },
 }
+
+#: What tests of single stories run on: state in memory, and state on disk of which little is in memory. The others hold
+#: more or less of it in memory: the machine goes from each to each, and ``make thorough`` runs all tests on them.
+TELLING = [*CONFIGURATIONS] if THOROUGH else ["hashmap", "rocksdb-small-cache"]
 
 
 class Backends:

@@ -29,10 +29,11 @@ from tests.contract.keyed_state import (
     merged,
 )
 from tests.contract.keyed_state_model import TIMER_STATES, Cell, Model, Timer
+from tests.thorough import how_many
 from tidemill.state.keys.key_groups import key_group_of
 
-#: Examples per machine; ``TIDEMILL_EXAMPLES`` asks for more of them, as a nightly run does.
-EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", "60"))
+#: Examples per machine; ``TIDEMILL_EXAMPLES`` asks for more of them.
+EXAMPLES = int(os.environ.get("TIDEMILL_EXAMPLES", how_many(20, 60)))
 
 #: Examples per seed: those that follow are mostly variations of each other.
 PER_SEED = 10

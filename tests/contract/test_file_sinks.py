@@ -13,12 +13,26 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.memory_objects import URI, MemoryObjects
+from tests.thorough import THOROUGH
 from tidemill.common.serialization import Encoder
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 from tidemill.datastream.formats.parquet import ParquetBulkWriters
 from tidemill.testing.sink_contract import SINK_CASES, SinkCase, check_sink
 
 each_case = pytest.mark.parametrize("case", SINK_CASES, ids=str)
+PLACES = ["directory", "object store"]
+
+
+def in_place(name: str) -> pytest.MarkDecorator:
+    """Where a format is written: here, or in all places. Each case is told in each place, and in each format."""
+    return pytest.mark.parametrize("place", PLACES if THOROUGH else [name], indirect=True)
+
+
+#: Formats of parts that grow, with their places.
+GROWING = [
+    *[("rows", "object store"), ("parquet", "directory")],
+    *([("rows", "directory"), ("parquet", "object store")] if THOROUGH else []),
+]
 
 
 @dataclass
@@ -41,7 +55,7 @@ class Place:
                 yield name
 
 
-@pytest.fixture(params=["directory", "object store"])
+@pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     if request.param == "object store":
         return Place(URI, MemoryObjects(monkeypatch).files)
@@ -70,6 +84,7 @@ class ByLastDigit(BucketAssigner):
         return f"digit={str(value)[-1]}"
 
 
+@in_place("directory")
 @each_case
 def test_compressed_rows_in_buckets(case: SinkCase, place: Place) -> None:
     def sink() -> FileSink:
@@ -79,6 +94,7 @@ def test_compressed_rows_in_buckets(case: SinkCase, place: Place) -> None:
     check_sink(case, sink, lambda: place.shown(unzipped), left=place.hidden)
 
 
+@in_place("object store")
 @each_case
 def test_parquet(case: SinkCase, place: Place) -> None:
     def sink() -> FileSink:
@@ -88,7 +104,7 @@ def test_parquet(case: SinkCase, place: Place) -> None:
 
 
 @each_case
-@pytest.mark.parametrize("format_name", ["rows", "parquet"])
+@pytest.mark.parametrize(("format_name", "place"), GROWING, indirect=["place"])
 def test_parts_that_grow_over_epochs(case: SinkCase, format_name: str, place: Place) -> None:
     """Nothing is lost or twice in finished and open parts together, and finished ones hold nothing uncommitted."""
 

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contract.keyed_state import CONFIGURATIONS, KINDS, Backends, Operator, merged
+from tests.thorough import examples
 from tidemill.state.keys.canonical_key import canonical_key
 from tidemill.testing.strategies import keys, values
 
-SETTINGS = settings(max_examples=25, derandomize=True, deadline=None, database=None)
+SETTINGS = settings(max_examples=examples(25), derandomize=True, deadline=None, database=None)
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)

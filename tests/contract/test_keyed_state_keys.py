@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -23,6 +24,7 @@ from tests.contract.keyed_state import (
     Point,
     merged,
 )
+from tests.thorough import THOROUGH
 from tidemill.common import Row, Types
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.state.keys.canonical_key import canonical_key
@@ -173,8 +175,13 @@ def found(operator: Operator, keys: range) -> list[Any]:
     return [cells, timers, [sorted(operator.keys(kind)) for kind in KINDS]]
 
 
-@pytest.mark.parametrize("path", [[1, 3, 2], [3, 1, 16], [2, 16, 1], [7, 2, 3]], ids=str)
-@pytest.mark.parametrize("by", ["deltas", "snapshot", "whole state"])
+PATHS = [[1, 3, 2], [3, 1, 16], [2, 16, 1], [7, 2, 3]]
+WAYS = ["deltas", "snapshot", "whole state"]
+#: Each way on a path of its own, or on all of them.
+MOVES = [*itertools.product(PATHS, WAYS)] if THOROUGH else [*zip(PATHS, WAYS, strict=False)]
+
+
+@pytest.mark.parametrize(("path", "by"), MOVES, ids=str)
 def test_state_is_the_same_at_another_parallelism(new_backend: NewBackend, path: list[int], by: str) -> None:
     keys = range(60)
     expected = Operator(new_backend)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contract.keyed_state import CONFIGURATIONS, KINDS, OPERATOR, Backends, States, load, to_file
+from tests.thorough import examples
 from tidemill.state.files.state_file import decode_sections
 from tidemill.state.keyed.backend import StateVersion
 from tidemill.state.merging import merge_sections
@@ -200,7 +201,7 @@ def test_a_worker_that_was_killed_while_it_caught_up_leaves_nothing_that_counts(
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
-@settings(max_examples=40, derandomize=True, deadline=None, database=None)
+@settings(max_examples=examples(40), derandomize=True, deadline=None, database=None)
 @given(
     st.lists(
         st.one_of(

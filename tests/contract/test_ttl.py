@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.contract.keyed_state import Backends, to_file
+from tests.thorough import examples
 from tests.unit.state.test_ttl_model import CLEANUPS, STEPS, check_against_model
 from tests.unit.state.ttl_states import HELD, KINDS, NOTHING, TTL, Expiring, config
 from tidemill.common.typeinfo import Types
@@ -17,7 +18,7 @@ from tidemill.state.keyed.backend import StateVersion
 
 
 @settings(
-    max_examples=20,
+    max_examples=examples(20),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -1,6 +1,7 @@
-"""A short run of the chaos: a worker and the driver are killed, storage is slow, the job is rescaled, garbage damaged.
+"""A short run of the chaos: a worker and the driver are killed, and the job is rescaled.
 
-The long one, with faults drawn from a seed, is ``make chaos``.
+In ``make thorough`` storage is slow, too, and garbage is damaged. The long one, with faults drawn from a seed, is
+``make chaos``.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from chaos.run import Plan, Run, lines_of
+from tests.thorough import THOROUGH
 
-FAULTS = ("kill_worker", "rescale", "slow_storage", "kill_driver", "damage_garbage")
+FAULTS = ("kill_worker", "rescale", "kill_driver", *(("slow_storage", "damage_garbage") if THOROUGH else ()))
 
 
 @pytest.mark.timeout(900)

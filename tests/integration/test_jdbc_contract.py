@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.postgres_server import PostgresServer
+from tests.thorough import THOROUGH
 from tidemill.common import Types
 from tidemill.datastream.connectors.jdbc import JdbcExactlyOnceOptions, JdbcSink
 from tidemill.testing.sink_contract import SINK_CASES, WRITER_CASES, SinkCase, check_sink
@@ -31,7 +32,7 @@ def visible(postgres: PostgresServer) -> Callable[[], list[Any]]:
     return lambda: postgres.run("SELECT number, text FROM records")
 
 
-@pytest.mark.parametrize("case", SINK_CASES, ids=str)
+@pytest.mark.parametrize("case", SINK_CASES if THOROUGH else SINK_CASES[::2], ids=str)
 def test_exactly_once(case: SinkCase, postgres: PostgresServer, visible: Callable[[], list[Any]]) -> None:
     quick = JdbcExactlyOnceOptions.builder().with_timeout_sec(1).build()
     check_sink(
@@ -43,7 +44,7 @@ def test_exactly_once(case: SinkCase, postgres: PostgresServer, visible: Callabl
     )
 
 
-@pytest.mark.parametrize("case", WRITER_CASES, ids=str)
+@pytest.mark.parametrize("case", WRITER_CASES if THOROUGH else WRITER_CASES[::2], ids=str)
 def test_upserts(case: SinkCase, postgres: PostgresServer, visible: Callable[[], list[Any]]) -> None:
     postgres.run("ALTER TABLE records ADD PRIMARY KEY (number)")
     check_sink(case, lambda: JdbcSink.upsert("records", ["number"], RECORD, postgres.options), visible, record=record)

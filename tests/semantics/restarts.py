@@ -14,6 +14,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 from tests.semantics.cases_state import SecondField
+from tests.thorough import examples
 from tidemill.common import WatermarkStrategy
 from tidemill.datastream import DataStream
 from tidemill.faults import Fault
@@ -26,7 +27,9 @@ Record = tuple[str, int, int]
 DELAY = 7
 KEYS = ("a", "b", "c", "d", "e")
 
-lives = settings(max_examples=10, deadline=None, database=None, phases=[Phase.explicit, Phase.generate, Phase.shrink])
+lives = settings(
+    max_examples=examples(10), deadline=None, database=None, phases=[Phase.explicit, Phase.generate, Phase.shrink]
+)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import pytest
 from tests.own_logs import logged_here
 from tests.semantics.cases_state import SecondField
 from tests.semantics.restarts import portions
+from tests.thorough import how_many
 from tidemill.common import Duration, Row, Time, Types, WatermarkStrategy
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.datastream import (
@@ -605,7 +606,7 @@ class Model:
         return sorted(left), sorted(right)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(how_many(15, 40)))
 def test_does_what_the_model_does(seed: int) -> None:
     """With late records, records at the watermark, and watermarks of both inputs, after every step."""
     chance = random.Random(seed)
@@ -686,7 +687,7 @@ def test_rows_are_joined_and_stored() -> None:
         assert all(not job.state("join", buffer) for buffer in BUFFERS)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(how_many(3, 12)))
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 def test_random_streams_cut_crashed_moved_and_rescaled(
     seed: int, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.semantics.cases import BAD_CASES, CASES, BadCase, Case, check
+from tests.thorough import THOROUGH
 from tidemill.errors import TidemillError
 from tidemill.testing.job_harness import JobHarness, moving
 
@@ -18,7 +19,11 @@ def harness(case: Case | BadCase, **options: Any) -> JobHarness:
     return JobHarness(case.build, configuration={"execution.runtime-mode": mode}, **options)
 
 
-@pytest.mark.parametrize(("parallelism", "max_records"), [(1, 1000), (2, 3), (3, 1)])
+#: All at once, and each record alone; in between is what the tests below run.
+WIDTHS = [(1, 1000), (3, 1), *([(2, 3)] if THOROUGH else [])]
+
+
+@pytest.mark.parametrize(("parallelism", "max_records"), WIDTHS)
 @each_case
 def test_case(case: Case, parallelism: int, max_records: int) -> None:
     with harness(case, parallelism=parallelism, max_records=max_records) as job:

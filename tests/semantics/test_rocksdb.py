@@ -8,12 +8,16 @@ from typing import Any
 import pytest
 
 from tests.semantics.cases import BAD_CASES, CASES, BadCase, Case, check
+from tests.thorough import THOROUGH
 from tidemill.errors import TidemillError
 from tidemill.testing.job_harness import JobHarness, moving
 
-each_case = pytest.mark.parametrize(
-    "case", [case for case in CASES if case.mode == "STREAMING"], ids=lambda case: case.id
-)
+STREAMING = [case for case in CASES if case.mode == "STREAMING"]
+
+
+def cases(first: int) -> pytest.MarkDecorator:
+    """Every other case, from the first or the second on: each is run in one way, or in both in ``make thorough``."""
+    return pytest.mark.parametrize("case", STREAMING if THOROUGH else STREAMING[first::2], ids=lambda case: case.id)
 
 
 def harness(case: Case | BadCase, directory: Path, **options: Any) -> JobHarness:
@@ -26,14 +30,14 @@ def harness(case: Case | BadCase, directory: Path, **options: Any) -> JobHarness
     return JobHarness(case.build, configuration=configuration, **options)
 
 
-@each_case
+@cases(0)
 def test_case_on_moving_workers(case: Case, tmp_path: Path) -> None:
     with harness(case, tmp_path, max_records=3, workers=2, placement=moving(2), merge_after=2) as job:
         job.end()
         check(case, job.output())
 
 
-@each_case
+@cases(1)
 def test_case_restored_at_another_parallelism_and_in_memory(case: Case, tmp_path: Path) -> None:
     with harness(case, tmp_path, parallelism=1, max_records=2) as job:
         job.epoch()

@@ -14,6 +14,7 @@ import pytest
 
 from tests.fixtures.savepoints.program import EPOCHS, SAVED_AFTER, build
 from tests.semantics.case import shown
+from tests.thorough import THOROUGH
 from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.datastream import TimeDomain
 from tidemill.testing import JobHarness
@@ -52,14 +53,15 @@ def whole() -> tuple[Counter[str], Counter[str]]:
         return before, told(job) - before
 
 
+#: From one backend and parallelism to another.
+MOVES = [(("hashmap", 2), ("rocksdb", 3)), (("rocksdb", 2), ("hashmap", 1))]
+if THOROUGH:
+    MOVES += [(("rocksdb", 3), ("rocksdb", 2)), (("hashmap", 1), ("hashmap", 7))]
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        (("hashmap", 2), ("rocksdb", 3)),
-        (("rocksdb", 2), ("hashmap", 1)),
-        (("rocksdb", 3), ("rocksdb", 2)),
-        (("hashmap", 1), ("hashmap", 7)),
-    ],
+    MOVES,
 )
 def test_another_backend_another_parallelism_another_place(
     before: tuple[str, int], after: tuple[str, int], whole: tuple[Counter[str], Counter[str]], tmp_path: Path

@@ -13,6 +13,7 @@ from tests.semantics.cases_state import SecondField
 from tests.semantics.dealt import Dealt, DealtSource, Row
 from tests.semantics.partitions import EveryThird, KeyedTellTime, told
 from tests.semantics.windows import Show
+from tests.thorough import examples
 from tidemill.common import Types, WatermarkStrategy
 from tidemill.datastream import (
     DataStream,
@@ -28,7 +29,9 @@ Env = StreamExecutionEnvironment
 BY = ("topic", "part")
 
 
-few = settings(max_examples=12, deadline=None, database=None, phases=[Phase.explicit, Phase.generate, Phase.shrink])
+few = settings(
+    max_examples=examples(12), deadline=None, database=None, phases=[Phase.explicit, Phase.generate, Phase.shrink]
+)
 
 
 def monotonous() -> WatermarkStrategy:

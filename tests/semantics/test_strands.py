@@ -18,6 +18,7 @@ from tests.semantics.cases_state import SecondField
 from tests.semantics.dealt import Dealt, DealtSource, Row, Tasks
 from tests.semantics.partitions import KeyedTellTime, OnMarker
 from tests.semantics.windows import Show
+from tests.thorough import examples
 from tidemill.common import Duration, Types, WatermarkStrategy
 from tidemill.datastream import (
     AsyncDataStream,
@@ -39,7 +40,9 @@ BY = ("topic", "part")
 BOUND = 5
 TIMEOUT = 100
 
-few = settings(max_examples=15, deadline=None, database=None, phases=[Phase.explicit, Phase.generate, Phase.shrink])
+few = settings(
+    max_examples=examples(15), deadline=None, database=None, phases=[Phase.explicit, Phase.generate, Phase.shrink]
+)
 
 
 def out_of_order(bound: int = BOUND) -> WatermarkStrategy:

@@ -18,6 +18,7 @@ from tests.semantics.partitions import (
     TellTime,
 )
 from tests.semantics.test_watermarks import Older
+from tests.thorough import how_many
 from tidemill.common import (
     AssignerWithPeriodicWatermarksWrapper,
     Configuration,
@@ -182,7 +183,7 @@ def test_a_source_that_ends_while_it_is_idle_holds_nobody_back() -> None:
 
 def test_random_idleness_is_the_same_on_warm_and_cold_workers() -> None:
     """Any sequence of records and pauses gives the same times, whoever runs the epochs."""
-    for seed in range(8):
+    for seed in range(how_many(2, 8)):
         chance = random.Random(seed)
         clock, script = 0, []
         for epoch in range(25):

@@ -12,6 +12,7 @@ import pytest
 
 from tests.semantics.cases_state import SecondField
 from tests.semantics.restarts import portions
+from tests.thorough import how_many
 from tidemill.common import Duration, Types, WatermarkStrategy
 from tidemill.datastream import (
     CoGroupFunction,
@@ -367,7 +368,7 @@ def windows_by_hand(kind: str, sides: dict[str, list[Any]]) -> Iterable[tuple[li
 
 
 @pytest.mark.parametrize("kind", list(WINDOWS))
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(how_many(2, 6)))
 def test_random_streams_against_brute_force(kind: str, seed: int, tmp_path: Path) -> None:
     chance = random.Random(f"{kind} {seed}")
     disorder = chance.choice([0, 6, 20])

@@ -11,6 +11,7 @@ import pytest
 
 from tests.semantics.cases_state import SecondField
 from tests.semantics.windows import Show, feed, left, random_steps, windows
+from tests.thorough import how_many
 from tidemill.common import Duration, Types, WatermarkStrategy
 from tidemill.datastream import (
     DataStream,
@@ -96,7 +97,7 @@ def in_fire_order(fired: list[Any]) -> list[Any]:
     return sorted(fired, key=lambda record: (record[2], record[0], record[1]))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(how_many(24, 60)))
 def test_windows_are_what_the_model_says(seed: int) -> None:
     rng = random.Random(seed)
     lateness = rng.choice([0, 0, 5, 12])
@@ -223,18 +224,18 @@ def run_job(seed: int, configuration: dict[str, str], *, in_order: bool = False)
         assert job.state("sessions", "merging-window-set") == {}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(how_many(4, 12)))
 def test_epochs_restarts_and_rescales_change_nothing(seed: int) -> None:
     run_job(seed, {})
 
 
-@pytest.mark.parametrize("seed", range(200, 208))
+@pytest.mark.parametrize("seed", range(200, how_many(203, 208)))
 def test_nor_do_they_where_time_is_never_behind_the_records(seed: int) -> None:
     """Timestamps that never fall: the watermark follows the last record, and windows close as early as they can."""
     run_job(seed, {}, in_order=True)
 
 
-@pytest.mark.parametrize("seed", range(100, 104))
+@pytest.mark.parametrize("seed", range(100, how_many(101, 104)))
 def test_nor_do_they_with_state_in_rocksdb(seed: int, tmp_path: Path) -> None:
     run_job(
         seed,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.semantics.windows import Show, Step, dropped, feed, joined, left, random_steps, windows
+from tests.thorough import how_many
 from tidemill.common import Types
 from tidemill.datastream import (
     AggregateFunction,
@@ -208,7 +209,7 @@ def compare(rng: random.Random, assigner: Any, how: str, fast_kind: type, genera
     assert how == "process" or entries[0] == 0
 
 
-@pytest.mark.parametrize("seed", range(18))
+@pytest.mark.parametrize("seed", range(how_many(9, 18)))
 def test_tumbling_and_sliding_windows(seed: int) -> None:
     rng = random.Random(seed)
     size = rng.choice([4, 10])
@@ -220,7 +221,7 @@ def test_tumbling_and_sliding_windows(seed: int) -> None:
     compare(rng, assigner, FUNCTIONS[seed % len(FUNCTIONS)], AlignedWindowOperator, WindowOperator)
 
 
-@pytest.mark.parametrize("seed", range(36))
+@pytest.mark.parametrize("seed", range(how_many(12, 36)))
 def test_sessions(seed: int) -> None:
     rng = random.Random(seed)
     gap = rng.choice([1, 3, 6, 12])

@@ -23,9 +23,9 @@ from tests.simulation.fuzz_draw import SWITCHES, draw
 from tests.simulation.fuzz_program import Case, is_valid, leaves
 from tests.simulation.fuzz_run import Verdict, check
 from tests.simulation.fuzz_shrink import shrink
-from tests.thorough import THOROUGH, WHEN_THOROUGH
+from tests.thorough import THOROUGH, WHEN_THOROUGH, how_many
 
-SEEDS: Final = 30
+SEEDS: Final = how_many(12, 30)
 SECONDS: Final = float(os.environ.get("TIDEMILL_FUZZ_SECONDS", "600"))
 #: Failing cases that are made small; the others are listed.
 _SHOWN: Final = 2

@@ -1,4 +1,4 @@
-"""Ten thousand schedules of the epoch protocol: whoever dies, sleeps, repeats or comes late, history stays one line.
+"""Thousands of schedules of the epoch protocol: whoever dies, sleeps, repeats or comes late, history stays one line.
 
 ``TIDEMILL_SCHEDULES`` says how many are run. For one: ``python -m tests.simulation.protocol_schedules 17``.
 """
@@ -16,10 +16,11 @@ import pytest
 from tests.simulation.protocol_schedules import Outcome, Schedules
 from tests.simulation.protocol_world import KINDS, Coverage
 from tests.simulation.rules import RULES
+from tests.thorough import how_many
 from tidemill.faults import POINTS
 from tidemill.testing.simulation.trouble import WORKER_POINTS
 
-SCHEDULES = int(os.environ.get("TIDEMILL_SCHEDULES", "10000"))
+SCHEDULES = int(os.environ.get("TIDEMILL_SCHEDULES", how_many(2_000, 10_000)))
 #: Enough schedules for every kind of fault at every place.
 ENOUGH = 10_000
 #: Seeds to try first, so that the search is short; any other may break the rule too.
@@ -65,7 +66,7 @@ def test_no_schedule_breaks_an_invariant(everything: Everything) -> None:
     assert not failed, f"{len(failed)} of {SCHEDULES}: seeds {[outcome.world.seed for outcome in failed[:20]]}\n{told}"
 
 
-@pytest.mark.skipif(SCHEDULES < ENOUGH, reason="coverage is promised for the default number of schedules")
+@pytest.mark.skipif(SCHEDULES < ENOUGH, reason="coverage is promised for the schedules of make thorough")
 class TestCoverage:
     """The schedules are not all the same, and each thing that can go wrong does, everywhere."""
 
@@ -111,7 +112,7 @@ class TestCoverage:
 def test_a_broken_rule_is_noticed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     RULES[rule](monkeypatch)
     with Schedules().opened() as schedules:
-        seeds = iter((LIKELY.get(rule, 0), *range(SCHEDULES)))
+        seeds = iter((LIKELY.get(rule, 0), *range(ENOUGH)))
         assert any(schedules.run(seed).violations for seed in seeds)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.spark.processes import child_environment
 from tests.spark.standalone import SETTINGS
+from tests.thorough import WHEN_THOROUGH
 
 PACKAGE = {
     "shop/__init__.py": "",
@@ -27,6 +28,7 @@ def main():
 }
 
 
+@WHEN_THOROUGH  # otherwise a job on a cluster brings its modules and packages along: test_standalone_cluster
 @pytest.mark.timeout(400)
 def test_a_function_of_a_module_brings_its_package_along(tmp_path: Path, cluster: str) -> None:
     for name, text in PACKAGE.items():

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from tests.spark.jobs import add_file, collected, durable, environment
+from tests.thorough import examples
 from tests.unit.datastream.connectors.test_spark_types import atoms, schemas
 from tests.waiting import eventually
 from tidemill.common import Row, Types
@@ -46,7 +47,7 @@ ROWS: list[tuple[Any, ...]] = [
 ]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schemas(atoms()))
 def test_spark_reads_our_schemas_as_we_mean_them(schema: StructOf) -> None:
     assert schema_of(StructType.fromDDL(schema.ddl())) == schema

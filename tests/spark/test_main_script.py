@@ -11,7 +11,8 @@ from tests.spark.processes import run
 
 @pytest.mark.timeout(300)
 def test_records_keys_and_state_of_classes_of_the_main_script(tmp_path: Path) -> None:
-    first = run("main_classes.py", str(tmp_path / "checkpoints"), log=tmp_path / "first.log")
+    # In one process, so that state of these classes also goes from there to workers.
+    first = run("main_classes.py", str(tmp_path / "checkpoints"), "local", log=tmp_path / "first.log")
     assert first.code == 1
     assert "tidemill.errors.UserCodeError: Traceback" in first.text
     assert "half-way" in first.text

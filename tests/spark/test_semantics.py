@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 #: To Spark these are as others that are always run: they differ in the function that is called in a worker.
 ALIKE = {
     *("flat_map", "filter", "key_by-nested-field", "key_by-key-selector", "sum", "max_by"),
-    *("clearing-states", "timers-set-by-timers", "keys-none", "keys-floats"),
+    *("clearing-states", "timers-set-by-timers", "keys-none", "keys-floats", "keys-tuples", "keys-enums"),
+    *("word-count", "map_with_state", "co_map", "diamond", "session-windows", "windows-over-windows", "interval-join"),
 }
 
 

@@ -7,6 +7,7 @@ owes grows by the toll of each of its passes, once.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -14,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +27,8 @@ import pytest
 import yaml
 
 from tests.docs.markdown_blocks import blocks_of
-from tests.spark.processes import PROGRAMS, ROOT, alive, child_environment
+from tests.spark.processes import PROGRAMS, ROOT, alive, child_environment, run
+from tests.spark.programs.placed_job import EPOCHS, PARALLELISM
 from tests.spark.programs.tolls.shared.passes import pass_at
 from tests.spark.programs.tolls.tariffs import toll
 from tests.spark.standalone import SETTINGS, StandaloneCluster, running_cluster
@@ -240,3 +243,21 @@ def test_a_script_that_is_submitted_by_spark(tmp_path: Path, cluster: Standalone
     lines = desk.lines()
     check_truth(lines, 200)
     assert {line.host for line in lines} <= {FIRST, SECOND, THIRD}, "it ran elsewhere than on the cluster"
+
+
+@pytest.mark.timeout(300)
+def test_a_subtask_goes_back_to_the_executor_that_holds_its_state(tmp_path: Path, cluster: StandaloneCluster) -> None:
+    notes = tmp_path / "notes"
+    options = {
+        "spark.master": cluster.url,
+        **SETTINGS,
+        "spark.locality.wait": "60s",  # a busy machine must not make a subtask move
+        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+    }
+    ended = run("placed_job.py", json.dumps({"notes": str(notes), "options": options}), log=tmp_path / "log")
+    assert ended.code == 0, ended.text[-4000:]
+    assert f"RESULT {[(key, EPOCHS) for key in range(10)]}" in ended.text
+    opened = Counter(line.split()[0] for line in notes.read_text().splitlines())
+    # Once, and once more if the second executor came up after the first epoch.
+    assert len(opened) == PARALLELISM
+    assert all(times <= 2 for times in opened.values()), opened

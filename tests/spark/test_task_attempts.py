@@ -20,6 +20,7 @@ from tests.spark.processes import run
 from tests.spark.programs.random_job import EPOCH, NUMBERS
 from tests.spark.recovery import CLUSTER
 from tests.spark.standalone import SETTINGS
+from tests.thorough import WHEN_THOROUGH
 
 JOB_ID = "random"
 
@@ -84,6 +85,7 @@ def test_an_executor_is_killed_with_the_shuffle_files_it_holds(tmp_path: Path) -
     assert len(runs) == NUMBERS // EPOCH
 
 
+@WHEN_THOROUGH  # otherwise tasks have twins in the schedules of tests/simulation/test_protocol
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_speculative_twin_overtakes_a_slow_task(tmp_path: Path, cluster: str) -> None:

@@ -1,6 +1,7 @@
 """Records, keys and state values of classes that are defined in the main script, which no worker can import.
 
-One argument, the checkpoint directory. The first run fails half-way, the second goes on from what it committed.
+Arguments: the checkpoint directory, and the engine if it is not Spark. The first run fails half-way, the second goes on
+from what it committed.
 """
 
 from __future__ import annotations
@@ -69,14 +70,15 @@ class Settle(KeyedProcessFunction):
         yield Entry(value.account, balance.total)
 
 
-def main(checkpoints: str) -> None:
+def main(checkpoints: str, target: str = "spark") -> None:
     configuration = Configuration()
     for key, value in {
         "execution.checkpointing.dir": checkpoints,
         "execution.job-id": "main",
         "execution.epoch.max-records": "20",
         "parallelism.default": "2",
-        "spark.master": "local[2,4]",
+        "execution.target": target,
+        **({"spark.master": "local[2,4]"} if target == "spark" else {}),
         "restart-strategy.type": "none",
     }.items():
         configuration.set_string(key, value)
@@ -106,4 +108,4 @@ def main(checkpoints: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

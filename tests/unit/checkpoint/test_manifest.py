@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thorough import examples
 from tests.unit.checkpoint.examples import full_manifest, piece
 from tidemill.checkpoint import frame
 from tidemill.checkpoint.manifest import MAGIC, decode_manifest, encode_manifest, read_piece
@@ -66,7 +67,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.dictionaries(st.text(), values))
 def test_values_of_any_shape_come_back_as_they_were(sources: dict[str, Any]) -> None:
     manifest = dataclasses.replace(MINIMAL, sources=sources, spark=sources)
@@ -150,7 +151,7 @@ def test_the_damage_is_located() -> None:
         decode_manifest(data[:100], "m")
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_without_a_crash(data: bytes) -> None:
     for content in (data, MAGIC + data):

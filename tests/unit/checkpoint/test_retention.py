@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.thorough import examples
 from tests.unit.checkpoint.examples import JOB, KilledError, UnreliableStorage, ack, piece
 from tidemill import faults
 from tidemill.checkpoint.cleanup import Cleaner
@@ -232,7 +233,7 @@ STEPS: list[Callable[[World], None]] = [
 ]  # fmt: skip
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.integers(0, 1 << 32))
 @example(0)
 def test_no_history_loses_anything_that_is_needed(seed: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.thorough import how_many
 from tidemill.checkpoint.names import manifest_name
 from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage, Storage
 from tidemill.common import Types
@@ -30,6 +31,8 @@ from tidemill.testing.simulation.functions import Mean
 
 Env = StreamExecutionEnvironment
 
+#: Epochs between two looks at the memory.
+STRETCH = how_many(30, 50)
 #: New keys per epoch. Each is seen in two epochs; in the second one its state is cleared.
 KEYS = 40
 
@@ -125,16 +128,16 @@ def test_memory_does_not_grow(tmp_path: Path) -> None:
     tracemalloc.start()
     try:
         with JobHarness(visits, inputs=["records"], storage=LocalStorage(str(tmp_path), durable=False)) as job:
-            live(job, 0, 40)
+            live(job, 0, STRETCH)
             sizes = [measured()]
-            for first in (40, 90):
-                live(job, first, first + 50)
+            for first in (STRETCH, 2 * STRETCH):
+                live(job, first, first + STRETCH)
                 sizes.append(measured())
     finally:
         tracemalloc.stop()
-    # 2000 new keys each time: a leak of one dict entry for each of them would be 200 KB, every time.
+    # A leak of one dict entry for each new key would be 100 bytes for each of them, every time.
     # Once there may be other reasons: rates remember the last minute, and other threads of the process count, too.
-    assert min(after - before for before, after in pairwise(sizes)) < 100_000
+    assert min(after - before for before, after in pairwise(sizes)) < 50 * STRETCH * KEYS
 
 
 def measured() -> int:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thorough import examples
 from tidemill.errors import SerializationError, TidemillError
 from tidemill.runtime.exchange.parcels import (
     HEADER_SIZE,
@@ -74,7 +75,7 @@ def test_another_version_is_refused() -> None:
         Header.unpack(b"\x09" + header().pack()[1:])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(MIN_TIME, MAX_TIME), st.integers(MIN_TIME, MAX_TIME), st.integers(MIN_TIME, MAX_TIME))
 def test_the_bucket_never_falls_as_the_watermark_rises(base: int, one: int, two: int) -> None:
     low, high = sorted((one, two))
@@ -84,7 +85,7 @@ def test_the_bucket_never_falls_as_the_watermark_rises(base: int, one: int, two:
 CHANNEL = st.lists(st.integers(0, 10**6), max_size=40)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(CHANNEL, min_size=1, max_size=4), st.integers(0, 10**6))
 def test_every_channel_is_read_in_the_order_it_was_sent(channels: list[list[int]], base: int) -> None:
     parcels = []

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thorough import examples
 from tidemill.errors import TidemillError
 from tidemill.runtime.batch.records import MIN_TIME, Batch
 from tidemill.runtime.exchange.sorted_input import SortedInput
@@ -37,7 +38,7 @@ records = st.lists(
 
 
 @given(records=records, stamped=st.booleans(), parcel_bytes=st.sampled_from([0, 40, 1000]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_keys_come_together_in_time_order(records: list[Any], stamped: bool, parcel_bytes: int) -> None:
     source = SortedInput(8, 1000, "the test")
     for number, key, value, timestamp in records:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tests.semantics.cases_state import SecondField
 from tests.semantics.partitions import OnMarker, told
+from tests.thorough import examples
 from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.common import Types, WatermarkStrategy
 from tidemill.connectors.sources import ClockOf, Split
@@ -296,7 +297,7 @@ def test_a_record_that_is_its_own_watermark_is_not_late(tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=15,
+    max_examples=examples(15),
     deadline=None,
     database=None,
     phases=[Phase.explicit, Phase.generate, Phase.shrink],

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contract.keyed_state import States
+from tests.thorough import examples
 from tests.unit.state.backends import MAX_PARALLELISM, commit, make_backend, restore
 from tidemill.common import Types
 from tidemill.datastream.state import (
@@ -60,7 +61,7 @@ def test_mutable_tells_whether_user_code_could_change_what_it_read() -> None:
     assert backend.mutable
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), max_size=40),
     st.integers(1, 5),

@@ -25,6 +25,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thorough import examples
 from tidemill.common.time import Instant
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.common.types import Row, RowKind
@@ -44,7 +45,7 @@ from tidemill.state.codecs.tagged_reader import TaggedReader
 from tidemill.state.codecs.tagged_writer import TaggedWriter
 
 # The first use of Arrow imports pandas, which is slower than the usual deadline of an example.
-relaxed = settings(deadline=None, max_examples=60)
+relaxed = settings(deadline=None, max_examples=examples(60))
 
 
 class Color(enum.Enum):

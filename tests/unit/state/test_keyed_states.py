@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contract.keyed_state import States
+from tests.thorough import examples
 from tests.unit.state.backends import commit, make_backend, restore
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import StateError
@@ -270,7 +271,7 @@ def apply(states: States, model: Model, what: str, key: Any, name: Any, argument
         cell[argument] = copy.deepcopy(NOTHING[argument])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(STEPS)
 def test_states_are_their_model(steps: list[tuple[Any, ...]]) -> None:
     states, model, committed = States(make_backend()), Model(), Model()

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contract.keyed_state import States
+from tests.thorough import examples
 from tests.unit.state.backends import MAX_PARALLELISM, commit, make_backend, restore
 from tidemill.common.typeinfo import Types
 from tidemill.state.codecs.column_codecs import codec_for
@@ -77,7 +78,7 @@ def everything(states: States) -> Any:
     return cells, timers, [(k, list(cell["map"])) for k, cell in cells.items()]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(STEPS, st.randoms(use_true_random=False))
 def test_merged_runs_load_as_all_of_them(steps: list[tuple[Any, ...]], random: Any) -> None:
     states = States(make_backend())

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thorough import examples
 from tidemill.common import Types
 from tidemill.common.time import Time
 from tidemill.datastream import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
@@ -401,7 +402,7 @@ class Model:
 
 
 @given(st.integers(1, 4), STEPS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_history_is_that_of_plain_lists_and_dicts(parallelism: int, steps: list[tuple[str, Any, Any]]) -> None:
     model = Model(parallelism)
     for what, first, second in steps:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thorough import examples
 from tidemill.checkpoint.model import SectionInfo
 from tidemill.errors import CorruptFileError, SerializationError
 from tidemill.state.codecs.column_codecs import AnyCodec, decode_column, encode_column
@@ -74,7 +75,7 @@ def test_the_index_entry_has_what_a_manifest_needs() -> None:
     assert [f.name for f in fields(SectionIndexEntry)] == [f.name for f in fields(SectionInfo)]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     st.lists(st.lists(st.integers(0, 40), max_size=30), max_size=3),
     st.integers(0, 42),

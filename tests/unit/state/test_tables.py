@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thorough import examples
 from tidemill.common.types import Row, RowKind
 from tidemill.state.codecs.copies import detached
 from tidemill.state.files.rows import APPEND, CLEAR, DELETE, PUT, Rows, by_namespace
@@ -291,19 +292,19 @@ class Replay:
         return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(VALUE_STEPS, max_size=30))
 def test_value_table_is_its_model(steps: list[tuple[Any, ...]]) -> None:
     run(ValueTable, steps)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(LIST_STEPS, max_size=30))
 def test_list_table_is_its_model(steps: list[tuple[Any, ...]]) -> None:
     run(ListTable, steps)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(MAP_STEPS, max_size=30))
 def test_map_table_is_its_model(steps: list[tuple[Any, ...]]) -> None:
     run(MapTable, steps)

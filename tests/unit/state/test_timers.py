@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thorough import examples
 from tidemill.state.files.rows import DELETE, PUT, Rows
 from tidemill.state.keyed.timers import Timer, TimerQueue
 
@@ -141,7 +142,7 @@ def test_timers_that_are_deleted_leave_nothing_behind() -> None:
     assert sorted(queue.pending()) == sorted((10**15 + key % 7, key, None) for key in range(990, 1000))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(STEPS)
 def test_a_queue_is_a_sorted_set(steps: list[tuple[Any, ...]]) -> None:
     queue = TimerQueue()

@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thorough import examples
 from tests.unit.state.backends import make_backend
 from tests.unit.state.ttl_states import KINDS, TTL, Expiring, config, merged
 from tidemill.common.time import Time
@@ -110,7 +111,7 @@ def _copy(entries: dict[Any, list[list[Any]]]) -> dict[Any, list[list[Any]]]:
     return {place: [list(entry) for entry in found] for place, found in entries.items()}
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(steps=STEPS, cleanup=st.sampled_from(CLEANUPS), on_read=st.booleans())
 def test_nobody_can_tell_an_expired_entry_from_none(steps: Any, cleanup: StateTtlConfig.Builder, on_read: bool) -> None:
     check_against_model(steps, cleanup, on_read, make_backend)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thorough import examples
 from tests.unit.state.backends import commit, make_backend, restore
 from tidemill.common import Row, Types
 from tidemill.common.typeinfo import DataclassTypeInfo, TypeInformation
@@ -164,7 +165,7 @@ KINDS: dict[str, tuple[Callable[..., Any], Callable[[Any, Any], None], Callable[
 }
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.data(), evolutions, st.sampled_from(sorted(KINDS)))
 def test_what_may_evolve_is_found_evolved(data: st.DataObject, evolution: Evolution, kind: str) -> None:
     make, put, read = KINDS[kind]
@@ -198,7 +199,7 @@ def test_what_may_evolve_is_found_evolved(data: st.DataObject, evolution: Evolut
 KEYS = [part for part in BASIC if part.new != T.PICKLED_BYTE_ARRAY() and part.old != T.DOUBLE()]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.data(), st.recursive(st.sampled_from(KEYS), lambda inner: st.lists(inner, min_size=1).map(tuples), max_leaves=4)
 )

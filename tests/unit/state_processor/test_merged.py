@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contract.keyed_state import States
+from tests.thorough import examples
 from tests.unit.state.backends import MAX_PARALLELISM, commit, make_backend, restore
 from tidemill.common import Types
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
@@ -94,7 +95,7 @@ def restored(files: list[bytes], state: str) -> list[tuple[Any, ...]]:
     return read_back(whole) if whole else []
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(STEPS)
 def test_any_history_reads_as_it_restores(steps: list[tuple[str, Any, Any, Any]]) -> None:
     states = States(make_backend())

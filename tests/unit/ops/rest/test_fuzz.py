@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
+from tests.thorough import how_many
 from tests.unit.ops.rest.serving import Client, environment, options, serving
 from tidemill.common.job_client import JobClient
 from tidemill.ops.rest.app import create_app
@@ -38,7 +39,7 @@ CHOOSY = {
     for _, _, path in OPERATIONS
     if path.endswith(("/rescaling", "/savepoints", "/stop", "-disposal", "/upload", "/run", "{jar_id}/plan"))
 }
-EXAMPLES = 5
+EXAMPLES = how_many(3, 5)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thorough import examples
 from tidemill.state.rocksdb.cache import Encoded, ValueCache, kept
 
 NOTHING = object()
@@ -19,7 +20,7 @@ def look(cache: ValueCache, name: int) -> object:
     return cache.find(name, NOTHING) if found is NOTHING else found
 
 
-@settings(max_examples=200, derandomize=True)
+@settings(max_examples=examples(200), derandomize=True)
 @given(
     st.integers(0, 6),
     st.lists(st.tuples(st.sampled_from(["put", "update", "read", "put_all", "forget"]), st.integers(0, 9))),

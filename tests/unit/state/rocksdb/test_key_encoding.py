@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ids import id_of
+from tests.thorough import examples
 from tidemill.common.types import Row, RowKind
 from tidemill.errors import InvalidKeyError
 from tidemill.state.keys.canonical_key import canonical_key
@@ -199,7 +200,7 @@ scalars = (
 keys = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=6)
 
 
-@settings(max_examples=300, derandomize=True)
+@settings(max_examples=examples(300), derandomize=True)
 @given(keys, keys)
 def test_bytes_are_equal_exactly_where_keys_are(one: Any, other: Any) -> None:
     one, other = canonical_key(one), canonical_key(other)
@@ -209,7 +210,7 @@ def test_bytes_are_equal_exactly_where_keys_are(one: Any, other: Any) -> None:
         assert not encode_key(one).startswith(encode_key(other))
 
 
-@settings(max_examples=300, derandomize=True)
+@settings(max_examples=examples(300), derandomize=True)
 @given(keys)
 def test_exact_keys_come_back_exactly(key: Any) -> None:
     key = canonical_key(key)
@@ -219,7 +220,7 @@ def test_exact_keys_come_back_exactly(key: Any) -> None:
         assert repr(decoded) == repr(key)
 
 
-@settings(max_examples=200, derandomize=True)
+@settings(max_examples=examples(200), derandomize=True)
 @given(st.one_of(*(st.lists(one) for one in (st.integers(), texts, st.binary(), st.tuples(st.integers(), texts)))))
 def test_bytes_sort_as_the_keys_do(values: list[Any]) -> None:
     # Python compares texts by code point, and so does UTF-8.

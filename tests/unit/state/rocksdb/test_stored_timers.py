@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.thorough import examples
 from tests.unit.state.rocksdb.stores import open_store
 from tidemill.state.keyed.timers import TimerQueue
 from tidemill.state.rocksdb.store import Store
@@ -36,7 +37,7 @@ steps = st.one_of(
 
 
 @settings(
-    max_examples=150,
+    max_examples=examples(150),
     derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

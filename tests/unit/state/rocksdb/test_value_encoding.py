@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thorough import examples
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.common.types import Row, RowKind
 from tidemill.state.codecs.ttl import Stamped, StampedTypeInfo
@@ -119,7 +120,7 @@ def test_mutable_values_are_new_objects() -> None:
     assert codec.loads(data) is not codec.loads(data)
 
 
-@settings(max_examples=100, derandomize=True)
+@settings(max_examples=examples(100), derandomize=True)
 @given(st.binary(min_size=1, max_size=300), st.sampled_from([LONG, STRING, None]), st.none() | st.just(5))
 def test_an_entry_carries_the_original_of_its_key(
     original: bytes, type_info: TypeInformation | None, value: Any
