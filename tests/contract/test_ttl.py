@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.contract.keyed_state import Backends, to_file
 from tests.thorough import examples
-from tests.unit.state.test_ttl_model import CLEANUPS, STEPS, check_against_model
+from tests.unit.state.keyed.test_ttl_model import CLEANUPS, STEPS, check_against_model
 from tests.unit.state.ttl_states import HELD, KINDS, NOTHING, TTL, Expiring, config
 from tidemill.common.typeinfo import Types
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor

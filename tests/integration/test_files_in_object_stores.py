@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.object_store import Proxy, Server, options_for
-from tests.unit.datastream.sink_epochs import context, run_epoch
+from tests.unit.connectors.sink_epochs import context, run_epoch
 from tidemill.checkpoint.storage.objects import ObjectStorage
 from tidemill.common import Configuration, Encoder
 from tidemill.datastream import StreamExecutionEnvironment

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from tests.spark.jobs import add_file, collected, durable, environment
 from tests.thorough import examples
-from tests.unit.datastream.connectors.test_spark_types import atoms, schemas
+from tests.unit.connectors.test_spark_types import atoms, schemas
 from tests.waiting import eventually
 from tidemill.common import Row, Types
 from tidemill.connectors.spark.schema_types import StructOf

@@ -19,7 +19,7 @@ import pytest
 from obstore.exceptions import GenericError
 
 from tests.memory_objects import URI, MemoryObjects
-from tests.unit.datastream.sink_epochs import Job, context, run_epoch
+from tests.unit.connectors.sink_epochs import Job, context, run_epoch
 from tidemill.common import Configuration, Encoder
 from tidemill.common.constants import MAX_LONG_VALUE
 from tidemill.connectors.file_system import object_parts

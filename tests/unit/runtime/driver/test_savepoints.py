@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.runtime.savepoint_program import EPOCHS, JOB_ID, counted, harness
+from tests.unit.runtime.driver.savepoint_program import EPOCHS, JOB_ID, counted, harness
 from tests.waiting import eventually
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.savepoint import METADATA, dispose_savepoint
@@ -37,7 +37,7 @@ from tidemill.testing.scripted_source import Script, ScriptedSource
 
 SECONDS = 60
 PROGRAM = Path(__file__).parent / "savepoint_program.py"
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 class Kept(Sink):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.datastream.sink_epochs import context, run_epoch
+from tests.unit.connectors.sink_epochs import context, run_epoch
 from tidemill.common import Row
 from tidemill.connectors.collect import CollectedResults, CollectSink
 from tidemill.connectors.collection import CollectionSource

@@ -20,7 +20,7 @@ from tidemill.state.keyed.keyed_states import KeyedState
 from tidemill.state.keyed.kinds import KINDS, TIMERS, StateKind, tables_of
 from tidemill.state.keyed.ttl_states import TtlState
 
-SOURCE = Path(__file__).parents[3] / "src"
+SOURCE = Path(__file__).parents[4] / "src"
 
 #: The kinds of state, and those of sections.
 NAMES = {*KINDS, *SECTION_KINDS}

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.unit.datastream.sink_epochs import Job, context, run_epoch
+from tests.unit.connectors.sink_epochs import Job, context, run_epoch
 from tidemill.common import Configuration, Encoder, Row
 from tidemill.common.constants import MAX_LONG_VALUE
 from tidemill.common.serialization import BulkWriter, BulkWriterFactory

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.runtime.plans import bundle
-from tests.unit.runtime.test_warm import CLOSED, CONTEXT, KEYED, PLAN, STATELESS, build, open_chain, previous
+from tests.unit.runtime.task.test_warm import CLOSED, CONTEXT, KEYED, PLAN, STATELESS, build, open_chain, previous
 from tidemill.checkpoint.model import Epoch
 from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.runtime.driver.engine import EpochInput
