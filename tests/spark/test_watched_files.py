@@ -202,8 +202,8 @@ def test_all_tasks_share_what_an_epoch_reads_of_a_file(tmp_path: Path) -> None:
     assert len(client.epochs) > 2  # type: ignore[attr-defined]
 
 
-#: Where a driver is killed on Spark. tests/unit/runtime/driver/test_files_read.py has all points; the test of a file that
-#: is gone kills a driver before its manifest.
+#: Where a driver is killed on Spark. tests/unit/runtime/driver/test_files_read.py has all points. The test of a missing
+#: file kills a driver before its manifest.
 POINTS = ["files.begun", "manifest.after"]
 if THOROUGH:
     POINTS += [
