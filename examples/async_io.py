@@ -1,6 +1,6 @@
-"""Async I/O: orders are completed with the city of the customer, which a service outside the job knows.
+"""Async I/O: enriches orders with the customer's city, which an external service provides.
 
-The requests of many orders are on their way at once. The service is busy now and then: those requests are made again.
+The requests for many orders are in flight at the same time. The service is sometimes busy; those requests are retried.
 
 Run it with ``python -m examples.async_io``; ``--target local`` runs it in this process, without Spark.
 """
@@ -21,7 +21,7 @@ ORDERS = [(1, "ann"), (2, "bob"), (3, "cho"), (4, "ann"), (5, "eve"), (6, "bob")
 
 
 class Service(BaseHTTPRequestHandler):
-    """Knows the cities of customers, but answers only every second request."""
+    """Returns the city of a customer, but answers only every second request."""
 
     cities = {"ann": "Lisbon", "bob": "Oslo", "cho": "Seoul"}  # noqa: RUF012 - never changed
     asked = 0
@@ -34,11 +34,11 @@ class Service(BaseHTTPRequestHandler):
         self.wfile.write(city.encode())
 
     def log_message(self, *arguments: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class City(AsyncFunction):
-    """Asks the service. A real program would have an HTTP client here, with a session made in ``open()``."""
+    """Queries the service. A real program would use an HTTP client here, with a session created in ``open()``."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -58,7 +58,7 @@ class City(AsyncFunction):
 
 @contextlib.contextmanager
 def service() -> Iterator[int]:
-    """Run the service in a thread; gives its port."""
+    """Run the service in a thread, and yield its port."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

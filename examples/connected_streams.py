@@ -1,4 +1,4 @@
-"""Connected streams: orders meet the prices of their product in the state that both share.
+"""Connected streams: joins orders with the price of their product, using state that both inputs share.
 
 Run it with ``python -m examples.connected_streams``; ``--target local`` runs it in this process, without Spark.
 """
@@ -17,7 +17,7 @@ PRICES = [{"product": "tea", "price": 4}, {"product": "rice", "price": 2}]
 
 
 class PriceOrders(KeyedCoProcessFunction):
-    """Whichever comes first waits for the other: orders in a list, the price as a value."""
+    """Prices orders. Whichever input arrives first waits in state: orders in a list, the price as a value."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.waiting = runtime_context.get_list_state(ListStateDescriptor("waiting", Types.LONG()))
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(2)
     orders, prices = env.from_collection(ORDERS), env.from_collection(PRICES)
     priced = orders.connect(prices).key_by(0, "product").process(PriceOrders()).uid("price-orders")
-    for line in sorted(priced.execute_and_collect("connected streams")):  # no stream is promised to come first
+    for line in sorted(priced.execute_and_collect("connected streams")):  # the order of the inputs is not guaranteed
         print(line)
 
 

@@ -1,13 +1,13 @@
-"""Card fraud detection on a live stream that survives the death of a worker: ``make demo``.
+"""Card fraud detection on a live stream that survives the loss of a worker: ``make demo``.
 
-10 000 payments per second arrive for 30 seconds. Two rules look at the past of each card, which is kept in keyed state:
+10 000 payments per second arrive for 30 seconds. Two rules evaluate the history of each card, kept in keyed state:
 
-* card testing: a payment below 1.00, and within a minute one of 500.00 or more;
-* impossible travel: a payment in a country the card was not used in lately, minutes after one in another country.
+* card testing: a payment below 1.00, followed within a minute by one of 500.00 or more;
+* impossible travel: a payment in a country where the card was not used recently, minutes after one in another country.
 
-Its first line is the address of the job's web page. Half-way the demo kills one of its own worker processes, with half
-of the state in its memory. At the end everything the job wrote is compared with what plain Python finds in the same
-payments. The exit code is 0 if all of it is equal.
+The first line of output is the address of the job's web page. Halfway through, the demo kills one of its own worker
+processes, which has half of the state in its memory. At the end, everything the job wrote is compared with the results
+that plain Python computes from the same payments. The exit code is 0 if both are equal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STATEMENTS = OutputTag("statements")
 
 
 class FraudDetector(KeyedProcessFunction):
-    """Looks at each payment together with what is known of its card; every card has state of its own."""
+    """Checks each payment against the history of its card. Each card has its own state."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         get_state, get_map_state = runtime_context.get_state, runtime_context.get_map_state
@@ -76,14 +76,14 @@ class FraudDetector(KeyedProcessFunction):
         self.countries.put(payment.country, payment.at)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
-        if timestamp == MIDNIGHT:  # or the end of the stream, which ends all time: the card gets its statement
+        if timestamp == MIDNIGHT:  # also fires at the end of the stream, whose last watermark is after every timestamp
             yield STATEMENTS, Statement(ctx.get_current_key(), *self.totals.value())
         elif self.tested.value() == timestamp - MINUTE:
             self.tested.clear()
 
 
 def build(env: StreamExecutionEnvironment, source: PaymentSource, output: Path) -> None:
-    """The program: payments in, alerts and statements out, each into files of its own, exactly once."""
+    """Build the program: it reads payments, and writes alerts and statements to separate files, exactly once."""
     payments = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "payments").uid("payments")
     alerts = payments.key_by(lambda payment: payment.card, Types.LONG()).process(FraudDetector()).uid("detector")
     alerts.map(to_line).sink_to(files_in(output / "alerts")).uid("alerts")
@@ -91,24 +91,24 @@ def build(env: StreamExecutionEnvironment, source: PaymentSource, output: Path) 
 
 
 def files_in(folder: Path) -> FileSink:
-    """A sink whose files appear when their epoch is committed, and not before."""
+    """A sink whose files become visible when their epoch is committed, and not earlier."""
     builder = FileSink.for_row_format(str(folder), Encoder.simple_string_encoder())
     return builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demo; returns its exit code."""
+    """Run the demo and return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=30, help="length of the stream (default: %(default)s)")
     parser.add_argument(
-        "--stay", type=float, default=60, help="seconds that the page stays at the end, on a terminal (%(default)s)"
+        "--stay", type=float, default=60, help="on a terminal, seconds to serve the page at the end (%(default)s)"
     )
     options = parser.parse_args(arguments)
 
     configuration = Configuration()
-    configuration.set_string("spark.master", "local[2,4]")  # two slots; a lost task is tried four times
+    configuration.set_string("spark.master", "local[2,4]")  # two slots; a failed task is attempted up to four times
     configuration.set_string("execution.epoch.min-interval", "100 ms")
-    configuration.set_string("execution.epoch.max-records", "20000")  # a backlog is worked off in small epochs
+    configuration.set_string("execution.epoch.max-records", "20000")  # a backlog is processed in small epochs
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     return run_demo(env, PaymentSource(options.seconds), build, options.stay)
 

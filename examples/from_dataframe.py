@@ -1,4 +1,4 @@
-"""A Spark DataFrame in, stateful Python over its rows, files out; then Spark reads the files again.
+"""Reads a Spark DataFrame, processes its rows with stateful Python, and writes files, which Spark then reads.
 
 Run it with ``python -m examples.from_dataframe``. It needs Spark.
 """
@@ -19,7 +19,7 @@ TRIPS = [("bike", 3.5), ("car", 12.0), ("bike", 1.5), ("car", 30.0), ("bike", 4.
 
 
 class Odometer(KeyedProcessFunction):
-    """Adds the kilometres of each vehicle up."""
+    """Adds up the kilometres of each vehicle."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.DOUBLE()))

@@ -1,4 +1,4 @@
-"""The five keyed states: value, list, map, reducing and aggregating, all of one key at a time.
+"""The five kinds of keyed state: value, list, map, reducing and aggregating. Each is scoped to the current key.
 
 Run it with ``python -m examples.keyed_state``; ``--target local`` runs it in this process, without Spark.
 """
@@ -16,7 +16,7 @@ TEMPERATURES = [("roof", 3), ("cellar", 12), ("roof", 5), ("roof", 3), ("cellar"
 
 
 class Mean(AggregateFunction):
-    """The mean of what was added; the accumulator is (count, sum)."""
+    """Computes the mean of the added values. The accumulator is (count, sum)."""
 
     def create_accumulator(self) -> tuple[int, int]:
         return 0, 0
@@ -32,7 +32,7 @@ class Mean(AggregateFunction):
 
 
 class Statistics(KeyedProcessFunction):
-    """Keeps something of each kind for every sensor, and reports all of it with every measurement."""
+    """Keeps one state of each kind per sensor, and reports all of them with every measurement."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         context, number = runtime_context, Types.LONG()

@@ -1,4 +1,4 @@
-"""Looking up the state of a job by key, from another program: the last temperature of each sensor, and its alerts.
+"""Queryable state: another program looks up the last temperature of each sensor, and its number of alerts, by key.
 
 Run it with ``python -m examples.queryable_state``; ``--target local`` runs it in this process, without Spark.
 """
@@ -35,7 +35,7 @@ ALERTS = ReducingStateDescriptor("alerts", lambda one, two: (one[0], one[1] + tw
 
 
 class Changes(KeyedProcessFunction):
-    """Emits a 1 for each reading that differs by more than 1.7 degrees from the last one of its sensor."""
+    """Emits a 1 for each reading that differs by more than 1.7 degrees from the previous one of its sensor."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.last = runtime_context.get_state(LAST)
@@ -49,7 +49,7 @@ class Changes(KeyedProcessFunction):
 
 
 def build(env: StreamExecutionEnvironment) -> None:
-    """Two ways to publish a state: by its descriptor, in a function, and as the end of a stream."""
+    """Show two ways to make state queryable: through its descriptor in a function, and as the end of a stream."""
     readings = env.from_collection(READINGS, READING).uid("readings")
     changes = readings.key_by(0, Types.STRING()).process(Changes(), CHANGE).uid("changes")
     changes.key_by(0, Types.STRING()).as_queryable_state("alerts", ALERTS)
@@ -71,16 +71,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(2)
         build(env)
-        env.execute(JOB)  # the server answers while the job runs, and afterwards until this process ends
+        env.execute(JOB)  # the server answers while the job runs, and then until this process ends
         host, port = address_of(JOB)
-        # A client waits until the server has found an epoch, of which there is one here; it looks every 50 ms.
+        # The client waits until the server has found a committed epoch (here there is only one). It checks every 50 ms.
         with QueryableStateClient(host, port, timeout=60) as client:
             report(client)
-        stop_queryable_state(JOB)  # now, because its directory is about to go
+        stop_queryable_state(JOB)  # stop it now, because its directory is about to be deleted
 
 
 def report(client: QueryableStateClient) -> None:
-    """What another program would do: it needs the address, the job's id, names and types."""
+    """Query the state as another program would: with the address, the job id, and the names and types of the states."""
     for sensor in ("roof", "cellar"):
         last: Any = client.get_kv_state(JOB, "lastTemperature", sensor, Types.STRING(), LAST).result()
         print(f"{sensor} was at {last.value()} degrees last")

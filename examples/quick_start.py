@@ -1,6 +1,6 @@
-"""Orders of a shop, for ever, and what each product has earned so far: the program of docs/quick-start.md.
+"""Reads the orders of a shop forever, and adds up the earnings of each product: the program of docs/quick-start.md.
 
-tidemill run examples/quick_start.py                        # checkpoints go below ./quick-start
+tidemill run examples/quick_start.py                        # writes checkpoints below ./quick-start
 tidemill run examples/quick_start.py --directory /data/shop
 """
 
@@ -15,18 +15,18 @@ from tidemill.datastream import KeyedProcessFunction, RuntimeContext, StreamExec
 from tidemill.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 
 PRODUCTS = ("tea", "coffee", "cocoa", "milk", "honey")
-ORDER = Types.TUPLE([Types.STRING(), Types.LONG()])  # a product, and what was paid for it, in cents
-EARNED = ValueStateDescriptor("earned", Types.TUPLE([Types.LONG(), Types.LONG()]))  # orders, and cents
+ORDER = Types.TUPLE([Types.STRING(), Types.LONG()])  # the product, and the price paid, in cents
+EARNED = ValueStateDescriptor("earned", Types.TUPLE([Types.LONG(), Types.LONG()]))  # the number of orders, and cents
 EARNED.set_queryable("earnings")
 
 
 def order(number: int) -> tuple[str, int]:
-    """The order with this number: always the same one, so that it can be read again after a failure."""
+    """Return the order with this number. It is always the same, so that it can be read again after a failure."""
     return PRODUCTS[number % 13 % len(PRODUCTS)], 100 + number * 37 % 900
 
 
 class Earnings(KeyedProcessFunction):
-    """Adds up the orders of each product; tells of each thousandth."""
+    """Adds up the orders of each product, and emits a line for every thousandth order."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.earned = runtime_context.get_state(EARNED)
@@ -42,7 +42,7 @@ class Earnings(KeyedProcessFunction):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--directory", type=Path, default=Path("quick-start"), help="where its files go")
+    parser.add_argument("--directory", type=Path, default=Path("quick-start"), help="directory for its files")
     directory = parser.parse_args().directory.absolute()
 
     configuration = Configuration()
@@ -52,8 +52,8 @@ def main() -> None:
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     source = DataGeneratorSource(order, None, RateLimiterStrategy.per_second(500), ORDER)
     orders = env.from_source(source, WatermarkStrategy.no_watermarks(), "orders").uid("orders")
-    told = orders.key_by(lambda paid: paid[0], Types.STRING()).process(Earnings(), Types.STRING()).uid("earnings")
-    told.print().uid("told")
+    lines = orders.key_by(lambda paid: paid[0], Types.STRING()).process(Earnings(), Types.STRING()).uid("earnings")
+    lines.print().uid("print")
     env.execute("shop")
 
 

@@ -1,4 +1,4 @@
-"""Side outputs: one process function that splits a stream in three, each of its own type.
+"""Side outputs: one process function splits a stream into three streams, each with its own type.
 
 Run it with ``python -m examples.side_outputs``; ``--target local`` runs it in this process, without Spark.
 """
@@ -20,7 +20,7 @@ LOW = OutputTag("low", ITEM)
 
 
 class Parse(ProcessFunction):
-    """Good lines go on; what cannot be read, and what is running out, goes to a side output."""
+    """Emits valid items. Lines that cannot be parsed, and items that are low in stock, go to side outputs."""
 
     def process_element(self, value: str, ctx: ProcessFunction.Context) -> Iterator[Any]:
         name, _, count = value.partition(" ")

@@ -1,7 +1,7 @@
-"""Checks that orders go through their states in the right order: state, timers and a side output.
+"""Checks that orders pass through their states in the correct order, using state, timers and a side output.
 
-Each order must be created, paid and shipped. A wrong step goes to the side output; an order that is not shipped within
-ten seconds of its creation, by the time in the events, is reported as late.
+Each order must be created, paid and shipped. A wrong step goes to the side output. An order that is not shipped within
+ten seconds of its creation, in event time, is reported as late.
 
     python -m examples.state_machine                   # on Spark
     python -m examples.state_machine --target local    # in this process, without Spark
@@ -44,23 +44,23 @@ WRONG_STEPS = OutputTag("wrong-steps", Types.STRING())
 
 
 class EventTime(TimestampAssigner):
-    """The time in the event."""
+    """Uses the time in the event as its timestamp."""
 
     def extract_timestamp(self, value: Event, record_timestamp: int) -> int:
-        """Milliseconds."""
+        """The timestamp in milliseconds."""
         return value.time
 
 
 class OrderMachine(KeyedProcessFunction):
-    """Follows one order; emits its end: shipped, or late."""
+    """Tracks one order, and emits its outcome: shipped or late."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Declare the state: how far the order is, and when patience ends."""
+        """Declare the state: the last step of the order, and its deadline."""
         self.step = runtime_context.get_state(ValueStateDescriptor("step", Types.STRING()))
         self.deadline = runtime_context.get_state(ValueStateDescriptor("deadline", Types.LONG()))
 
     def process_element(self, value: Event, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
-        """Take one step, if it is the right one."""
+        """Advance the order if the step is the expected one."""
         if value.step != NEXT.get(self.step.value()):
             yield WRONG_STEPS, f"{value.order}: {value.step} after {self.step.value()}"
             return
@@ -76,14 +76,14 @@ class OrderMachine(KeyedProcessFunction):
         self.step.update(value.step)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
-        """Patience ended."""
+        """Report an order that has missed its deadline."""
         yield f"{ctx.get_current_key()}: late, still {self.step.value()}"
         self.step.clear()
         self.deadline.clear()
 
 
 def main(arguments: Sequence[str] | None = None) -> list[str]:
-    """Run the program; returns how each order ended, and the wrong steps."""
+    """Run the program and return the outcome of each order, and the wrong steps."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=["spark", "local"], default="spark", help="where to run")
     options = parser.parse_args(arguments)
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> list[str]:
     orders = (
         env.from_collection(EVENTS)
         .assign_timestamps_and_watermarks(strategy)
-        .set_parallelism(1)  # as the source: events of one order stay in order
+        .set_parallelism(1)  # like the source, so that the events of an order stay in order
         .key_by("order")
         .process(OrderMachine(), Types.STRING())
         .uid("orders")

@@ -1,6 +1,6 @@
-"""A streaming DataFrame in: Spark watches a directory, each batch of new files becomes one epoch.
+"""Reads a streaming DataFrame: Spark watches a directory, and each batch of new files becomes one epoch.
 
-The stream never ends by itself; here it is left as soon as five results are there, which cancels the job.
+The stream is unbounded. The program stops reading after five results, which cancels the job.
 
 Run it with ``python -m examples.streaming_dataframe``. It needs Spark.
 """
@@ -25,7 +25,7 @@ FILES = [
 
 
 def score(row: Row, total: int | None) -> tuple[str, int]:
-    """The line to print, and the new state of the player."""
+    """Return the line to print, and the new state of the player."""
     new = (total or 0) + row.points
     return f"{row.player} has {new} points", new
 

@@ -26,7 +26,7 @@ def words(line: str) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, int]:
-    """Run the program; returns the last count of each word."""
+    """Run the program and return the final count of each word."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=["spark", "local"], default="spark", help="where to run")
     options = parser.parse_args(arguments)

@@ -1,7 +1,7 @@
-"""A sink of your own for a system in which writing twice does no harm: here a table of SQLite with a key.
+"""A custom sink for a system in which writing twice is harmless: here, an SQLite table with a primary key.
 
-Rows go out as they come, and nothing has to be committed. When an epoch is run again after a failure, its rows go to
-the same keys. Readers may see a row before its epoch is committed; in the end each is there once.
+Rows are written as they arrive, and nothing has to be committed. When an epoch runs again after a failure, its rows
+overwrite the same keys. Readers may see a row before its epoch is committed; in the end each row exists once.
 
 python -m examples.connectors.custom_idempotent_sink                   # on Spark
 python -m examples.connectors.custom_idempotent_sink --target local    # in this process, without Spark
@@ -26,7 +26,7 @@ WORDS = ["the", "sea", "the", "sky", "the", "sand", "a", "boat", "a", "bird", "t
 
 
 class CountsSink(IdempotentSink):
-    """The latest count of each word. Holds only what can be sent to workers."""
+    """Keeps the latest count of each word. Contains only attributes that can be sent to workers."""
 
     def __init__(self, database: str) -> None:
         super().__init__(key=lambda record: record[0])
@@ -37,7 +37,7 @@ class CountsSink(IdempotentSink):
 
 
 class CountsTable(KeyedStore):
-    """One connection per subtask; what was put is durable at the end of the epoch."""
+    """Opens one connection per subtask. Entries are durable at the end of the epoch."""
 
     def __init__(self, database: str) -> None:
         self.database = database
@@ -59,7 +59,7 @@ class CountsTable(KeyedStore):
 
 
 def main(arguments: Sequence[str] | None = None) -> list[tuple[str, int]]:
-    """Run the program; returns the table."""
+    """Run the program and return the rows of the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=["spark", "local"], default="spark", help="where to run")
     options = parser.parse_args(arguments)

@@ -1,8 +1,8 @@
-"""A source of your own: files of readings that grow, read in parallel, from where the last committed epoch ended.
+"""A custom source: reads growing files of sensor readings in parallel, and resumes where the last epoch ended.
 
-What a source must do is little: say which part of the input an epoch reads, give those parts out to subtasks, and read
-them. A part of a file that has been written does not change, so the source can be read again: nothing is lost or read
-twice, whatever fails.
+A source has three tasks: determine which part of the input an epoch reads, assign those parts to subtasks, and read
+them. Data that has been written to a file does not change, so the source is replayable: whatever fails, no record is
+lost or read twice.
 
 python -m examples.connectors.custom_source                   # on Spark
 python -m examples.connectors.custom_source --target local    # in this process, without Spark
@@ -23,7 +23,7 @@ from tidemill.datastream import StreamExecutionEnvironment
 
 
 class ReadingsSource(SplitSource):
-    """Lines of JSON in the files of a directory; a position is the number of bytes read of each file."""
+    """Reads the JSON lines of all files in a directory. A position is the number of bytes read from each file."""
 
     bounded = True
     replayable = True
@@ -33,11 +33,11 @@ class ReadingsSource(SplitSource):
         self.directory = directory
 
     def create_enumerator(self, position: dict[str, int] | None) -> SplitEnumerator:
-        """On the driver: what is there to read, from a position on."""
+        """On the driver: enumerate the input from a position on."""
         return ReadingsEnumerator(self.directory, position or {})
 
     def read(self, split: Split) -> Iterator[RecordBatch]:
-        """On a worker: the readings between two places in a file."""
+        """On a worker: return the readings between two offsets of a file."""
         name, start, end = split.payload
         with (self.directory / name).open("rb") as file:
             file.seek(start)
@@ -48,8 +48,11 @@ class ReadingsSource(SplitSource):
 
 
 class ReadingsEnumerator(SplitEnumerator):
-    """Gives each subtask a part of some files, whole lines only. The name of the file is a split's partition: each
-    file has event time of its own, and the slowest one counts."""
+    """Assigns parts of files to subtasks, in whole lines.
+
+    The partition of a split is the name of its file: each file has its own event time, and the slowest file determines
+    the watermark.
+    """
 
     def __init__(self, directory: Path, position: dict[str, int]) -> None:
         self.directory = directory
@@ -76,14 +79,14 @@ class ReadingsEnumerator(SplitEnumerator):
         return not self.waiting()
 
     def waiting(self) -> list[str]:
-        """The files with something to read."""
+        """The files with unread data."""
         return sorted(
             path.name for path in self.directory.glob("*.jsonl") if path.stat().st_size > self.read.get(path.name, 0)
         )
 
 
 def write_readings(directory: Path) -> None:
-    """Three files of eight readings."""
+    """Write three files with eight readings each."""
     for number, place in enumerate(["cellar", "kitchen", "roof"]):
         lines = (
             json.dumps({"sensor": place, "value": 10 * number + hour, "at": 3_600_000 * hour}) for hour in range(8)
@@ -92,13 +95,13 @@ def write_readings(directory: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> list[Any]:
-    """Run the program; returns the highest reading of each place."""
+    """Run the program and return the highest reading of each place."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=["spark", "local"], default="spark", help="where to run")
     options = parser.parse_args(arguments)
 
     configuration = Configuration().set_string("execution.target", options.target)
-    configuration.set_string("execution.epoch.max-records", "6")  # several epochs, to have positions in between
+    configuration.set_string("execution.epoch.max-records", "6")  # several epochs, with positions in between
     env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(2)
     with tempfile.TemporaryDirectory() as directory:
         write_readings(Path(directory))

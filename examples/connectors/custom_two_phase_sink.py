@@ -1,7 +1,8 @@
-"""A sink of your own with two phases, for a system that can keep prepared work and commit it from another process.
+"""A custom two-phase commit sink, for a system that can prepare a write and commit it from another process.
 
-Here the system is a directory. A subtask prepares a file under a hidden name; when the epoch is committed, the
-committer renames it. Readers see whole epochs, each once. What attempts prepared that never counted is removed.
+Here the system is a directory. A subtask prepares a file under a hidden name. When the epoch is committed, the
+committer renames it. Readers see complete epochs, each exactly once. Files of attempts that were never committed are
+removed.
 
 python -m examples.connectors.custom_two_phase_sink                   # on Spark
 python -m examples.connectors.custom_two_phase_sink --target local    # in this process, without Spark
@@ -24,7 +25,7 @@ from tidemill.datastream import StreamExecutionEnvironment
 
 
 class ReportsSink(TwoPhaseCommittingSink):
-    """One JSON file per subtask and epoch. Holds only what can be sent to workers."""
+    """Writes one JSON file per subtask and epoch. Contains only attributes that can be sent to workers."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -37,13 +38,13 @@ class ReportsSink(TwoPhaseCommittingSink):
 
 
 class HiddenFiles(SinkWriter):
-    """Phase one, in the subtask: what is written must be durable, and nobody may see it."""
+    """Phase one, in the subtask: the data must be durable, but not yet visible to readers."""
 
     def __init__(self, directory: str) -> None:
         self.directory = Path(directory)
 
     def begin_epoch(self, context: WriterContext) -> None:
-        # The history keeps apart jobs that begin again at epoch 1; the attempt, tasks that Spark runs twice.
+        # The history distinguishes jobs that start again at epoch 1, and the attempt tasks that Spark runs twice.
         self.final = f"{context.history}-{context.epoch:06d}-{context.subtask}.json"
         self.hidden = f".{self.final}~{context.lineage}~{context.attempt}"
         self.records: list[Any] = []
@@ -62,7 +63,7 @@ class HiddenFiles(SinkWriter):
 
 
 class Renames(Committer):
-    """Phase two, on the driver, once the epoch counts; again after a crash, and perhaps late."""
+    """Phase two, on the driver, once the epoch is committed. Repeated after a crash, possibly much later."""
 
     def __init__(self, directory: str) -> None:
         self.directory = Path(directory)
@@ -71,7 +72,7 @@ class Renames(Committer):
         for part in committed:
             for committable in part.committables:
                 hidden, final = json.loads(committable)
-                if (self.directory / hidden).exists():  # else it has been renamed before
+                if (self.directory / hidden).exists():  # otherwise it was already renamed
                     (self.directory / hidden).replace(self.directory / final)
 
     def discard(self, names_in_use: Sequence[bytes], lineage: str) -> None:
@@ -82,12 +83,12 @@ class Renames(Committer):
 
 
 def reports(directory: Path) -> list[Any]:
-    """What a reader of the directory finds."""
+    """The records that a reader of the directory sees."""
     return [record for path in directory.glob("[!.]*.json") for record in json.loads(path.read_text(encoding="utf-8"))]
 
 
 def main(arguments: Sequence[str] | None = None) -> list[Any]:
-    """Run the program; returns what a reader of the directory finds."""
+    """Run the program and return the records that a reader of the directory sees."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=["spark", "local"], default="spark", help="where to run")
     options = parser.parse_args(arguments)

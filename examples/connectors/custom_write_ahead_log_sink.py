@@ -1,8 +1,8 @@
-"""A sink of your own, exactly once, for a system whose transactions end with the process that began them.
+"""A custom exactly-once sink, for a system whose transactions end with the process that started them.
 
-Records go to a log beside the job's checkpoints first. After an epoch is committed, what its subtasks wrote is
-delivered to the destination: here a table of SQLite. One transaction takes the rows and moves the mark on that says how
-far it has come, so that a delivery that comes again, or late, changes nothing.
+Records are first written to a log next to the job's checkpoints. After an epoch is committed, the records of its
+subtasks are delivered to the destination: here, an SQLite table. A single transaction inserts the rows and advances a
+mark that records the progress. A delivery that is repeated or delayed therefore changes nothing.
 
 python -m examples.connectors.custom_write_ahead_log_sink                   # on Spark
 python -m examples.connectors.custom_write_ahead_log_sink --target local    # in this process, without Spark
@@ -31,22 +31,22 @@ CREATE TABLE IF NOT EXISTS marks (job TEXT, operator TEXT, subtask INTEGER, mark
 
 
 class OrdersSink(WriteAheadLogSink):
-    """Orders as rows of a table. Holds only what can be sent to workers."""
+    """Writes orders as rows of a table. Contains only attributes that can be sent to workers."""
 
     def __init__(self, database: str) -> None:
         self.database = database
 
     def encode(self, values: list[Any], timestamps: list[int] | None) -> bytes:
-        """In the subtask: a batch of orders, on its way into the log."""
+        """In the subtask: serialize a batch of orders for the log."""
         return json.dumps(values).encode()
 
     def create_destination(self) -> Destination:
-        """On the driver, or on a worker if there is much to deliver."""
+        """On the driver, or on a worker if there is a lot of data to deliver."""
         return OrdersTable(self.database)
 
 
 class OrdersTable(Destination):
-    """Takes each delivery in one transaction."""
+    """Applies each delivery in one transaction."""
 
     def __init__(self, database: str) -> None:
         self.database = database
@@ -55,7 +55,7 @@ class OrdersTable(Destination):
         place = (delivery.job_id, delivery.operator_uid, delivery.subtask)
         with closing(sqlite3.connect(self.database, timeout=30, isolation_level=None)) as connection:
             connection.executescript(TABLES)
-            connection.execute("BEGIN IMMEDIATE")  # nobody else moves the mark between our look and our write
+            connection.execute("BEGIN IMMEDIATE")  # so that the mark cannot change between our read and our write
             stored = connection.execute(
                 "SELECT mark FROM marks WHERE job = ? AND operator = ? AND subtask = ?", place
             ).fetchone()
@@ -67,7 +67,7 @@ class OrdersTable(Destination):
 
 
 def main(arguments: Sequence[str] | None = None) -> tuple[int, int]:
-    """Run the program; returns the number of orders in the table, and what they come to."""
+    """Run the program and return the number of orders in the table and their total amount."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=["spark", "local"], default="spark", help="where to run")
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""Access logs to compressed files: a directory per status, and few files however many epochs there are.
+"""Writes access logs to compressed files: one directory per status, and few files regardless of the number of epochs.
 
 python -m examples.connectors.files_rolling                   # on Spark
 python -m examples.connectors.files_rolling --target local    # in this process, without Spark
@@ -17,14 +17,14 @@ from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink,
 
 
 class ByStatus(BucketAssigner):
-    """The third word of a line is its status."""
+    """Assigns a line to the bucket of its status, which is its third word."""
 
     def get_bucket_id(self, value: str, timestamp: int | None, processing_time: int) -> str:
         return f"status={value.split()[2]}"
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, tuple[int, int]]:
-    """Run the program; returns the numbers of files and lines in each directory."""
+    """Run the program and return the number of files and lines in each directory."""
     env = environment(__doc__, arguments, {"execution.epoch.max-records": "50"}).set_parallelism(1)
     lines = env.from_sequence(1, 1000).map(lambda n: f"GET /page/{n} {404 if n % 10 == 0 else 200}")
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
-"""Reads a table of a database in partitions, sums up, and keeps the sums in another table by upserts.
+"""Reads a database table in partitions, computes totals, and upserts them into another table.
 
-The database is a file of SQLite, so that there is nothing to install; with the address of a PostgreSQL server the
-program is the same.
+The database is an SQLite file, so nothing has to be installed. With the URL of a PostgreSQL server, the program is the
+same.
 
 python -m examples.connectors.jdbc_orders                   # on Spark
 python -m examples.connectors.jdbc_orders --target local    # in this process, without Spark
@@ -25,7 +25,7 @@ TOTAL = Types.ROW_NAMED(["customer", "total"], [Types.STRING(), Types.LONG()])
 
 
 def main(arguments: Sequence[str] | None = None) -> list[tuple[str, int]]:
-    """Run the program; returns the rows of the table of sums."""
+    """Run the program and return the rows of the table of totals."""
     env = environment(__doc__, arguments)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "shop.db"

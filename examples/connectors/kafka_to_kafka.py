@@ -1,7 +1,8 @@
-"""Counts words on their way from one topic of Kafka to another, exactly once.
+"""Counts words from one Kafka topic and writes the counts to another, exactly once.
 
-Readers of the second topic with isolation.level=read_committed see each count once, whatever is killed and restarted
-meanwhile. The program reads what is in the topic when it first starts, and ends; without set_bounded it would go on.
+Readers of the second topic with isolation.level=read_committed see each count once, even if processes are killed and
+restarted in the meantime. The program reads the records that are in the topic when it first starts, and then ends.
+Without set_bounded, it would run forever.
 
 It needs a broker with both topics, and the package confluent-kafka (pip install 'tidemill[kafka]'):
 
@@ -26,7 +27,7 @@ from tidemill.datastream.connectors.kafka import (
 
 
 def count(word: str, seen: int | None) -> tuple[str, int]:
-    """The line to write, and the new state of the word."""
+    """Return the line to write, and the new state of the word."""
     new = (seen or 0) + 1
     return f"{word} {new}", new
 
@@ -34,10 +35,10 @@ def count(word: str, seen: int | None) -> tuple[str, int]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--servers", default="localhost:9092", help="the brokers to ask first")
+    parser.add_argument("--servers", default="localhost:9092", help="the bootstrap servers")
     parser.add_argument("--from", dest="source", default="words", help="the topic to read")
     parser.add_argument("--to", dest="target", default="counts", help="the topic to write")
-    parser.add_argument("--checkpoints", help="a directory; a job that is started again goes on from there")
+    parser.add_argument("--checkpoints", help="the checkpoint directory; a restarted job resumes from there")
     options = parser.parse_args(arguments)
 
     lines = (

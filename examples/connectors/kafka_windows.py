@@ -1,6 +1,6 @@
-"""Reads orders in JSON from a topic of Kafka, and adds them up by customer and minute of the time they have in Kafka.
+"""Reads JSON orders from a Kafka topic, and sums them by customer and by minute of their Kafka timestamp.
 
-It reads what is there and ends; with --follow it goes on with whatever comes.
+It reads the existing records and ends; with --follow it keeps reading new records.
 
 python -m examples.connectors.kafka_windows localhost:9092 orders
 """
@@ -20,7 +20,7 @@ TOTAL = Types.TUPLE([Types.STRING(), Types.LONG(), Types.DOUBLE()])
 
 
 class Total(ProcessWindowFunction):
-    """(customer, start of the minute, sum)"""
+    """Emits (customer, start of the minute, sum)."""
 
     def process(
         self, key: str, context: ProcessWindowFunction.Context, elements: Iterable[Row]
@@ -29,7 +29,7 @@ class Total(ProcessWindowFunction):
 
 
 def main(arguments: Sequence[str] | None = None) -> list[tuple[str, int, float]]:
-    """Run the program; returns what it has printed."""
+    """Run the program and return the results that it printed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("servers")
     parser.add_argument("topic")

@@ -1,6 +1,6 @@
-"""Writes to PostgreSQL exactly once: rows appear when their epoch is committed, each of them once.
+"""Writes to PostgreSQL exactly once: each row becomes visible once, when its epoch is committed.
 
-It needs a server that prepares transactions (max_prepared_transactions in postgresql.conf), the package psycopg
+It needs a server that allows prepared transactions (max_prepared_transactions in postgresql.conf), the package psycopg
 (pip install 'tidemill[postgres]'), and a table: CREATE TABLE visits (page text, visitor text)
 
 export PGPASSWORD=...
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", required=True, help="jdbc:postgresql://host:port/database")
-    parser.add_argument("--user", required=True, help="who connects; the password is in PGPASSWORD")
+    parser.add_argument("--user", required=True, help="the database user; the password is read from PGPASSWORD")
     parser.add_argument("--target", choices=["spark", "local"], default="spark", help="where to run")
     options = parser.parse_args(arguments)
 

@@ -1,4 +1,4 @@
-"""SQL before and after stateful Python: a query's DataFrame in, running totals per customer, a table and SQL out.
+"""SQL before and after stateful Python: reads the DataFrame of a query, computes running totals, and queries them.
 
 Run it with ``python -m examples.connectors.spark_sql``. It needs Spark.
 """
@@ -32,7 +32,10 @@ class RunningTotal(KeyedProcessFunction):
 
 
 def main() -> tuple[list[tuple[str, int, int]], int]:
-    """Run the program twice; returns the largest total of each customer, and the rows that a Spark writer wrote."""
+    """Run the program twice.
+
+    Returns the largest total of each customer, and the number of rows that a Spark writer wrote.
+    """
     spark = SparkSession.builder.master("local[2,4]").appName("spark_sql").getOrCreate()
     spark.createDataFrame(ORDERS, "id LONG, customer STRING, amount LONG").createOrReplaceTempView("orders")
     paid = spark.sql("SELECT customer, amount FROM orders WHERE amount > 0").coalesce(1)
@@ -51,7 +54,7 @@ def main() -> tuple[list[tuple[str, int, int]], int]:
 
 
 if __name__ == "__main__":
-    found, written = main()
-    for customer, orders, total in found:
+    totals, written = main()
+    for customer, orders, total in totals:
         print(f"{customer}: {orders} orders, {total} in all")
     print(f"{written} rows in ORC files")

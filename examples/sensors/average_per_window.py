@@ -1,6 +1,6 @@
-"""Tumbling windows with an AggregateFunction: the mean temperature of each sensor in every five seconds.
+"""Tumbling windows with an AggregateFunction: the mean temperature of each sensor in each five-second window.
 
-A window keeps a sum and a count only, however many readings it gets.
+A window keeps only a sum and a count, regardless of the number of readings.
 
 Run it with ``python -m examples.sensors.average_per_window``; ``--target local`` runs it in this process, without
 Spark.
@@ -19,7 +19,7 @@ Sums = tuple[str, float, int]
 
 
 class Mean(AggregateFunction):
-    """The mean temperature, with the sensor's name."""
+    """Computes the mean temperature, and adds the sensor's name."""
 
     def create_accumulator(self) -> Sums:
         return "", 0.0, 0

@@ -1,4 +1,4 @@
-"""An interval join: which alarms came at most three seconds after a reading of 24 degrees or more.
+"""An interval join: finds alarms that occurred at most three seconds after a reading of 24 degrees or more.
 
 Run it with ``python -m examples.sensors.interval_join``; ``--target local`` runs it in this process, without Spark.
 """
@@ -15,7 +15,7 @@ from tidemill.datastream import ProcessJoinFunction
 
 
 class Alarm(NamedTuple):
-    """Somebody was warned about a sensor."""
+    """An alarm about a sensor."""
 
     sensor: str
     at: int
@@ -25,7 +25,7 @@ ALARMS = [Alarm("cellar", 8_000), Alarm("roof", 10_000), Alarm("roof", 22_000)]
 
 
 class Explain(ProcessJoinFunction):
-    """Says how long an alarm took."""
+    """Emits the time between a reading and its alarm."""
 
     def process_element(self, left: Reading, right: Alarm, ctx: ProcessJoinFunction.Context) -> Iterator[str]:
         yield f"{right.sensor}: alarm {right.at - left.at} ms after {left.degrees} degrees"

@@ -1,7 +1,7 @@
-"""Late data: a window stays open a little longer, and what comes later still goes to a side output.
+"""Late data: a window accepts late readings for a while, and readings that arrive even later go to a side output.
 
-The sensors send a mark after each group of readings, and time goes on with these marks only. So it is certain which
-readings are late, and how late.
+The sensors send a mark after each group of readings, and only these marks advance event time. It is therefore
+deterministic which readings are late, and by how much.
 
 Run it with ``python -m examples.sensors.late_readings``; ``--target local`` runs it in this process, without Spark.
 """
@@ -20,24 +20,24 @@ READINGS = [
     Reading("roof", 1_000, 20.0),
     Reading("roof", 4_000, 22.0),
     Reading(MARK, 6_000, 0.0),
-    Reading("roof", 2_000, 25.0),  # its window has fired, and is kept for two seconds: it fires again
+    Reading("roof", 2_000, 25.0),  # its window has fired, but is kept for two more seconds: it fires again
     Reading("roof", 7_000, 21.0),
     Reading(MARK, 8_000, 0.0),
-    Reading("roof", 3_000, 30.0),  # its window is gone
+    Reading("roof", 3_000, 30.0),  # its window has been removed
     Reading("roof", 9_000, 23.0),
 ]
 LATE = OutputTag("late")
 
 
 class OnMark(WatermarkGenerator):
-    """Time goes on with each mark."""
+    """Advances event time with each mark."""
 
     def on_event(self, event: Reading, event_timestamp: int, output: WatermarkOutput) -> None:
         if event.sensor == MARK:
             output.emit_watermark(Watermark(event_timestamp))
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Only marks count."""
+        """Emit nothing: only marks advance event time."""
 
 
 def warmer(one: Reading, other: Reading) -> Reading:

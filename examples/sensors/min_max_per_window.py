@@ -1,7 +1,7 @@
-"""A reduce and a window function together: the lowest and highest temperature, with the end of the window.
+"""A reduce function with a window function: the lowest and highest temperature, with the end of the window.
 
-The reduce function combines readings as they come, so the window holds one record. The ProcessWindowFunction gets that
-one, and knows the window.
+The reduce function combines readings as they arrive, so that the window contains a single record. The
+ProcessWindowFunction receives that record, and has access to the window.
 
 Run it with ``python -m examples.sensors.min_max_per_window``; ``--target local`` runs it in this process, without
 Spark.

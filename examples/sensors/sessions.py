@@ -1,4 +1,4 @@
-"""Session windows: the times at which a sensor was on, that is, sent readings at most five seconds apart.
+"""Session windows: the periods in which a sensor was active, that is, sent readings at most five seconds apart.
 
 Run it with ``python -m examples.sensors.sessions``; ``--target local`` runs it in this process, without Spark.
 """
@@ -16,7 +16,7 @@ SILENCE = Duration.of_seconds(5)
 
 
 class Session(ProcessWindowFunction):
-    """Tells when a session began, when its last reading came, and how many there were."""
+    """Emits the start of a session, the time of its last reading, and the number of readings."""
 
     def process(
         self, key: str, context: ProcessWindowFunction.Context, elements: Iterable[Reading]

@@ -1,7 +1,7 @@
-"""Two streams, state and timers: readings are let through while a switch is on, and a switch turns itself off again.
+"""Two streams, state and timers: readings pass while a switch is on, and each switch turns itself off again.
 
-Which of two streams is read first is left open. So what comes waits in state for its event time, and timers deal with
-it in the order of time: the result is the same however the streams come in.
+The order in which the two streams are read is not defined. Records therefore wait in state for their event time, and
+timers process them in the order of event time: the result does not depend on the order of arrival.
 
 Run it with ``python -m examples.sensors.switches``; ``--target local`` runs it in this process, without Spark.
 """
@@ -18,7 +18,7 @@ from tidemill.datastream import KeyedCoProcessFunction, MapStateDescriptor, Runt
 
 
 class Switch(NamedTuple):
-    """Let the readings of a sensor through from ``at`` on, for so long."""
+    """Lets the readings of a sensor pass for ``millis`` milliseconds, starting at ``at``."""
 
     sensor: str
     at: int
@@ -29,7 +29,7 @@ SWITCHES = [Switch("roof", 3_000, 5_000), Switch("cellar", 7_000, 1_000), Switch
 
 
 class LetThrough(KeyedCoProcessFunction):
-    """Lets readings through while their sensor is switched on."""
+    """Lets readings pass while their sensor is switched on."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.degrees = runtime_context.get_map_state(MapStateDescriptor("degrees", Types.LONG(), Types.DOUBLE()))

@@ -1,4 +1,4 @@
-"""Aggregating state: the mean of all measurements of a sensor. What is kept is an accumulator, what is read a result.
+"""Aggregating state: the mean of all measurements of a sensor. It stores an accumulator, and returns the result.
 
 Run it with ``python -m examples.state.aggregating_state``; ``--target local`` runs it in this process, without Spark.
 """
@@ -17,7 +17,7 @@ CountAndSum: TypeAlias = tuple[int, int]
 
 
 class Mean(AggregateFunction):
-    """The mean of what was added."""
+    """Computes the mean of the added values."""
 
     def create_accumulator(self) -> CountAndSum:
         return 0, 0
@@ -33,14 +33,14 @@ class Mean(AggregateFunction):
 
 
 class Warmer(KeyedProcessFunction):
-    """Tells which measurements are above the mean of those before."""
+    """Reports measurements that are above the mean of the previous ones."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         accumulator = Types.TUPLE([Types.LONG(), Types.LONG()])
         self.mean = runtime_context.get_aggregating_state(AggregatingStateDescriptor("mean", Mean(), accumulator))
 
     def process_element(self, value: tuple[str, int], ctx: KeyedProcessFunction.Context) -> Iterator[str]:
-        mean = self.mean.get()  # None before the first one
+        mean = self.mean.get()  # None before the first measurement
         if mean is not None and value[1] > mean:
             yield f"{value[0]}: {value[1]} is more than {mean}"
         self.mean.add(value[1])

@@ -1,7 +1,8 @@
-"""Broadcast state: amounts are converted with exchange rates that every subtask holds.
+"""Broadcast state: converts amounts with exchange rates that are available in every subtask.
 
-In BATCH mode all rates come before the first amount. In STREAMING mode no side is promised to come first: a function
-then keeps what it cannot convert yet, or, as ``keyed_broadcast_state`` does, looks at it again when a rate comes.
+In BATCH mode, all rates arrive before the first amount. In STREAMING mode, the order of the two inputs is not
+guaranteed: a function then has to keep amounts that it cannot convert yet, or, as in ``keyed_broadcast_state``,
+re-evaluate its state when a broadcast element arrives.
 
 Run it with ``python -m examples.state.broadcast_state``; ``--target local`` runs it in this process, without Spark.
 """
@@ -20,11 +21,11 @@ DESCRIPTOR = MapStateDescriptor("rates", Types.STRING(), Types.DOUBLE())
 
 
 class Convert(BroadcastProcessFunction):
-    """Amounts in euros."""
+    """Converts amounts to euros."""
 
     def process_element(self, value: tuple[int, str], ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterator[str]:
         amount, currency = value
-        rate = ctx.get_broadcast_state(DESCRIPTOR).get(currency)  # here it can only be read
+        rate = ctx.get_broadcast_state(DESCRIPTOR).get(currency)  # read-only on this side
         yield f"{amount} {currency}: " + ("no rate" if rate is None else f"{amount * rate:.2f} EUR")
 
     def process_broadcast_element(self, value: tuple[str, float], ctx: BroadcastProcessFunction.Context) -> None:

@@ -1,7 +1,7 @@
-"""Broadcast state beside keyed state: rules that apply to all users, also to what they have done before.
+"""Broadcast state with keyed state: rules that apply to all users, including to their earlier purchases.
 
-No stream is promised to come first. A purchase is checked against the rules that are known; a new rule is checked
-against the sums of all users so far. So each user is reported once for each rule, whatever comes first.
+The order of the two inputs is not guaranteed. A purchase is checked against the rules received so far; a new rule is
+checked against the current sums of all users. Each user is therefore reported once per rule, in any order of arrival.
 
 Run it with ``python -m examples.state.keyed_broadcast_state``; ``--target local`` runs it in this process.
 """
@@ -16,13 +16,13 @@ from tidemill.common import Types
 from tidemill.datastream import KeyedBroadcastProcessFunction, MapStateDescriptor, RuntimeContext, ValueStateDescriptor
 
 PURCHASES = [("ann", 30), ("bob", 80), ("ann", 40), ("cem", 20), ("bob", 90), ("ann", 50)]
-RULES = [("silver", 60), ("gold", 150)]  # name, and the sum that has to be passed
+RULES = [("silver", 60), ("gold", 150)]  # name, and the sum to exceed
 RULE_STATE = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
 SUM_STATE = ValueStateDescriptor("sum", Types.LONG(), 0)
 
 
 class Passed(KeyedBroadcastProcessFunction):
-    """Tells who passed which limit."""
+    """Reports which user exceeded which limit."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.sum = runtime_context.get_state(SUM_STATE)

@@ -1,4 +1,4 @@
-"""List state: orders wait in a list until there are enough of them for a delivery.
+"""List state: collects orders in a list until there are enough for a delivery.
 
 Run it with ``python -m examples.state.list_state``; ``--target local`` runs it in this process, without Spark.
 """
@@ -29,7 +29,7 @@ class Deliver(KeyedProcessFunction):
         self.waiting = runtime_context.get_list_state(ListStateDescriptor("waiting", Types.STRING()))
 
     def process_element(self, value: tuple[str, str], ctx: KeyedProcessFunction.Context) -> Iterator[str]:
-        self.waiting.add(value[1])  # costs what is added, however long the list is
+        self.waiting.add(value[1])  # the cost does not depend on the length of the list
         orders = list(self.waiting)
         if len(orders) == VAN:
             yield f"{ctx.get_current_key()}: {', '.join(orders)}"

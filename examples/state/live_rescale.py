@@ -1,4 +1,4 @@
-"""Live rescaling: a running job gets more subtasks, and its keys move to them with their state.
+"""Live rescaling: changes the parallelism of a running job. Keys move to other subtasks together with their state.
 
 Run it with ``python -m examples.state.live_rescale``; ``--target local`` runs it in this process, without Spark.
 """
@@ -17,7 +17,7 @@ KEYS = 7
 
 
 class Count(KeyedProcessFunction):
-    """Counts, and emits nothing: the state is the result."""
+    """Counts records, and emits nothing: the state is the result."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG(), 0))
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         env.from_sequence(1, 10**9).key_by(lambda n: n % KEYS, Types.LONG()).process(Count()).uid("count")
         job = env.execute_async("live rescale")
         for width in (4, 3):
-            job.rescale({"count": width}).result()  # the first epoch of this width is committed
+            job.rescale({"count": width}).result()  # returns when the first epoch with this parallelism is committed
             (operator,) = state_processor.read(folder).operators()
             print(f"{operator.uid} runs in {operator.parallelism} subtasks")
         job.cancel().result()

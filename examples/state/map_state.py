@@ -1,4 +1,4 @@
-"""Map state: how often each user opened each page. Every entry is read and written on its own.
+"""Map state: counts how often each user opened each page. Entries are read and written individually.
 
 Run it with ``python -m examples.state.map_state``; ``--target local`` runs it in this process, without Spark.
 """
@@ -15,7 +15,7 @@ CLICKS = [("ann", "/"), ("bob", "/"), ("ann", "/tea"), ("ann", "/"), ("bob", "/b
 
 
 class Visits(KeyedProcessFunction):
-    """Tells what a user who buys had looked at."""
+    """Reports the pages that a user visited before a purchase."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.visits = runtime_context.get_map_state(MapStateDescriptor("visits", Types.STRING(), Types.LONG()))

@@ -1,6 +1,6 @@
-"""List operator state: the events between two occurrences of event 1, kept through a failure.
+"""Operator list state: collects the events between two occurrences of event 1, and survives a failure.
 
-The function keeps events in an attribute, which is fast but no state, and hands it over at each barrier.
+The function keeps events in an attribute, which is fast but not state, and copies it into state at each barrier.
 
 Run it with ``python -m examples.state.operator_list_state``; ``--target local`` runs it in this process, without Spark.
 """
@@ -23,7 +23,7 @@ EVENTS = [1, 2, 3, 4, 5, 1, 3, 4, 5, 6, 7, 1, 4, 5, 3, 9, 9, 2, 1]
 
 
 class Between(FlatMapFunction, CheckpointedFunction):
-    """Emits how many other events came between two events 1, and which. Fails at the first event 9, once."""
+    """Emits the events between two occurrences of event 1, with their number. Fails once, at the first event 9."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         descriptor = ListStateDescriptor("between", Types.LONG())
@@ -33,7 +33,7 @@ class Between(FlatMapFunction, CheckpointedFunction):
 
     def flat_map(self, value: int) -> Iterator[str]:
         if value == 9 and not self.restored:
-            raise RuntimeError("a failure, to show that nothing is lost")
+            raise RuntimeError("a deliberate failure, to show that nothing is lost")
         if value != 1:
             self.events.append(value)
         elif self.events:
@@ -47,7 +47,7 @@ class Between(FlatMapFunction, CheckpointedFunction):
 def main(arguments: Sequence[str] | None = None) -> None:
     env = environment(__doc__, arguments, {"execution.epoch.max-records": "4"})  # so that there are several barriers
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(1, 0))
-    # One subtask: what lies between two events has a meaning only where all of them come by.
+    # One subtask: "between two events" is meaningful only where all events are processed in sequence.
     between = env.from_collection(EVENTS).flat_map(Between()).uid("between").set_parallelism(1)
     for line in between.execute_and_collect("operator list state"):
         print(line)

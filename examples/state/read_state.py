@@ -1,6 +1,6 @@
-"""Reading state as data: a job counts words, and its committed state is then an Arrow table.
+"""Reading state as data: a job counts words, and its committed state is then read as an Arrow table.
 
-The job need not run, and may: nothing is claimed or changed. The same works for the directory of any job.
+It does not matter whether the job is running: reading claims and changes nothing. This works for any job directory.
 
 Run it with ``python -m examples.state.read_state``; ``--target local`` runs it in this process, without Spark.
 """
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         state = state_processor.read(folder, job_id="words")
         for operator in state.operators():
             print(operator.uid, [(info.name, info.kind, info.types) for info in operator.states])
-        print("the:", state.get("count", "count", "the"))  # reads the key group of this key only
+        print("the:", state.get("count", "count", "the"))  # reads only the key group of this key
         table = state.keyed_state("count", "count").sort_by([("value", "descending"), ("key", "ascending")])
         for row in table.slice(0, 3).to_pylist():
             print(row)

@@ -16,7 +16,7 @@ READERS = 200
 
 
 class PagesRead(KeyedProcessFunction):
-    """Tells when somebody has read all ten pages of a book; pages may come several times, in any order."""
+    """Emits a reader who has read all ten pages of a book. Pages may repeat, and arrive in any order."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.pages = runtime_context.get_map_state(MapStateDescriptor("pages", Types.LONG(), Types.BOOLEAN()))
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as disk:
         env = environment(__doc__, arguments, {"execution.epoch.max-records": "500"})
         backend = EmbeddedRocksDBStateBackend()
-        backend.set_db_storage_paths(disk)  # better: a fast disk of each worker; several are used in turn
+        backend.set_db_storage_paths(disk)  # in production: fast local disks of the worker, used in rotation
         env.set_state_backend(backend)
         readers = env.from_sequence(0, 12 * READERS - 1).key_by(lambda number: number % READERS, Types.LONG())
         done = set(readers.process(PagesRead()).uid("pages-read").execute_and_collect("rocksdb backend"))

@@ -1,7 +1,8 @@
-"""Time to live: an alarm is passed on unless the same device raised one in the last minute.
+"""Time to live: forwards an alarm unless the same device raised one within the last minute.
 
-The state of a device is gone a minute after it was written, without a timer. The clock here is event time, which is
-beyond Flink: entries expire by the watermark, just behind the alarm before. The default is processing time.
+The state of a device expires a minute after it was written, without a timer. This example uses event time, which Flink
+does not offer: entries expire by the watermark, which is just behind the previous alarm. The default is processing
+time.
 
 Run it with ``python -m examples.state.time_to_live``; ``--target local`` runs it in this process, without Spark.
 """
@@ -41,7 +42,7 @@ class OncePerMinute(KeyedProcessFunction):
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    # Time moves on between two epochs: here after each record.
+    # The watermark advances between epochs: here, after each record.
     env = environment(__doc__, arguments, {"execution.epoch.max-records": "1"})
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda alarm, _: alarm[1] * 1000)
     alarms = env.from_collection(ALARMS).assign_timestamps_and_watermarks(strategy).set_parallelism(1)

@@ -28,7 +28,7 @@ class Visits(KeyedProcessFunction):
         timers, now, ends = ctx.timer_service(), value[1], self.ends.value()
         if ends is not None:
             timers.delete_event_time_timer(ends)
-            if now >= ends:  # the watermark has not come so far yet, but the visit is over
+            if now >= ends:  # the watermark has not reached this time yet, but the visit is over
                 yield self.visit(ctx.get_current_key(), ends)
         timers.register_event_time_timer(now + SILENCE_MS)
         self.ends.update(now + SILENCE_MS)

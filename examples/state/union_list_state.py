@@ -1,7 +1,7 @@
-"""Union list state: each subtask remembers how far it has read which partition, as a source does.
+"""Union list state: each subtask stores the offsets of the partitions it has read, as a source does.
 
-The job fails for good, and is started again with three subtasks instead of two. Partitions then fall to other subtasks:
-each is given what all had stored, and takes what is its own from now on.
+The job fails permanently, and is started again with three subtasks instead of two. Partitions then move to other
+subtasks: each subtask receives the stored offsets of all subtasks, and keeps those of its own partitions.
 
 Run it with ``python -m examples.state.union_list_state``; ``--target local`` runs it in this process, without Spark.
 """
@@ -25,12 +25,12 @@ from tidemill.datastream import (
 )
 from tidemill.errors import UserCodeError
 
-MESSAGES = [(number % 5, number // 10) for number in range(80)]  # (partition, offset), each of them twice
+MESSAGES = [(number % 5, number // 10) for number in range(80)]  # (partition, offset), each twice
 OFFSETS = ListStateDescriptor("offsets", Types.TUPLE([Types.LONG(), Types.LONG()]))
 
 
 class Once(FilterFunction, CheckpointedFunction):
-    """Drops messages that were read before. Fails half-way, unless it was restored."""
+    """Drops messages that were already read. Fails halfway through, unless it was restored."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         self.stored = context.get_operator_state_store().get_union_list_state(OFFSETS)
@@ -43,14 +43,14 @@ class Once(FilterFunction, CheckpointedFunction):
     def filter(self, value: tuple[int, int]) -> bool:
         partition, offset = value
         if offset == 5 and not self.restored:
-            raise RuntimeError("half-way")
+            raise RuntimeError("halfway")
         if offset <= self.offsets.get(partition, -1):
             return False
         self.offsets[partition] = offset
         return True
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        self.stored.update(list(self.offsets.items()))  # its own part only
+        self.stored.update(list(self.offsets.items()))  # only the offsets of this subtask
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

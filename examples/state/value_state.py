@@ -15,7 +15,7 @@ PRICES = [("tea", 21), ("rice", 4), ("tea", 18), ("tea", 19), ("rice", 5), ("tea
 
 
 class LowestPrice(KeyedProcessFunction):
-    """Tells of each price whether it is the lowest."""
+    """Reports for each price whether it is the lowest so far."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.lowest = runtime_context.get_state(ValueStateDescriptor("lowest", Types.LONG()))
@@ -32,9 +32,9 @@ class LowestPrice(KeyedProcessFunction):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     env = environment(__doc__, arguments)
-    told = env.from_collection(PRICES).key_by(0).process(LowestPrice()).uid("lowest-price")
-    for line in sorted(told.execute_and_collect("value state"), key=lambda line: line.partition(" ")[0]):
-        print(line)  # products in turn, the lines of each in the order of its prices
+    reports = env.from_collection(PRICES).key_by(0).process(LowestPrice()).uid("lowest-price")
+    for line in sorted(reports.execute_and_collect("value state"), key=lambda line: line.partition(" ")[0]):
+        print(line)  # grouped by product, in the order of its prices
 
 
 if __name__ == "__main__":

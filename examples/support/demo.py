@@ -1,4 +1,4 @@
-"""Runs the fraud detection, kills one of its workers half-way, and judges the result."""
+"""Runs the fraud detection, kills one of its workers halfway through, and checks the result."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ from tidemill.errors import TidemillError
 from tidemill.runtime.driver.job import RunningJob
 from tidemill.runtime.observe.epoch_stats import EpochStats
 
-#: With a stream of 30 seconds the demo promises to take less than 90; what takes longer has failed.
+#: With a stream of 30 seconds, the demo promises to take less than 90 seconds. A longer run is a failure.
 _SECONDS_BESIDES_STREAM: Final = 55
 _SECONDS_TO_CANCEL: Final = 15
 _POLL_SECONDS: Final = 0.05
-_LOOK_SECONDS: Final = 0.5  # looking through all processes takes some milliseconds
+_LOOK_SECONDS: Final = 0.5  # listing all processes takes a few milliseconds
 _RATE_SECONDS: Final = 3.0
 
-#: The metric by which a stateful function tells that it was opened, and so that its state was loaded.
+#: The metric that counts how often a stateful function was opened, which is when its state is loaded.
 STARTS: Final = "starts"
 
 Build = Callable[[StreamExecutionEnvironment, PaymentSource, Path], None]
 
 
 def run_demo(env: StreamExecutionEnvironment, source: PaymentSource, build: Build, stay: float) -> int:
-    """Run the program that ``build`` makes; 0 if nothing was lost and nothing repeated, 130 if interrupted, else 1.
+    """Run the program that ``build`` creates.
 
-    The page of the job stays for so many seconds, if a person is there to look at it.
+    Returns 0 if no result was lost or repeated, 130 if interrupted, and 1 otherwise. On a terminal, the page of the job
+    stays open for ``stay`` seconds at the end.
     """
     console = Console()
     deadline = time.monotonic() + source.seconds + _SECONDS_BESIDES_STREAM
@@ -76,14 +77,14 @@ def run_demo(env: StreamExecutionEnvironment, source: PaymentSource, build: Buil
 
 @dataclass(frozen=True)
 class Recovery:
-    """How long it took until an epoch was committed after a worker was killed."""
+    """The time from the kill of a worker to the next epoch committed by its replacement."""
 
     killed_pid: int
     seconds: float
 
 
 class _Watch:
-    """Follows a running job, and does the killing."""
+    """Monitors a running job, and kills a worker."""
 
     def __init__(self, job: RunningJob, source: PaymentSource, output: Path, view: View) -> None:
         # configuration
@@ -102,7 +103,7 @@ class _Watch:
         self.recovery: Recovery | None = None
 
     def until_over(self, deadline: float) -> None:
-        """Return when the job has finished; raise what it failed with. Nothing of it runs afterwards."""
+        """Wait until the job has finished, and raise its error if it failed. Afterwards no part of it is running."""
         over = self._job.get_job_execution_result()
         try:
             while not over.done():
@@ -115,7 +116,7 @@ class _Watch:
             self._view.event("the stream has ended, all results are committed")
         finally:
             if not over.done():
-                with contextlib.suppress(TimeoutError):  # why it is cancelled is what matters
+                with contextlib.suppress(TimeoutError):  # the original error matters more
                     self._job.cancel().result(_SECONDS_TO_CANCEL)
 
     def _step(self) -> None:
@@ -130,7 +131,7 @@ class _Watch:
         self._view.show(self._progress)
 
     def _note_epochs(self, now: float) -> None:
-        """Take what was committed since the last look."""
+        """Record the epochs that were committed since the last call."""
         new = [stats for stats in list(self._job.epochs) if stats.epoch > self._last_epoch]
         progress = self._progress
         if new and not self._last_epoch:
@@ -167,7 +168,7 @@ class _Watch:
         )
 
     def _note_recovery(self, recovery: Recovery) -> None:
-        """An epoch was committed for which state had to be loaded: another process does the work of the dead one."""
+        """Record that an epoch was committed for which a new process, in place of the killed one, loaded state."""
         self.recovery = recovery
         self._look_at_workers()
         workers = ", ".join(str(worker.pid) for worker in self._workers.values())
@@ -183,12 +184,12 @@ class _Watch:
 
 
 def _starts(stats: EpochStats) -> float:
-    """How many subtasks were started for an epoch, because no worker had them at hand."""
+    """The number of subtasks that were started in an epoch because no worker had them in memory."""
     return sum(value for name, value in stats.metrics.items() if name.endswith(f".{STARTS}"))
 
 
 def judge(console: Console, found: Findings, truth: Findings, recovery: Recovery | None) -> int:
-    """Print the comparison and the verdict; returns the exit code."""
+    """Print the comparison and the verdict, and return the exit code."""
     table = Table(title="what the job wrote, and the truth", title_justify="left")
     for heading in ("", "job", "truth"):
         table.add_column(heading, justify="right" if heading else "left")
@@ -217,7 +218,7 @@ def judge(console: Console, found: Findings, truth: Findings, recovery: Recovery
 
 @contextlib.contextmanager
 def _standard_error_into(path: Path) -> Iterator[None]:
-    """Let processes started in this block, that is Spark, write their log to a file instead of across the page."""
+    """Redirect the log of processes started in this block (Spark) to a file, so that it does not disturb the view."""
     saved = os.dup(2)
     try:
         with path.open("wb") as file:
@@ -230,7 +231,7 @@ def _standard_error_into(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _warnings_shown(view: View) -> Iterator[None]:
-    """Show what Tidemill logs, such as a job that starts again, among the events."""
+    """Show Tidemill's warnings, such as a job restart, among the events."""
 
     class ToView(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

@@ -1,4 +1,4 @@
-"""What the fraud detection finds, how it is written down, and the same found again without any engine."""
+"""The findings of the fraud detection, their file format, and a reference computation without any engine."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from examples.support.payments import MINUTE, Payment
 
-SMALL: Final = 100  # cents: a payment below tries a card out
-LARGE: Final = 50_000  # cents: a payment of so much or more empties it
-TRAVEL: Final = 10 * MINUTE  # nobody is in two countries within this time
+SMALL: Final = 100  # cents: a payment below this amount tests a card
+LARGE: Final = 50_000  # cents: a payment of at least this amount empties it
+TRAVEL: Final = 10 * MINUTE  # too short to travel between two countries
 
 
 class Alert(NamedTuple):
@@ -26,7 +26,7 @@ class Alert(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """What was paid with a card in all."""
+    """The total of all payments with a card."""
 
     card: int
     payments: int
@@ -35,7 +35,7 @@ class Statement(NamedTuple):
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything a run found, in a fixed order; an alert that was raised twice is there twice."""
+    """All findings of a run, sorted. An alert that was raised twice is contained twice."""
 
     alerts: list[Alert]
     statements: list[Statement]
@@ -52,31 +52,31 @@ class Findings:
 
 
 def to_line(finding: Alert | Statement) -> str:
-    """One line of an output file."""
+    """Format a finding as one line of an output file."""
     return json.dumps(finding)
 
 
 def read_lines(files: Iterable[Path]) -> Iterator[list[Any]]:
-    """The lines of output files, each the fields of one finding."""
+    """Read the lines of output files. Each line contains the fields of one finding."""
     for file in files:
         with file.open(encoding="utf-8") as lines:
             yield from map(json.loads, lines)
 
 
 def written_findings(output: Path) -> Findings:
-    """What the job wrote."""
+    """The findings that the job wrote."""
     alerts = [Alert(*fields) for fields in read_lines(committed_files(output / "alerts"))]
     statements = [Statement(*fields) for fields in read_lines(committed_files(output / "statements"))]
     return Findings(sorted(alerts), sorted(statements))
 
 
 def committed_files(folder: Path) -> list[Path]:
-    """The files of a sink that are committed: hidden ones are still being written."""
+    """The committed files of a sink. Hidden files are still being written."""
     return sorted(file for file in folder.glob("*") if not file.name.startswith(".")) if folder.exists() else []
 
 
 def true_findings(payments: Iterable[Payment]) -> Findings:
-    """What is there to be found: each payment is held against the whole past of its card. No state, no timers."""
+    """The expected findings: compares each payment with the whole history of its card, without state or timers."""
     histories: dict[int, list[Payment]] = defaultdict(list)
     for payment in payments:
         histories[payment.card].append(payment)

@@ -1,8 +1,8 @@
-"""A live stream of card payments: generated, always the same, with frauds hidden in it.
+"""A live stream of card payments: generated, deterministic, and with some fraudulent payments.
 
-It looks like a topic with four partitions, each with its own cards. A partition has one payment per *tick*, so a
-position is the number of the next tick, and the same position always gives the same payments again, which is all that
-exactly once needs of a source.
+It resembles a topic with four partitions, each with its own cards. A partition has one payment per *tick*, so a
+position is the number of the next tick. The same position always produces the same payments, which is all that exactly
+once requires of a source.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ MERCHANTS: Final = ("bakery", "books", "fuel", "games", "grocer", "hotel", "shoe
 SECOND: Final = 1000  # event time is in milliseconds
 MINUTE: Final = 60 * SECOND
 
-#: Event time runs faster than the clock on the wall, so that a minute of it passes in two seconds of the demo.
+#: Event time runs faster than the wall clock: a minute of event time passes in two seconds of the demo.
 SPEED: Final = 30
 START: Final = 1_767_261_600_000  # 2026-01-01 10:00 UTC
 MIDNIGHT: Final = START + 14 * 60 * MINUTE
 
 TICKS_PER_SECOND: Final = 2_500
 TICK: Final = SPEED * SECOND // TICKS_PER_SECOND  # 12 ms of event time
-#: Payments are generated in blocks of two minutes (of event time): frauds are planted inside a block.
+#: Payments are generated in blocks of two minutes of event time. Fraudulent payments are placed within a block.
 BLOCK: Final = 2 * MINUTE // TICK
 
 
@@ -45,7 +45,7 @@ class Payment(NamedTuple):
 
 
 class PaymentSource(SplitSource):
-    """The payments of ``seconds`` seconds of live stream, handed out as they become due."""
+    """Emits the payments of a live stream of ``seconds`` seconds as they become due."""
 
     bounded = True
     replayable = True
@@ -55,24 +55,24 @@ class PaymentSource(SplitSource):
         self.ticks = int(seconds * TICKS_PER_SECOND)
 
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
-        """An enumerator from a tick on."""
+        """Create an enumerator that starts at a tick."""
         return _DueTicks(0 if position is None else int(position), self.ticks)
 
     def read(self, split: Split) -> Iterator[RecordBatch]:
-        """The payments of some partitions and ticks, on a worker."""
+        """On a worker: read the payments of some partitions and ticks."""
         partitions, first, last = split.payload
         payments = [payment(partition, tick) for tick in range(first, last) for partition in partitions]
         yield RecordBatch(payments, [payment.at for payment in payments])
 
     def everything(self) -> Iterator[Payment]:
-        """All payments, read without any engine: what the results are compared with."""
+        """All payments, read without any engine. The results of the job are compared with them."""
         return (payment(partition, tick) for tick in range(self.ticks) for partition in range(PARTITIONS))
 
 
 class _DueTicks(SplitEnumerator):
-    """Hands out, each time it is asked, the ticks whose time has come on the wall clock.
+    """Returns the ticks that are due by the wall clock.
 
-    The first epoch gets a single tick, and the clock starts when it is over: it is the one that starts the workers.
+    The first epoch contains a single tick, and the clock starts when it is complete, because it starts the workers.
     """
 
     def __init__(self, first: int, end: int) -> None:
@@ -97,7 +97,7 @@ class _DueTicks(SplitEnumerator):
         return self._due() > self._next
 
     def _due(self) -> int:
-        """The tick before which everything is due."""
+        """The first tick that is not due yet."""
         if self._next == self._first:
             return self._first + 1
         self._began = self._began or time.monotonic()
@@ -112,7 +112,7 @@ def payment(partition: int, tick: int) -> Payment:
 
 @lru_cache(maxsize=2 * PARTITIONS)
 def _block(partition: int, number: int) -> list[Payment]:
-    """Two minutes of one partition: everyday payments at home, and a few frauds among them."""
+    """Two minutes of one partition: regular payments at home, and a few fraudulent ones."""
     rng = random.Random(f"{partition}/{number}")
     begin = START + number * BLOCK * TICK
     cards = rng.choices(range(partition, CARDS, PARTITIONS), k=BLOCK)
@@ -124,7 +124,7 @@ def _block(partition: int, number: int) -> list[Payment]:
     def plant(tick: int, card: int, cents: int, country: str) -> None:
         payments[tick] = Payment(card, cents, country, rng.choice(MERCHANTS), begin + tick * TICK)
 
-    for _ in range(3):  # a stolen card is tried out with a few cents, then emptied within the minute
+    for _ in range(3):  # a stolen card is tested with a few cents, then emptied within a minute
         card, tick = rng.choice(cards), rng.randrange(BLOCK // 2)
         plant(tick, card, rng.randrange(1, 100), home(card))
         plant(tick + rng.randrange(100, MINUTE // TICK), card, rng.randrange(50_000, 200_000), home(card))
@@ -132,7 +132,7 @@ def _block(partition: int, number: int) -> list[Payment]:
         card, tick = rng.choice(cards), rng.randrange(BLOCK // 2)
         plant(tick, card, rng.randrange(200, 40_000), home(card))
         plant(tick + rng.randrange(100, BLOCK // 2), card, rng.randrange(200, 40_000), home(card + 1))
-    for _ in range(2):  # honest: something small, and something large when the minute is over
+    for _ in range(2):  # legitimate: a small payment, and a large one more than a minute later
         card, tick = rng.choice(cards), rng.randrange(BLOCK // 4)
         plant(tick, card, rng.randrange(1, 100), home(card))
         plant(tick + MINUTE // TICK + rng.randrange(1, BLOCK // 4), card, rng.randrange(50_000, 200_000), home(card))

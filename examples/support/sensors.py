@@ -17,7 +17,7 @@ class Reading(NamedTuple):
     degrees: float
 
 
-#: As they come in: a few out of order, none by more than two seconds.
+#: In the order of arrival. A few are out of order, none by more than two seconds.
 READINGS: Final = [
     Reading("roof", 1_000, 20.0),
     Reading("cellar", 1_500, 12.0),
@@ -34,7 +34,7 @@ READINGS: Final = [
 
 
 def by_time(stream: DataStream, bound_ms: int = 2_000) -> DataStream:
-    """A stream of records with a field ``at``, with its event time; records may be out of order by the bound."""
+    """Assign event time from the field ``at``. Records may be out of order by at most ``bound_ms``."""
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(bound_ms)).with_timestamp_assigner(
         lambda record, _: record.at
     )

@@ -1,4 +1,4 @@
-"""The command line that small examples share: where to run."""
+"""The command line that the small examples share: it selects where to run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemill.datastream import StreamExecutionEnvironment
 def environment(
     description: str | None, arguments: Sequence[str] | None, settings: Mapping[str, str] | None = None
 ) -> StreamExecutionEnvironment:
-    """An environment of two subtasks for what ``--target`` says: ``spark``, or ``local`` for this process."""
+    """Create an environment with parallelism 2 for ``--target``: ``spark``, or ``local`` for this process."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=["spark", "local"], default="spark", help="where to run")
     configuration = Configuration().set_string("execution.target", parser.parse_args(arguments).target)

@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: a live page on a terminal, plain lines anywhere else."""
+"""The output of the demo while it runs: a live display on a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rich.text import Text
 from examples.support.findings import Alert
 
 _BARS: Final = " ▁▂▃▄▅▆▇█"
-#: Such that all of the page fits on a terminal of 80 columns and 24 lines.
+#: Chosen so that the display fits on a terminal of 80 columns and 24 lines.
 _ALERTS_SHOWN: Final = 4
 _EVENTS_SHOWN: Final = 6
 _SECONDS_PER_LINE: Final = 2.0
@@ -26,7 +26,7 @@ _SECONDS_PER_LINE: Final = 2.0
 
 @dataclass
 class Progress:
-    """How far the job has come, as of its last committed epoch."""
+    """The progress of the job, as of its last committed epoch."""
 
     total_records: int
     records: int = 0
@@ -48,22 +48,22 @@ class View(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
     def show(self, progress: Progress) -> None:
-        """Show how far the job has come."""
+        """Show the progress of the job."""
 
     def event(self, text: str) -> None:
-        """Show something that happened."""
+        """Show an event."""
 
     def alert(self, alert: Alert) -> None:
         """Show an alert."""
 
 
 def open_view(console: Console) -> View:
-    """The view that fits where the output goes."""
+    """Create the view that is suitable for the output."""
     return LiveView(console) if console.is_terminal else PlainView(console)
 
 
 class PlainView:
-    """Prints events as they come, and a line about the progress every two seconds."""
+    """Prints events as they occur, and a progress line every two seconds."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -77,7 +77,7 @@ class PlainView:
     def __exit__(self, *_: object) -> None: ...
 
     def show(self, progress: Progress) -> None:
-        """Print a line, if it is time."""
+        """Print a progress line if one is due."""
         elapsed = time.monotonic() - self._start
         if not progress.epochs or elapsed - self._printed < _SECONDS_PER_LINE:
             return
@@ -90,20 +90,20 @@ class PlainView:
         self._last_alert = ""
 
     def event(self, text: str) -> None:
-        """Print it."""
+        """Print the event."""
         self._line(f"* {text}")
 
     def alert(self, alert: Alert) -> None:
-        """Keep it for the next line: there are several per second."""
+        """Keep the alert for the next line, because there are several alerts per second."""
         self._last_alert = f", last: {_describe(alert)}"
 
     def _line(self, text: str) -> None:
-        # No wrapping: a line is a line, however narrow the output claims to be.
+        # Never wrap lines, regardless of the reported width of the output.
         self._console.print(f"{time.monotonic() - self._start:5.1f} s  {text}", highlight=False, soft_wrap=True)
 
 
 class LiveView:
-    """A page that is drawn anew a few times per second."""
+    """A display that is redrawn several times per second."""
 
     def __init__(self, console: Console) -> None:
         self._start = time.monotonic()
@@ -120,15 +120,15 @@ class LiveView:
         self._live.__exit__(None, None, None)
 
     def show(self, progress: Progress) -> None:
-        """Remember it for the next time the page is drawn."""
+        """Keep the progress for the next redraw."""
         self._progress = progress
 
     def event(self, text: str) -> None:
-        """Add it to the events."""
+        """Add the event to the list."""
         self._events.append(f"{time.monotonic() - self._start:5.1f} s  {text}")
 
     def alert(self, alert: Alert) -> None:
-        """Add it to the alerts."""
+        """Add the alert to the list."""
         self._alerts.append(alert)
 
     def _render(self) -> RenderableType:
@@ -160,7 +160,7 @@ def _describe(alert: Alert) -> str:
 
 
 def _sparkline(seconds: deque[float]) -> str:
-    """One bar per epoch, the longest at full height: a recovery stands out."""
+    """One bar per epoch, the longest at full height, so that a recovery stands out."""
     if not seconds:
         return ""
     top = max(seconds)

@@ -1,4 +1,4 @@
-"""The Python worker processes of a job that runs on Spark on this machine: to look at, and to kill."""
+"""Finds and kills the Python worker processes of a Spark job on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemill.spark.jobs.stages import LANE_VARIABLE
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker process; ``lane`` is the share of the job's subtasks, and so of its state, that it holds."""
+    """A worker process. Its ``lane`` determines which of the job's subtasks, and thus which state, it contains."""
 
     lane: int
     process: psutil.Process
@@ -25,14 +25,14 @@ class Worker:
 
 
 def workers_of_this_process() -> dict[int, Worker]:
-    """The worker of each lane: of several, the one that has done the most work, as it is the one with the state."""
+    """The worker of each lane. Of several, the one with the most CPU time, because it has the state."""
     found: dict[int, tuple[float, Worker]] = {}
     for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):  # it may end while we look at it
+        with contextlib.suppress(psutil.Error):  # the process may end in the meantime
             lane = process.environ().get(LANE_VARIABLE, "")
             parent = process.parent()
-            # Lanes with a number hold subtasks; others, such as those of background work, have no state. Workers are
-            # forked off a daemon, which has the same environment but a JVM as its parent.
+            # Numbered lanes contain subtasks; others, such as those for background work, have no state. Workers are
+            # forked from a daemon, which has the same environment but a JVM as its parent.
             if not lane.isdigit() or parent is None or LANE_VARIABLE not in parent.environ():
                 continue
             work = process.cpu_times().user
@@ -42,7 +42,7 @@ def workers_of_this_process() -> dict[int, Worker]:
 
 
 def kill_when_busy(workers: list[Worker], patience: float = 5.0) -> Worker:
-    """Send SIGKILL to the first of these workers that is seen at work, so that an epoch is lost with it."""
+    """Send SIGKILL to the first worker that is seen running, so that its current epoch is lost."""
     deadline = time.monotonic() + patience
     while True:
         for worker in workers:

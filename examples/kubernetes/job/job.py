@@ -1,4 +1,4 @@
-"""Counts the orders of each customer for ever: a program to try a cluster with. Its argument is where results go."""
+"""Counts the orders of each customer forever: a program to try out a cluster. Its argument is the output directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PER_SECOND = 500
 
 
 def main() -> None:
-    """Build the job, and run it until somebody stops it."""
+    """Build the job, and run it until it is stopped."""
     orders = DataGeneratorSource(
         lambda number: (f"customer-{number * 7919 % CUSTOMERS}", 1),
         rate_limiter_strategy=RateLimiterStrategy.per_second(PER_SECOND),
