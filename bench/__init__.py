@@ -1,1 +1,1 @@
-"""Benchmarks: Tidemill beside hand-written PySpark and Spark's own stateful operator, in one run (``make bench``)."""
+"""Benchmarks: compares Tidemill with hand-written PySpark and Spark's own stateful operator (``make bench``)."""

@@ -1,4 +1,4 @@
-"""``python -m bench``: run all benchmarks one after the other, print a table, write JSON to ``bench/results``."""
+"""``python -m bench``: runs all benchmarks in sequence, prints a table, and writes JSON to ``bench/results``."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Benchmark:
         directory = self._input(f"large-{keys}", keys, self.per_epoch * self.epochs, self.epochs)
         files = sorted(directory.glob("*.parquet"))
         by_hand = Handwritten(self.session, self.cores)
-        # Contenders take turns, so that a noisy minute of the machine hits both.
+        # Contenders alternate, so that a noisy period of the machine affects both.
         turns: dict[str, list[Measurement]] = {"by hand": [], "tidemill": []}
         for _ in range(2):
             turns["by hand"].append(by_hand.run(label, job, files, self.per_epoch))
@@ -107,7 +107,7 @@ class Benchmark:
     def _small_epochs(self) -> None:
         label = f"keyed count, 10 000 keys, {_SMALL:,} records per epoch"
         directory = self._input("small", 10_000, _SMALL * 90, 90)
-        few = self._input("few small", 10_000, _SMALL * 12, 12)  # at 3 s each, and warm after four of them
+        few = self._input("few small", 10_000, _SMALL * 12, 12)  # each takes 3 s, and the first four are warm-up
         files = sorted(directory.glob("*.parquet"))
         self._note(Handwritten(self.session, self.cores).run(label, "keyed count", files, _SMALL))
         self._note(measure_job(label, _source(directory), JOBS["keyed count"], _SMALL))
@@ -151,14 +151,14 @@ class Benchmark:
             self.console.print(f"[dim]{measurement.case}: {measurement.contender} done[/dim]")
 
     def table(self) -> Table:
-        """The results, each beside the first of its case: what was written by hand, or the smaller one."""
+        """The results, each compared with the first one of its case: the hand-written job, or the smaller size."""
         table = Table(title=f"Spark {pyspark.__version__}, {self.cores} cores, Python {platform.python_version()}")
         for heading in ("case", "contender"):
             table.add_column(heading)
         for heading in ("records/s", "s per epoch", "ratio to the first", "details"):
             table.add_column(heading, justify="right")
         for one in self.results:
-            base = next(m for m in self.results if m.case == one.case)  # what was measured first
+            base = next(m for m in self.results if m.case == one.case)  # the first measurement
             table.add_row(
                 one.case,
                 one.contender,
@@ -170,7 +170,7 @@ class Benchmark:
         return table
 
     def as_json(self) -> dict[str, Any]:
-        """Everything measured, as plain data."""
+        """All measurements as plain data."""
         return {
             "spark": pyspark.__version__,
             "python": platform.python_version(),
@@ -181,12 +181,12 @@ class Benchmark:
 
 
 def _source(directory: Path) -> ParquetSource:
-    """The records of all files of a directory."""
+    """A source of the records of all files of a directory."""
     return ParquetSource(LocalStorage(directory), "", _TYPE)
 
 
 def shown(details: dict[str, Any]) -> str:
-    """The details worth a place in the table: what an epoch writes, and the memory of all Python workers together."""
+    """The details to show in the table: bytes written per epoch, reads, and the memory of all Python workers."""
     parts = [f"{details[name]:,} bytes/epoch" for name in ("bytes written", "delta_bytes") if name in details]
     core = "reads per second of a core"
     if f"{core}, server" in details:
@@ -199,7 +199,7 @@ def shown(details: dict[str, Any]) -> str:
 
 
 def ratio(one: Measurement, base: Measurement) -> str:
-    """Speed relative to the baseline; for fixed costs, time relative to it."""
+    """The speed relative to the baseline; for fixed costs, the time relative to it."""
     if base is one:
         return ""
     if base.records_per_second:
@@ -208,9 +208,9 @@ def ratio(one: Measurement, base: Measurement) -> str:
 
 
 def main() -> int:
-    """Parse arguments, run, print, store."""
+    """Run the benchmarks, print the results, and store them."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="less data: shows that everything runs")
+    parser.add_argument("--quick", action="store_true", help="use less data, to check that everything runs")
     parser.add_argument("--only", help="only cases whose name contains this")
     parser.add_argument("--cores", type=int, default=2)
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What an epoch costs when there is nothing to do, beside an empty Spark job of the same shape."""
+"""The cost of an epoch without records, compared with an empty Spark job of the same shape."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TYPE = Types.TUPLE([Types.LONG(), Types.LONG()])
 
 
 class EmptySource(SplitSource):
-    """So many epochs without a single record."""
+    """Produces ``epochs`` epochs without any records."""
 
     def __init__(self, epochs: int) -> None:
         self.epochs = epochs
@@ -59,7 +59,7 @@ def _summary(case: str, contender: str, seconds: list[float]) -> Measurement:
 
 
 def measure_empty_epochs(checkpoints: Path | None) -> Measurement:
-    """A two-level job with empty input, in the bounded loop; with durable checkpoints if a directory is given."""
+    """Run a two-level job with empty bounded input, with durable checkpoints if a directory is given."""
     configuration = Configuration()
     if checkpoints is not None:
         configuration.set_string("execution.checkpointing.dir", str(checkpoints))
@@ -72,7 +72,7 @@ def measure_empty_epochs(checkpoints: Path | None) -> Measurement:
 
 
 def measure_empty_jobs(session: SparkSession, partitions: int) -> Measurement:
-    """An empty two-stage RDD job: what Spark itself needs for that shape."""
+    """Run an empty two-stage RDD job: the time that Spark itself needs for that shape."""
     context = session.sparkContext
 
     def first(split: int, items: Any) -> Iterator[tuple[int, bytes]]:
@@ -91,7 +91,7 @@ def measure_empty_jobs(session: SparkSession, partitions: int) -> Measurement:
 
 
 def write_tiny_files(directory: Path, count: int) -> Path:
-    """Files with one row each, for a stream that triggers and has next to nothing in it."""
+    """Write files with one row each, for a stream whose batches contain almost nothing."""
     directory.mkdir(parents=True)
     for number in range(count):
         (directory / f"{number:04d}.csv").write_text(f"{number},1\n", encoding="utf-8")
@@ -103,7 +103,7 @@ def _stream(session: SparkSession, directory: Path) -> DataFrame:
 
 
 def measure_empty_batches(session: SparkSession, directory: Path, partitions: int, batches: int) -> Measurement:
-    """``foreachBatch`` around an empty two-stage job."""
+    """Run ``foreachBatch`` with an empty two-stage job."""
 
     def first(split: int, items: Any) -> Iterator[tuple[int, bytes]]:
         yield split, b""
@@ -132,7 +132,7 @@ def measure_empty_batches(session: SparkSession, directory: Path, partitions: in
 
 
 def measure_empty_stream_epochs(session: SparkSession, directory: Path, batches: int) -> Measurement:
-    """The same stream as a Tidemill job."""
+    """Run the same stream as a Tidemill job."""
     environment = StreamExecutionEnvironment.get_execution_environment(Configuration())
     keyed_count(environment.from_dataframe(_stream(session, directory), _TYPE)).sink_to(DiscardingSink())
     client: Any = environment.execute_async("empty stream")

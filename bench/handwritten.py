@@ -1,8 +1,8 @@
-"""The same work by hand: what a good PySpark programmer would write for this one job, with no framework.
+"""The same work written by hand: what a good PySpark programmer would write for these jobs, without a framework.
 
-Rows come columnar (``mapInArrow``), are packed into one pickled bucket per target, cross one ``partitionBy`` of packed
-buckets, and meet a plain dict that stays in the worker. There is no recovery, no commit and no order here: a lost
-worker loses its counts. That is the yardstick for speed, not a peer in what it promises.
+Rows arrive as columns (``mapInArrow``), are packed into one pickled bucket per target, are exchanged by one
+``partitionBy`` of packed buckets, and update a plain dict that stays in the worker. There is no recovery, no commit and
+no ordering: when a worker is lost, its counts are lost. This code is a reference for speed, not for guarantees.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from bench.measure import Measurement, of_epochs
 from bench.windows import window_rows
 
 _PACKED = "target long, payload binary"
-#: Counts per partition, alive as long as the worker; keyed by stage and partition.
+#: Counts by stage and partition. They live as long as the worker.
 _state: dict[tuple[str, int], dict[Any, Any]] = {}
 
 
 def pack_buckets(targets: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Rows to one pickled list per target and batch."""
+    """Return a function that packs rows into one pickled list per target and batch."""
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -42,7 +42,7 @@ def pack_buckets(targets: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[
 
 
 def count_rows(rows: Iterable[tuple[int, int]], counts: dict[int, int]) -> list[tuple[int, int]]:
-    """Count per key, one result per row."""
+    """Count rows per key, with one result per row."""
     results = []
     for key, _ in rows:
         counts[key] = count = counts.get(key, 0) + 1
@@ -51,7 +51,7 @@ def count_rows(rows: Iterable[tuple[int, int]], counts: dict[int, int]) -> list[
 
 
 def sum_rows(rows: Iterable[tuple[int, int]], sums: dict[int, tuple[int, int]]) -> list[tuple[int, int]]:
-    """Reduce per key, one result per row."""
+    """Reduce rows per key, with one result per row."""
     results = []
     for row in rows:
         before = sums.get(row[0])
@@ -61,7 +61,7 @@ def sum_rows(rows: Iterable[tuple[int, int]], sums: dict[int, tuple[int, int]]) 
 
 
 def stateful(stage: str, work: Callable[..., list[Any]]) -> Callable[[int, Iterable[Any]], Iterator[int]]:
-    """A partition function over packed buckets that ends in a count."""
+    """Return a partition function over packed buckets that yields the number of results."""
 
     def run(partition: int, items: Iterable[Any]) -> Iterator[int]:
         state = _state.setdefault((stage, partition), {})
@@ -73,7 +73,7 @@ def stateful(stage: str, work: Callable[..., list[Any]]) -> Callable[[int, Itera
 def stateful_and_repack(
     stage: str, work: Callable[..., list[Any]], targets: int
 ) -> Callable[[int, Iterable[Any]], Iterator[Any]]:
-    """A partition function over packed buckets that packs its results by their second field."""
+    """Return a partition function over packed buckets that packs its results by their second field."""
 
     def run(partition: int, items: Iterable[Any]) -> Iterator[Any]:
         state = _state.setdefault((stage, partition), {})
@@ -92,7 +92,7 @@ def identity(key: int) -> int:
 
 
 def map_filter_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The stateless job: Python per record, columnar in and out."""
+    """The stateless job: a Python call per record, with columnar input and output."""
     for batch in batches:
         rows = [
             (key, value * 3 + 1)
@@ -103,14 +103,14 @@ def map_filter_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 
 class Handwritten:
-    """The jobs by hand, one Spark job per file of input."""
+    """The hand-written jobs. Each input file is one Spark job."""
 
     def __init__(self, session: SparkSession, partitions: int) -> None:
         self._session = session
         self._partitions = partitions
 
     def run(self, case: str, job: str, files: list[Path], records_per_file: int) -> Measurement:
-        """Run one job over the files, one after the other."""
+        """Run one job over the files in sequence."""
         step = {
             "keyed count": lambda file: self._one_exchange(file, job, count_rows),
             "rolling reduce": lambda file: self._one_exchange(file, job, sum_rows),

@@ -1,4 +1,4 @@
-"""Input data: Parquet files of (key, value), made once per run; every contender reads the same files."""
+"""Input data: Parquet files of (key, value), written once per run. All contenders read the same files."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-#: Rows of a row group: what one task reads at a time.
+#: Rows per row group, which is the unit that one task reads.
 ROW_GROUP = 50_000
 
 
 def write_input(directory: Path, keys: int, records: int, files: int) -> Path:
-    """Write ``records`` rows with uniformly drawn keys as so many files; returns the directory."""
+    """Write ``records`` rows with uniformly distributed keys to ``files`` files, and return the directory."""
     directory.mkdir(parents=True)
     generator = np.random.default_rng(keys)
     per_file = records // files

@@ -17,7 +17,7 @@ from tidemill.runtime.observe.epoch_stats import EpochStats
 
 
 class DiscardingWriter(SinkWriter):
-    """Counts and forgets."""
+    """Counts records, and discards them."""
 
     def __init__(self) -> None:
         self.records = 0
@@ -27,7 +27,7 @@ class DiscardingWriter(SinkWriter):
 
 
 class DiscardingSink(Sink):
-    """Takes records and does nothing with them."""
+    """Discards all records."""
 
     guarantee = "exactly-once"
 
@@ -50,22 +50,22 @@ class Count(KeyedProcessFunction):
 
 
 def keyed_count(stream: DataStream) -> DataStream:
-    """A process function with state behind one exchange."""
+    """A stateful process function after one exchange."""
     return stream.key_by(0).process(Count())
 
 
 def rolling_reduce(stream: DataStream) -> DataStream:
-    """A rolling reduce behind one exchange."""
+    """A rolling reduce after one exchange."""
     return stream.key_by(0).reduce(lambda a, b: (a[0], a[1] + b[1]))
 
 
 def map_filter(stream: DataStream) -> DataStream:
-    """Stateless: no exchange at all."""
+    """A stateless job, without an exchange."""
     return stream.map(lambda v: (v[0], v[1] * 3 + 1)).filter(lambda v: v[1] % 2 == 0)
 
 
 def two_exchanges(stream: DataStream) -> DataStream:
-    """Two keyed counts in a row, the second over the first one's counts."""
+    """Two consecutive keyed counts. The second counts the results of the first."""
     return stream.key_by(0).process(Count()).key_by(1).process(Count())
 
 
@@ -80,11 +80,11 @@ JOBS: dict[str, Callable[[DataStream], DataStream]] = {
 def run_job(
     source: Source, build: Callable[[DataStream], DataStream], per_epoch: int, backend: str = "hashmap"
 ) -> list[EpochStats]:
-    """Run one job over a source in the active session; returns its epochs."""
+    """Run one job over a source in the active session, and return its epochs."""
     configuration = Configuration()
     configuration.set_string("state.backend.type", backend)
     configuration.set_string("execution.epoch.max-records", str(per_epoch))
-    configuration.set_string("execution.epoch.max-duration", "0 ms")  # epochs of equal size are compared
+    configuration.set_string("execution.epoch.max-duration", "0 ms")  # the comparison needs epochs of equal size
     environment = StreamExecutionEnvironment.get_execution_environment(configuration)
     stream = environment.from_source(source, WatermarkStrategy.no_watermarks(), "input")
     build(stream).sink_to(DiscardingSink())
@@ -102,12 +102,12 @@ def measure_job(
     *,
     backend: str = "hashmap",
 ) -> Measurement:
-    """Run and summarise one job."""
+    """Run one job, and summarize its epochs."""
     epochs = run_job(source, build, per_epoch, backend)
     return of_epochs(
         case,
         "tidemill",
         [epoch.records_in for epoch in epochs],
         [epoch.seconds for epoch in epochs],
-        delta_bytes=epochs[-2 if len(epochs) > 1 else -1].delta_bytes,  # the last one may have few records
+        delta_bytes=epochs[-2 if len(epochs) > 1 else -1].delta_bytes,  # the last epoch may have few records
     )

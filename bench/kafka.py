@@ -1,8 +1,8 @@
-"""Kafka to Kafka through a stateless function, beside plain Structured Streaming that does the same work.
+"""Kafka to Kafka through a stateless function, compared with plain Structured Streaming that does the same work.
 
-All contenders read the same topic from its beginning, so many records per batch or epoch, call the same Python function
-for each record, and write to a topic of their own. What is measured is the time from the end of one epoch to the end of
-the next, with everything that Spark does in between.
+All contenders read the same topic from its beginning with the same number of records per batch or epoch, call the same
+Python function for each record, and write to their own topic. The benchmark measures the time from the end of one epoch
+to the end of the next, including everything that Spark does in between.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from tidemill.spark.kafka.jars import provide_connector
 
 CASE: Final = "kafka to kafka, stateless"
 _INPUT: Final = "input"
-#: The same for every producer.
+#: Identical for all producers.
 _PRODUCER: Final = {"linger.ms": "20", "compression.type": "lz4"}
 _LOOK: Final = 0.005
 _TURNS: Final = 2
 
 
 def work(text: str) -> str:
-    """What is done to each record."""
+    """Process one record."""
     user, amount = text.split()
     return f"{user} {int(amount) * 3 + 1}"
 
 
 def work_on_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same, as Structured Streaming wants it."""
+    """Process record batches, in the form that Structured Streaming requires."""
     for batch in batches:
         texts = batch.column(0).cast(pa.string()).to_pylist()
         yield pa.record_batch([pa.array(list(map(work, texts)), pa.string())], names=["value"])
@@ -56,7 +56,7 @@ def work_on_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 def measure_kafka(
     session: SparkSession, scratch: Path, per_epoch: int, epochs: int, cores: int
 ) -> Iterator[Measurement]:
-    """Start a broker, fill a topic, and measure one contender after the other."""
+    """Start a broker, fill a topic, and measure the contenders in turn."""
     provide_connector(session)
     broker = KafkaBroker(scratch / "kafka", heap="1g", settings={"num.io.threads": "4"})
     broker.start()
@@ -72,7 +72,7 @@ def measure_kafka(
                 broker, topic, scratch / topic, per_epoch, epochs, DeliveryGuarantee.EXACTLY_ONCE
             ),
         }
-        # Contenders take turns, so that a noisy minute of the machine, or a cold JVM, does not hit one alone.
+        # Contenders alternate, so that a noisy period of the machine, or a cold JVM, does not affect only one.
         turns: dict[str, list[Measurement]] = {name: [] for name in contenders}
         for turn in range(_TURNS):
             for number, (name, run) in enumerate(contenders.items()):
@@ -98,7 +98,7 @@ def _fill(broker: KafkaBroker, records: int) -> None:
 
 
 def _structured(session: SparkSession, broker: KafkaBroker, topic: str, folder: Path, per_epoch: int) -> list[float]:
-    """The ends of the batches of a plain query that reads all there is."""
+    """The end times of the batches of a plain query that reads the whole topic."""
     reader = session.readStream.format("kafka").option("subscribe", _INPUT).option("startingOffsets", "earliest")
     reader = reader.option("kafka.bootstrap.servers", broker.address).option("maxOffsetsPerTrigger", per_epoch)
     frame = reader.load().select("value").mapInArrow(work_on_batches, "value string")
@@ -116,10 +116,10 @@ def _structured(session: SparkSession, broker: KafkaBroker, topic: str, folder: 
 def _tidemill(
     broker: KafkaBroker, topic: str, folder: Path, per_epoch: int, epochs: int, guarantee: DeliveryGuarantee
 ) -> list[float]:
-    """The ends of the epochs of a job that reads all there is."""
+    """The end times of the epochs of a job that reads the whole topic."""
     configuration = Configuration()
     configuration.set_string("execution.checkpointing.dir", str(folder))
-    configuration.set_string("execution.epoch.max-duration", "0 ms")  # epochs of equal size are compared
+    configuration.set_string("execution.epoch.max-duration", "0 ms")  # the comparison needs epochs of equal size
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     source = (
         KafkaSource.builder()

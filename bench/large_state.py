@@ -1,8 +1,8 @@
 """``python -m bench.large_state``: 20 million keys on RocksDB with little memory: runs, checkpoints, restores.
 
-Each Python worker may take 1 GiB (``--memory``); one that takes more makes the run fail. The job stops half-way and is
-started again from its checkpoint directory, by a process of its own and with its local databases gone, so that its
-state is loaded from files; then each key's count is checked.
+Each Python worker may use 1 GiB (``--memory``). If one uses more, the run fails. The job stops halfway through, and a
+separate process restarts it from its checkpoint directory. Its local databases are deleted first, so that the state is
+loaded from checkpoint files. Then the count of each key is checked.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from tidemill.datastream.functions import KeyedProcessFunction
 from tidemill.datastream.state import ValueState, ValueStateDescriptor
 
 _PER_EPOCH = 1_000_000
-#: Every key comes once in each round.
+#: Each key occurs once per round.
 _ROUNDS = 2
 
 
 class Rounds(SplitSource):
-    """All keys, then all keys again; it ends after ``until`` epochs."""
+    """Emits all keys, round after round, and ends after ``until`` epochs."""
 
     def __init__(self, keys: int, until: int) -> None:
         self.keys = keys
@@ -44,7 +44,7 @@ class Rounds(SplitSource):
     def read(self, split: Split) -> Iterator[RecordBatch]:
         low, high = split.payload
         for start in range(low, high, 10_000):
-            # A large odd factor spreads neighbouring keys over the database.
+            # A large odd factor distributes adjacent keys over the database.
             yield RecordBatch(
                 [number * 2_654_435_761 % self.keys for number in range(start, min(start + 10_000, high))]
             )
@@ -71,7 +71,7 @@ class _Epochs(SplitEnumerator):
 
 
 class CountAndCheck(KeyedProcessFunction):
-    """Counts; a count that is not the number of the round is an error."""
+    """Counts records per key. A count that differs from the number of the round is an error."""
 
     seen: ValueState[int]
 
@@ -91,7 +91,7 @@ class CountAndCheck(KeyedProcessFunction):
 
 
 def run_half(keys: int, half: int, directory: Path, memory_limit: int) -> int:
-    """Run one round of all keys and say what it took; 1 if a worker took too much memory, else 0."""
+    """Run one round of all keys, and print time and memory. Returns 1 if a worker used too much memory, else 0."""
     rounds = keys // _PER_EPOCH
     configuration = Configuration.from_dict(
         {
@@ -132,10 +132,10 @@ def run_half(keys: int, half: int, directory: Path, memory_limit: int) -> int:
 
 
 def main() -> int:
-    """Run both halves, each in a process of its own."""
+    """Run both halves, each in a separate process."""
     parser = argparse.ArgumentParser(prog="bench.large_state", description=__doc__)
     parser.add_argument("--keys", type=int, default=20_000_000)
-    parser.add_argument("--memory", type=int, default=1024, help="MB that each Python worker may take")
+    parser.add_argument("--memory", type=int, default=1024, help="memory limit per Python worker, in MB")
     parser.add_argument("--half", type=int, choices=(1, 2), help=argparse.SUPPRESS)
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What a measurement is, and how it is told: medians over epochs, and ratios to the baseline of the same run."""
+"""Measurements: medians over epochs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ class Measurement:
 
 
 def alone(measure: Callable[[], list[Measurement]]) -> list[Measurement]:
-    """Measure in a fresh process, as a worker is one: what other cases have left in this one makes loops slower."""
+    """Measure in a new process, like that of a worker: leftovers of other cases in this process slow down loops."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         return process.submit(measure).result()
 
 
 def of_epochs(case: str, contender: str, records: list[int], seconds: list[float], **details: Any) -> Measurement:
-    """Summarise epochs; the first third is warm-up: a stream runs for days, the JVM's compiler for half a minute."""
+    """Summarize epochs, without the first third.
+
+    That third is warm-up: a stream runs for days, but the JVM's compiler is busy for only half a minute.
+    """
     skip = -(-len(seconds) // 3) if len(seconds) > 1 else 0
     rates = [count / taken for count, taken in zip(records[skip:], seconds[skip:], strict=True)]
     return Measurement(

@@ -1,4 +1,4 @@
-"""Peak memory of the processes of a run, sampled from the outside."""
+"""Peak memory of the processes of a run, sampled from this process."""
 
 from __future__ import annotations
 

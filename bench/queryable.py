@@ -1,8 +1,8 @@
-"""Reads of queryable state per second, and what they cost the job: epochs with and without somebody who reads.
+"""Reads of queryable state per second, and their cost for the job: epoch times with and without reads.
 
-The job has one subtask, so that on a machine of two cores it leaves one to the reads. Server and reader are processes
-of their own. Times of reading and not reading alternate within one run of the job; how much slower epochs are while
-somebody reads is the median, over the rounds, of the ratio within a round.
+The job has one subtask, so that on a machine with two cores one core is left for the reads. Server and reader are
+separate processes. Turns with and without reads alternate within one run of the job. The slowdown of epochs during
+reads is the median, over all rounds, of the ratio within a round.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
 _COUNTS = ReducingStateDescriptor("counts", lambda one, two: (one[0], one[1] + two[1]), _PAIR)
 _KEYS = 100_000
 _PER_EPOCH = 20_000
-#: Lookups that a reader has under way at once.
+#: Concurrent lookups of a reader.
 _AT_ONCE = 64
-_NOBODY = "nobody reads"
+_NO_READS = "no reads"
 
 
 def measure_queries(turns: int, seconds: float, reads_per_second: int = 3_000) -> list[Measurement]:
-    """Run a job; in turns of so many seconds leave it alone, read at a fixed rate, and read as fast as it goes."""
+    """Run a job, in turns of ``seconds`` seconds: without reads, with a fixed rate, and with as many as possible."""
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as directory:
         options = {
             "execution.job-id": _JOB,
@@ -66,29 +66,29 @@ def measure_queries(turns: int, seconds: float, reads_per_second: int = 3_000) -
 def _in_turns(client: Any, host: str, port: int, turns: int, seconds: float, rate: int) -> list[Measurement]:
     server = next(child for child in psutil.Process().children() if "tidemill.ops.queryable" in child.cmdline())
     command = [sys.executable, "-m", "bench.queryable", host, str(port)]
-    contenders = {_NOBODY: None, f"{rate:,} reads/s": rate, "as many reads as it goes": 0}
+    contenders = {_NO_READS: None, f"{rate:,} reads/s": rate, "as many reads as possible": 0}
     rounds: list[dict[str, Turn]] = []
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
         assert reader.stdin is not None
         assert reader.stdout is not None
-        reader.stdout.readline()  # it has read all keys once
+        reader.stdout.readline()  # the reader has read all keys once
         time.sleep(seconds)  # the JVM's warm-up
         for number in range(turns):
-            # Each order as often as its reverse: a machine that becomes slower, or faster, does so for all.
+            # Every second round is in reverse order: a machine that becomes slower or faster affects all equally.
             order = list(contenders) if number % 2 == 0 else list(contenders)[::-1]
             found: dict[str, Turn] = {}
             for name in order:
                 first, used, limit = client.epochs[-1].epoch, _cpu(server), contenders[name]
-                told = {"reads": 0, "seconds": seconds, "client": 0.0}
+                counts = {"reads": 0, "seconds": seconds, "client": 0.0}
                 if limit is None:
                     time.sleep(seconds)
                 else:
                     reader.stdin.write(f"{json.dumps([seconds, limit])}\n")
                     reader.stdin.flush()
-                    told = json.loads(reader.stdout.readline())
-                # The epoch in which the turn began belongs to two turns.
+                    counts = json.loads(reader.stdout.readline())
+                # The epoch in which the turn began is part of two turns.
                 epochs = [epoch.seconds for epoch in list(client.epochs) if epoch.epoch > first + 1]
-                found[name] = Turn(epochs, **told, server=_cpu(server) - used)
+                found[name] = Turn(epochs, **counts, server=_cpu(server) - used)
             rounds.append(found)
         reader.stdin.close()
     return [_measurement(name, rounds) for name in contenders]
@@ -96,7 +96,7 @@ def _in_turns(client: Any, host: str, port: int, turns: int, seconds: float, rat
 
 @dataclass(frozen=True)
 class Turn:
-    """What happened while there were so many readers: how long each epoch took, and seconds of a core."""
+    """One turn: the seconds of each epoch, the number of reads, and the CPU seconds of client and server."""
 
     epochs: list[float]
     reads: float
@@ -115,9 +115,9 @@ def _measurement(name: str, rounds: list[dict[str, Turn]]) -> Measurement:
         "keys": _KEYS,
         "records per epoch": _PER_EPOCH,
         "share of a core, server": server / lasted,
-        # Within each round, since nothing else is alike enough.
+        # Within each round, because other turns are not comparable enough.
         "slowdown": statistics.median(
-            statistics.median(one[name].epochs) / statistics.median(one[_NOBODY].epochs) for one in rounds
+            statistics.median(one[name].epochs) / statistics.median(one[_NO_READS].epochs) for one in rounds
         ),
     }
     if reads:
@@ -136,17 +136,17 @@ def _cpu(process: psutil.Process) -> float:
 
 
 def _read(host: str, port: int) -> None:
-    """The reader: for each line of input (seconds, reads per second or 0) reads so long, and tells how much.
+    """Run the reader: for each line of input (seconds, reads per second or 0), read for that time and print the result.
 
-    It stands for another machine, and so takes only what others leave of this one.
+    It represents another machine, and therefore runs at the lowest priority on this one.
     """
     os.nice(19)
     dice = random.Random(1)
     with QueryableStateClient(host, port, timeout=60) as client:
 
         def look(keys: list[int]) -> None:
-            asked = [client.get_kv_state(_JOB, "counts", key, Types.LONG(), _COUNTS) for key in keys]
-            for future in asked:
+            lookups = [client.get_kv_state(_JOB, "counts", key, Types.LONG(), _COUNTS) for key in keys]
+            for future in lookups:
                 future.result()
 
         while True:  # until all keys have been written once

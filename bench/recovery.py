@@ -1,10 +1,10 @@
-"""``python -m bench.recovery``: how long a job with much state takes to go on without its workers or driver.
+"""``python -m bench.recovery``: the time that a job with large state needs to resume after losing workers or driver.
 
-A job fills its state. Then its Python workers are killed, and the time to the second epoch after that counts: with
-RocksDB new workers are *warm*, they find the databases on their disks and read only what came after; others are *cold*
-and load all of the state from checkpoint files. Then the driver is gone too; a process of its own starts the job again,
-and the time from there to its first committed epoch counts. That is always cold: a program that is started may be
-another one, which has its state in another form.
+A job fills its state. Then its Python workers are killed, and the benchmark measures the time to the second epoch after
+that. With RocksDB the new workers are *warm*: they find the databases on their disks and read only newer changes.
+Otherwise they are *cold* and load the whole state from checkpoint files. Then the driver is lost too. A separate
+process starts the job again, and the benchmark measures the time to its first committed epoch. This start is always
+cold, because the new program may be a different one, with its state in another form.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from tidemill.datastream.state import ValueState, ValueStateDescriptor
 
 _VALUE_BYTES = 1_000
 _KEYS_PER_EPOCH = 100_000
-#: By then what RocksDB holds is on disk: before, a killed worker leaves nothing to go on with.
+#: After this time RocksDB has flushed its data to disk. A worker killed earlier leaves nothing to resume from.
 _FLUSHED_SECONDS = 75.0
 
 
 class Keys(SplitSource):
-    """Each key once, then one key over and over; it ends never."""
+    """Emits each key once, then the same key repeatedly. It never ends."""
 
     parallelism = 1
 
@@ -59,7 +59,7 @@ class _Keys(SplitEnumerator):
 
     def next_splits(self, parallelism: int, max_records: int) -> Sequence[Split]:
         low, self._done = self._done, min(self._done + _KEYS_PER_EPOCH, self._keys)
-        # A job whose state is complete goes on with little work.
+        # A job whose state is complete continues with little work.
         return [Split((low, self._done), self._done - low)] if low < self._keys else [Split((0, 1), 1)]
 
     def position(self) -> Position:
@@ -71,7 +71,7 @@ class _Keys(SplitEnumerator):
 
 
 class Remember(KeyedProcessFunction):
-    """Keeps a kilobyte for each key."""
+    """Stores one kilobyte per key."""
 
     seen: ValueState[bytes]
 
@@ -84,9 +84,10 @@ class Remember(KeyedProcessFunction):
 
 
 def run(directory: Path, backend: str, keys: int, epochs: int, least: float, *, kill: bool) -> dict[str, float]:
-    """Run so many epochs, and so many seconds at least, then stop; seconds to the first epoch, and the state's size.
+    """Run ``epochs`` epochs, for at least ``least`` seconds, then stop.
 
-    With ``kill`` the workers are killed before the end; seconds to the second epoch after that.
+    Returns the seconds to the first epoch, and the size of the state. With ``kill``, the workers are killed before the
+    end, and the result also contains the seconds to the second epoch after that.
     """
     configuration = Configuration.from_dict(
         {
@@ -112,28 +113,28 @@ def run(directory: Path, backend: str, keys: int, epochs: int, least: float, *, 
         if client.epochs and first is None:
             first = time.perf_counter() - started
     size = client.get_checkpoint_history().checkpoints[-1].state_size
-    told = {"state, MB": round(size / 1e6), "first epoch, s": round(first or 0.0, 2)}
+    figures = {"state, MB": round(size / 1e6), "first epoch, s": round(first or 0.0, 2)}
     if kill:
-        wanted = epochs_of(client) + 2  # the next one may be complete by now
+        wanted = epochs_of(client) + 2  # the next epoch may already be complete
         started = time.perf_counter()
         for worker in workers():
             worker.kill()
         while epochs_of(client) < wanted and not result.done():
             time.sleep(0.01)
-        told["second epoch after the kill, s"] = round(time.perf_counter() - started, 2)
+        figures["second epoch after the kill, s"] = round(time.perf_counter() - started, 2)
     if result.done():
         result.result()
-    # Killed as a driver is, not cancelled: nothing is put away.
-    return told
+    # The process ends without cancelling the job, like a killed driver: nothing is cleaned up.
+    return figures
 
 
 def epochs_of(client: Any) -> int:
-    """How many epochs are committed: a client keeps the figures of the last ones only."""
+    """The number of committed epochs. A client keeps the figures of only the latest epochs."""
     return client.epochs[-1].epoch if client.epochs else 0
 
 
 def workers() -> list[psutil.Process]:
-    """The Python workers of this process's Spark: all were forked by its daemon."""
+    """The Python workers of Spark in this process: all were forked by its daemon."""
     daemons = [process for process in psutil.Process().children(recursive=True) if _is_daemon(process)]
     return [process for process in daemons if process.ppid() in {daemon.pid for daemon in daemons}]
 
@@ -142,10 +143,10 @@ def _is_daemon(process: psutil.Process) -> bool:
     try:
         return "pyspark.daemon" in process.cmdline()
     except psutil.Error:
-        return False  # gone in the meantime
+        return False  # the process has ended
 
 
-def _in_a_process_of_its_own(
+def _in_new_process(
     arguments: argparse.Namespace, directory: Path, backend: str, epochs: int, least: float = 0.0, *, kill: bool = False
 ) -> Any:
     command = [sys.executable, "-m", "bench.recovery", "--megabytes", str(arguments.megabytes)]
@@ -155,7 +156,7 @@ def _in_a_process_of_its_own(
 
 
 def main() -> int:
-    """Fill, kill the workers, stop and restart with each backend, and print what it took."""
+    """Fill, kill the workers, stop and restart with each backend, and print the times."""
     parser = argparse.ArgumentParser(prog="bench.recovery", description=__doc__)
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--backend", help=argparse.SUPPRESS)
@@ -166,18 +167,19 @@ def main() -> int:
     arguments = parser.parse_args()
     keys = arguments.megabytes * 1_000_000 // _VALUE_BYTES
     if arguments.backend is not None:
-        told = run(arguments.directory, arguments.backend, keys, arguments.epochs, arguments.least, kill=arguments.kill)
-        sys.stdout.write(json.dumps(told) + "\n")
+        directory, backend = arguments.directory, arguments.backend
+        figures = run(directory, backend, keys, arguments.epochs, arguments.least, kill=arguments.kill)
+        sys.stdout.write(json.dumps(figures) + "\n")
         return 0
     filling = -(-keys // _KEYS_PER_EPOCH) + 1
     for backend in ("hashmap", "rocksdb"):
         with tempfile.TemporaryDirectory(prefix="tidemill-recovery-") as name:
             least = _FLUSHED_SECONDS if backend == "rocksdb" else 0.0
-            told = _in_a_process_of_its_own(arguments, Path(name), backend, filling, least, kill=True)
-            took = told["second epoch after the kill, s"]
-            sys.stdout.write(f"{backend}: {told['state, MB']} MB; workers lost: {took} s\n")
-            told = _in_a_process_of_its_own(arguments, Path(name), backend, 2)
-            sys.stdout.write(f"{backend}: driver lost: {told['first epoch, s']} s\n")
+            figures = _in_new_process(arguments, Path(name), backend, filling, least, kill=True)
+            took = figures["second epoch after the kill, s"]
+            sys.stdout.write(f"{backend}: {figures['state, MB']} MB; workers lost: {took} s\n")
+            figures = _in_new_process(arguments, Path(name), backend, 2)
+            sys.stdout.write(f"{backend}: driver lost: {figures['first epoch, s']} s\n")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Whether epochs feel the background snapshots: their median time with and without, for two sizes of state."""
+"""The effect of background snapshots on epochs: their median time with and without, for two sizes of state."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tidemill.common.watermark_strategy import WatermarkStrategy
 from tidemill.datastream import StreamExecutionEnvironment
 
 _EPOCHS = 60
-#: Enough that what the epochs write soon adds up to the whole state, which is then merged too.
+#: Enough keys that the deltas of the epochs soon add up to the whole state, which is then merged too.
 _TOUCHED = 50_000
-#: Merging as often as possible, and never.
+#: Snapshot intervals: as often as possible, and never.
 _BUSY, _NEVER = 2, 1_000_000
 
 
 def measure_snapshot_load(sizes: tuple[int, ...]) -> list[Measurement]:
-    """Epochs that touch some keys, while the state of all keys is merged over and over, or is left alone."""
+    """Measure epochs that touch some keys, while the state of all keys is merged continuously or not at all."""
     results = []
     for held in sizes:
         case = f"epochs beside snapshots, {held:,} keys held"

@@ -1,12 +1,12 @@
-"""``python -m bench.soak``: a job of 50 operators commits 10 000 tiny epochs while somebody looks at its page.
+"""``python -m bench.soak``: a job of 50 operators commits 10 000 tiny epochs while its web page is open.
 
-What must not grow does not: the driver's memory, its threads, open files and files of checkpoints, over the second half
-of the run. And what the page costs the driver is less than 1 % of a core: the time of the threads of its REST server,
-over the time of the run. Fails (exit 1) if that is not so. With ``--chromium`` a real browser looks on too, and what
-it uses is told.
+Over the second half of the run, the driver's memory, threads, open files and checkpoint files must not grow. The page
+must cost the driver less than 1 % of a core, measured as the CPU time of the REST server's threads divided by the time
+of the run. Otherwise the run fails (exit code 1). With ``--chromium``, a real browser also displays the page, and its
+CPU usage is reported.
 
-The local engine runs in the driver's process, so that its memory is that of the operators too; with ``--engine spark``
-these are in processes of their own.
+The local engine runs in the driver's process, so the driver's memory includes that of the operators. With
+``--engine spark``, the operators run in separate processes.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from tidemill.common import Configuration
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.ops.rest.server import servers
 
-#: Of a core, for the page.
+#: The largest share of a core that the page may use.
 MOST_SHARE = 0.01
-#: Over the second half of the run. An epoch that left two kilobytes behind would be 10 MB in 5 000 of them; less is
-#: the allocator's doing.
+#: The largest growth over the second half of the run. If each epoch leaked two kilobytes, 5 000 epochs would leak
+#: 10 MB; smaller growth is caused by the allocator.
 _MOST_MB = 8.0
-#: Blocks of Python's memory that an epoch may leave behind: what is known of one takes 30 at least.
+#: Blocks of Python's memory that an epoch may leak. The record of one epoch takes at least 30 blocks.
 _MOST_BLOCKS = 15
-#: A page that has heard of nothing for so long is not live; it hears of epochs every two seconds.
+#: A page that has received no event for this time is not live. It normally receives events every two seconds.
 _LIVE_SECONDS = 60.0
-#: Threads that serve the page: the server's loop, and what it does beside it.
+#: Threads that serve the page: the server's event loop, and its worker threads.
 _REST_THREADS = ("tidemill-rest", "AnyIO worker thread")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is run: ``pages`` are those who look on."""
+    """The parameters of a run. ``pages`` is the number of open pages."""
 
     epochs: int = 10_000
     operators: int = 50
@@ -64,10 +64,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Sample:
-    """The driver after so many epochs.
+    """The resource usage of the driver after a number of epochs.
 
-    ``blocks`` are those of Python's memory, after a collection. ``children`` is the memory of the processes that the
-    driver has started, in MB: with Spark, the JVM and its Python workers.
+    ``blocks`` are the allocated blocks of Python's memory after a garbage collection. ``children`` is the memory in MB
+    of the processes that the driver has started: with Spark, the JVM and its Python workers.
     """
 
     epoch: int
@@ -84,7 +84,7 @@ class Sample:
 
 @dataclass
 class Report:
-    """What was seen."""
+    """The result of a run."""
 
     settings: Settings
     samples: list[Sample]
@@ -93,18 +93,18 @@ class Report:
     browser: float | None = None
 
     def failures(self, most_share: float = MOST_SHARE) -> list[str]:
-        """What should not be, in words."""
+        """Describe each limit that was exceeded."""
         half = len(self.samples) // 2
         first, second = self.samples[:half], self.samples[half:]
 
         third = len(second) // 3
 
         def grew(what: Callable[[Sample], float]) -> float:
-            """From the first to the last third, the least of each: what a merge or a window takes is no growth."""
+            """The growth of the minimum from the first to the last third, which excludes temporary peaks."""
             return min(map(what, second[-third:])) - min(map(what, second[:third]))
 
         found = []
-        filling = second[-1].history > second[0].history  # in a short run what is remembered still becomes more
+        filling = second[-1].history > second[0].history  # in a short run the history is not full yet
         if (megabytes := grew(lambda one: one.megabytes)) > _MOST_MB:
             found.append(f"the driver grew by {megabytes:.1f} MB over the second half")
         blocks = grew(lambda one: one.blocks) / (second[-third].epoch - second[0].epoch)
@@ -117,7 +117,7 @@ class Report:
         if self.share > most_share:
             found.append(f"the page took {self.share:.2%} of a core")
         if any(not page["epochs"] or page["seconds since the last event"] > _LIVE_SECONDS for page in self.pages):
-            found.append("somebody who looked on saw no epochs, or no more of them")
+            found.append("an open page received no epochs, or stopped receiving them")
         return found
 
     def table(self) -> Table:
@@ -139,25 +139,25 @@ class Report:
 
 
 class RestTime:
-    """How long the threads that serve the page have run, in seconds; to be looked at often, for threads end."""
+    """Measures the CPU time of the threads that serve the page. Poll it frequently, because threads end."""
 
     def __init__(self) -> None:
         self._seen: dict[int, float] = {}
 
     def seconds(self) -> float:
-        """So long by now."""
+        """The CPU time so far, in seconds."""
         for thread in threading.enumerate():
             if thread.name.startswith(_REST_THREADS) and thread.native_id is not None:
                 try:
                     nanos = Path(f"/proc/self/task/{thread.native_id}/schedstat").read_text(encoding="ascii").split()[0]
                 except OSError:
-                    continue  # it has ended
+                    continue  # the thread has ended
                 self._seen[thread.native_id] = int(nanos) / 1e9
         return sum(self._seen.values())
 
 
-def soak(settings: Settings, directory: Path, tell: Callable[[Sample], object] = lambda sample: None) -> Report:
-    """Run the job, with those who look on, until it has committed all epochs."""
+def soak(settings: Settings, directory: Path, on_sample: Callable[[Sample], object] = lambda sample: None) -> Report:
+    """Run the job with its open pages until it has committed all epochs."""
     options = {
         "execution.job-id": "soak",
         "execution.checkpointing.dir": str(directory),
@@ -173,20 +173,20 @@ def soak(settings: Settings, directory: Path, tell: Callable[[Sample], object] =
     client: Any = env.execute_async("soak")
     server = servers()[-1]
     try:
-        with ExitStack() as looking:
-            pages = [looking.enter_context(_page(server.url)) for _ in range(settings.pages)]
-            browser = looking.enter_context(_browser(server.url)) if settings.chromium else None
-            samples, share = _watch(client, settings, directory, tell)
+        with ExitStack() as viewers:
+            pages = [viewers.enter_context(_page(server.url)) for _ in range(settings.pages)]
+            browser = viewers.enter_context(_browser(server.url)) if settings.chromium else None
+            samples, share = _watch(client, settings, directory, on_sample)
             used = None if browser is None else browser()
-            told = [_told(page) for page in pages]
+            results = [_result_of(page) for page in pages]
     finally:
         client.cancel().result()
         server.close()
-    return Report(settings, samples, share, told, used)
+    return Report(settings, samples, share, results, used)
 
 
 def _watch(
-    client: Any, settings: Settings, directory: Path, tell: Callable[[Sample], object]
+    client: Any, settings: Settings, directory: Path, on_sample: Callable[[Sample], object]
 ) -> tuple[list[Sample], float]:
     me, rest = psutil.Process(), RestTime()
     samples: list[Sample] = []
@@ -195,7 +195,7 @@ def _watch(
     last = client.epochs[-1].epoch if client.epochs else 0
     while len(samples) < settings.samples:
         epoch = client.epochs[-1].epoch if client.epochs else 0
-        if epoch < last + settings.epochs / settings.samples:  # also where somebody looks late: samples lie apart
+        if epoch < last + settings.epochs / settings.samples:  # a delayed sample must not shorten the next interval
             if client.get_job_status().result().is_terminal_state():
                 client.get_job_execution_result().result()
             rest.seconds()
@@ -216,13 +216,13 @@ def _watch(
             (spent - before) / (now - since),
         )
         samples.append(sample)
-        tell(sample)
+        on_sample(sample)
         since, before, last = now, spent, epoch
     return samples, (before - used) / (since - began)
 
 
 def _resident(process: psutil.Process) -> float:
-    """Memory in MB; nothing for a process that is gone."""
+    """The resident memory in MB, or 0 for a process that has ended."""
     try:
         return float(process.memory_info().rss / (1 << 20))
     except psutil.Error:
@@ -241,29 +241,29 @@ def _page(url: str) -> Iterator[subprocess.Popen[str]]:
             page.kill()
 
 
-def _told(page: subprocess.Popen[str]) -> dict[str, float]:
-    """What somebody saw who looks on no longer."""
-    said, _ = page.communicate()
-    found: dict[str, float] = json.loads(said)
-    return found
+def _result_of(page: subprocess.Popen[str]) -> dict[str, float]:
+    """End a page process, and return what it received."""
+    output, _ = page.communicate()
+    result: dict[str, float] = json.loads(output)
+    return result
 
 
 @contextmanager
 def _browser(url: str) -> Iterator[Callable[[], float]]:
-    """A browser that shows the job; gives the share of a core that it uses for the page."""
-    from playwright.sync_api import sync_playwright  # only who has a browser needs it
+    """Display the job in a browser, and yield a function that returns the share of a core it uses for the page."""
+    from playwright.sync_api import sync_playwright  # needed only with --chromium
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         browser.new_page().goto(f"{url}/#/jobs/soak/graph")
-        time.sleep(5)  # until it is drawn
+        time.sleep(5)  # until the page is drawn
         began, used = time.monotonic(), _renderers()
         yield lambda: (_renderers() - used) / (time.monotonic() - began)
         browser.close()
 
 
 def _renderers() -> float:
-    """Seconds that all renderers among our descendants have used."""
+    """The CPU seconds of all renderer processes among our descendants."""
     found = 0.0
     for process in psutil.Process().children(recursive=True):
         try:
@@ -276,14 +276,14 @@ def _renderers() -> float:
 
 
 def main() -> int:
-    """Run, print, store; 1 if something grows or costs too much."""
+    """Run the job, print and store the results. Returns 1 if a limit was exceeded."""
     parser = argparse.ArgumentParser(prog="bench.soak", description=__doc__)
     parser.add_argument("--epochs", type=int, default=10_000)
     parser.add_argument("--operators", type=int, default=50)
     parser.add_argument("--engine", choices=("local", "spark"), default="local")
     parser.add_argument("--parallelism", type=int, default=1)
-    parser.add_argument("--pages", type=int, default=1, help="how many look on")
-    parser.add_argument("--chromium", action="store_true", help="a browser looks on too")
+    parser.add_argument("--pages", type=int, default=1, help="number of open pages")
+    parser.add_argument("--chromium", action="store_true", help="also open the page in a browser")
     arguments = parser.parse_args()
     settings = Settings(**vars(arguments))
     console = Console(stderr=True)

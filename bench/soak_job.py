@@ -1,4 +1,4 @@
-"""The job of the soak: many operators in chains and exchanges, keyed state, timers, windows, metrics; tiny epochs."""
+"""The job of the soak test: many operators with chains, exchanges, keyed state, timers, windows and metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Millis(TimestampAssigner):
 
 
 class _Counting(KeyedProcessFunction):
-    """Counts by key, and has a timer for each record, which tells the count."""
+    """Counts records per key, and registers a timer for each record, which emits its timestamp."""
 
     seen: ValueState[int]
     fired: Counter
@@ -45,12 +45,12 @@ class _Counting(KeyedProcessFunction):
 
 
 def branches_of(operators: int) -> int:
-    """How many branches make up so many operators, about."""
+    """The number of branches that results in about ``operators`` operators."""
     return max(1, round((operators - _SHARED) / _IN_BRANCH))
 
 
 def build(env: StreamExecutionEnvironment, operators: int) -> None:
-    """A program of about so many operators, that never ends."""
+    """Build a program of about ``operators`` operators that never ends."""
     times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(_Millis())
     numbers = env.from_sequence(1, 10**15).uid("numbers").map(lambda n: (n % _KEYS, n), _PAIR).uid("pairs")
     timed = numbers.assign_timestamps_and_watermarks(times).uid("times")

@@ -1,8 +1,8 @@
-"""``python -m bench.soak_page URL JOB``: somebody who has the page of a job open, as a process of its own.
+"""``python -m bench.soak_page URL JOB``: simulates an open web page of a job, in a separate process.
 
-It does what the page does: loads its files, asks for the job and its plan, follows the events, and with each of them
-asks for the epochs that are new, as the view of epochs does; now and then for one vertex, as its panel does. It ends
-with its standard input, and then tells how much it saw.
+It sends the same requests as the page. It loads the files, requests the job and its plan, and follows the events. On
+each event it requests the new epochs, like the epochs view; periodically it requests one vertex, like the panel of a
+vertex. It ends at the end of its standard input, and then prints how much it received.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-#: As the page's panel of a vertex.
+#: The same interval as the page's panel of a vertex.
 _PANEL_SECONDS = 5.0
 _EPOCHS_KEPT = 300
-#: How long the first epoch may take to be seen; whoever waits for the page is told of it then all the same.
+#: How long to wait for the first epoch. After this time the page reports that it is ready in any case.
 _PATIENCE = 60.0
-#: What names other files.
+#: References to other files.
 _IN_PAGE = re.compile(r'<(?:script|link)\b[^>]*?(?:src|href)="([^"#:]+)"')
 _IN_SCRIPT = re.compile(r'^(?:import|export)\b[^";]*"(\.[^"]+)"', re.MULTILINE)
 
 
 class Page:
-    """One open page."""
+    """An open page."""
 
     def __init__(self, url: str, job: str) -> None:
         parts = urlsplit(url)
@@ -39,11 +39,11 @@ class Page:
         self.last_event = 0.0
         self.epochs = 0
         self.bytes = 0
-        #: Set when it has seen an epoch.
+        #: Set when the page has received an epoch.
         self.is_live = threading.Event()
 
     def load(self) -> None:
-        """The files of the page, as far as they name each other, and what it asks for first."""
+        """Load all files that the page references, and send its initial requests."""
         seen, waiting = set(), ["/"]
         while waiting:
             path = waiting.pop()
@@ -51,7 +51,7 @@ class Page:
                 seen.add(path)
                 text = self._get(path).decode()
                 named = _IN_SCRIPT if path.endswith(".js") else _IN_PAGE
-                waiting += [_beside(path, name) for name in named.findall(text)]
+                waiting += [_resolve(path, name) for name in named.findall(text)]
         for path in ("/config", self._path, f"{self._path}/plan", f"{self._path}/config"):
             self._get(path)
 
@@ -88,7 +88,7 @@ class Page:
     def _get(self, path: str) -> bytes:
         try:
             body = self._answer(path)
-        except (ConnectionError, http.client.HTTPException):  # it was closed, having been idle: browsers do the same
+        except (ConnectionError, http.client.HTTPException):  # an idle connection was closed; browsers retry too
             self._connection.close()
             body = self._answer(path)
         self.bytes += len(body)
@@ -99,8 +99,8 @@ class Page:
         return self._connection.getresponse().read()
 
 
-def _beside(path: str, name: str) -> str:
-    """The path that a file means by a name."""
+def _resolve(path: str, name: str) -> str:
+    """Resolve a name in a file to a path."""
     folder = path.rpartition("/")[0]
     parts = [] if name.startswith("/") else folder.strip("/").split("/")
     for part in name.strip("/").split("/"):
@@ -112,7 +112,7 @@ def _beside(path: str, name: str) -> str:
 
 
 def main() -> int:
-    """Look on until there is nothing more to read on standard input."""
+    """Follow the job until the end of standard input."""
     page = Page(*sys.argv[1:3])
     page.load()
     threading.Thread(target=page.follow, daemon=True).start()
@@ -120,13 +120,13 @@ def main() -> int:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.read()
-    told = {
+    result = {
         "events": page.events,
         "epochs": page.epochs,
         "bytes": page.bytes,
         "seconds since the last event": time.monotonic() - page.last_event,
     }
-    sys.stdout.write(f"{json.dumps(told)}\n")
+    sys.stdout.write(f"{json.dumps(result)}\n")
     return 0
 
 

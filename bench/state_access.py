@@ -1,4 +1,4 @@
-"""What touching state costs in one worker, without Spark: beside a plain dict, and on large lists and maps."""
+"""The cost of state access in one worker, without Spark: compared with a plain dict, and on large lists and maps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EPOCHS = 200
 
 @contextmanager
 def backend_named(name: str) -> Iterator[KeyedStateBackend]:
-    """A backend with string keys, as one subtask of one."""
+    """Open a backend with string keys, for a parallelism of 1."""
     configuration = Configuration()
     configuration.set_string("state.backend.type", name)
     groups = KeyGroupRange(KeyGroup(0), KeyGroup(127))
@@ -36,7 +36,7 @@ def backend_named(name: str) -> Iterator[KeyedStateBackend]:
 
 
 def commit(backend: KeyedStateBackend) -> None:
-    """End an epoch that counts."""
+    """Commit an epoch."""
     backend.context.leave()
     backend.export_delta()
     backend.fold()
@@ -44,7 +44,7 @@ def commit(backend: KeyedStateBackend) -> None:
 
 
 def measure_state_access() -> list[Measurement]:
-    """A read and a write of a ValueState for each record, beside the same loop over a dict."""
+    """Measure a read and a write of a ValueState per record, compared with the same loop over a dict."""
     keys = [f"key-{number}" for number in range(_KEYS)] * _ROUNDS
     case = "read and write one value, 10 000 keys"
     plain: dict[str, int] = {}
@@ -69,7 +69,7 @@ def measure_state_access() -> list[Measurement]:
 
 
 def measure_large_entries() -> list[Measurement]:
-    """An epoch that appends to one list, and one that changes one map entry, by the size of the list or map."""
+    """Measure epochs that append to one list, or change one map entry, by the size of the list or map."""
     return [
         measure(name, size) for measure in (_list_append, _map_put) for name in _BACKENDS for size in (_SMALL, _LARGE)
     ]

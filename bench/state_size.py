@@ -1,4 +1,4 @@
-"""What an epoch writes when little of a large state changes."""
+"""The bytes that an epoch writes when a small part of a large state changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EPOCHS = 12
 
 
 class FewKeysTouched(SplitSource):
-    """The first epoch touches all keys once; each later one touches a few of them, the next ones every time."""
+    """The first epoch touches all keys once. Each later epoch touches the next few keys in sequence."""
 
     parallelism = 1
 
@@ -56,7 +56,7 @@ class _Enumerator(SplitEnumerator):
 
 
 def measure_state_size(held: int) -> Measurement:
-    """Bytes written per epoch with ``held`` keys in state, of which ``TOUCHED`` change."""
+    """Measure the bytes written per epoch with ``held`` keys in state, of which ``TOUCHED`` change."""
     environment = StreamExecutionEnvironment.get_execution_environment(Configuration())
     stream = environment.from_source(FewKeysTouched(held), WatermarkStrategy.no_watermarks(), "few keys")
     keyed_count(stream).sink_to(DiscardingSink())

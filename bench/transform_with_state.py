@@ -1,4 +1,4 @@
-"""The keyed count by Spark's own stateful operator, ``transformWithState``, as a query over the same files."""
+"""The keyed count with Spark's own stateful operator, ``transformWithState``, as a query over the same files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CountProcessor(StatefulProcessor):
 
 
 def measure_transform_with_state(session: SparkSession, case: str, directory: Path, partitions: int) -> Measurement:
-    """One file per micro-batch until all files are read; what counts is each batch's own duration."""
+    """Read all files, one per micro-batch. The measured time is the duration of each batch."""
     session.conf.set("spark.sql.streaming.stateStore.providerClass", _PROVIDER)
     session.conf.set("spark.sql.shuffle.partitions", str(partitions))
     checkpoint = tempfile.mkdtemp(prefix="tidemill-bench-")

@@ -1,4 +1,4 @@
-"""Windows and the interval join over event time, as Tidemill programs. A record's time follows from its number."""
+"""Event-time windows and the interval join as Tidemill programs. The number of a record determines its time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ WINDOW_MS = 10_000
 
 
 class FromNumber(TimestampAssigner):
-    """The time of a record is that of its number."""
+    """Derives the timestamp of a record from its number."""
 
     def extract_timestamp(self, value: tuple[int, int], record_timestamp: int) -> int:
         return value[1] // RECORDS_PER_MS
 
 
 class CountAndSum(AggregateFunction):
-    """How many records, and the sum of their numbers."""
+    """Computes the number of records, and the sum of their numbers."""
 
     def create_accumulator(self) -> tuple[int, int]:
         return 0, 0
@@ -40,7 +40,7 @@ class CountAndSum(AggregateFunction):
 
 
 class Pair(ProcessJoinFunction):
-    """The numbers of two records that are near each other."""
+    """Emits the numbers of two records that are close in time."""
 
     def process_element(
         self, left: tuple[int, int], right: tuple[int, int], ctx: ProcessJoinFunction.Context
@@ -49,31 +49,31 @@ class Pair(ProcessJoinFunction):
 
 
 def stamped(stream: DataStream) -> DataStream:
-    """The stream with event time."""
+    """Assign event time to a stream."""
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(FromNumber())
     return stream.assign_timestamps_and_watermarks(strategy)
 
 
 def tumbling(stream: DataStream) -> DataStream:
-    """Count and sum per key and 10 s."""
+    """Count and sum per key in windows of 10 s."""
     windows = TumblingEventTimeWindows.of(Duration.of_millis(WINDOW_MS))
     return stamped(stream).key_by(0).window(windows).aggregate(CountAndSum())
 
 
 def sliding(stream: DataStream) -> DataStream:
-    """The same over windows that overlap ten times."""
+    """The same aggregation over sliding windows, ten of which overlap."""
     windows = SlidingEventTimeWindows.of(Duration.of_millis(WINDOW_MS), Duration.of_millis(WINDOW_MS // 10))
     return stamped(stream).key_by(0).window(windows).aggregate(CountAndSum())
 
 
 def sessions(stream: DataStream) -> DataStream:
-    """The same over sessions: records of a key are 100 ms apart on average, sessions end after 400 ms."""
+    """The same aggregation over sessions with a gap of 400 ms. Records of a key are 100 ms apart on average."""
     windows = EventTimeSessionWindows.with_gap(Duration.of_millis(400))
     return stamped(stream).key_by(0).window(windows).aggregate(CountAndSum())
 
 
 def interval_join(stream: DataStream) -> DataStream:
-    """Records with even numbers meet those with odd ones of their key that are at most 100 ms away."""
+    """Join records with even numbers to those with odd numbers and the same key that are at most 100 ms apart."""
     stream = stamped(stream)
     even = stream.filter(lambda value: value[1] % 2 == 0).key_by(0)
     odd = stream.filter(lambda value: value[1] % 2 == 1).key_by(0)
@@ -90,7 +90,7 @@ WINDOW_JOBS: dict[str, Callable[[DataStream], DataStream]] = {
 
 
 def window_rows(rows: list[tuple[int, int]], state: dict[Any, Any]) -> list[Any]:
-    """By hand: count and sum per key and window in a dict; what the last record's time has passed is taken out."""
+    """The hand-written job: count and sum per key and window in a dict. Windows that have passed are removed."""
     windows = state.setdefault("windows", {})
     for key, number in rows:
         start = number // RECORDS_PER_MS // WINDOW_MS
@@ -99,6 +99,6 @@ def window_rows(rows: list[tuple[int, int]], state: dict[Any, Any]) -> list[Any]
             of_window = windows[start] = {}
         count, total = of_window.get(key, (0, 0))
         of_window[key] = (count + 1, total + number)
-    # Half of an epoch may be read by another task, whose records come later.
+    # Another task may read half of the epoch, and its records arrive later.
     last = max(windows, default=0) - 20
     return [result for start in sorted(windows) if start < last for result in windows.pop(start).values()]

@@ -72,6 +72,6 @@ def test_what_grows_is_told(changes: dict[str, float], told: list[str]) -> None:
 
 
 def test_a_page_that_costs_too_much_or_sees_nothing_is_told() -> None:
-    too_much, unseen = "the page took 1.30% of a core", "somebody who looked on saw no epochs, or no more of them"
+    too_much, unseen = "the page took 1.30% of a core", "an open page received no epochs, or stopped receiving them"
     assert Report(Settings(), flat(), 0.013, [page(epochs=0)]).failures() == [too_much, unseen]
     assert Report(Settings(), flat(), 0.005, [page(epochs=5), page(epochs=5, silent=90)]).failures() == [unseen]
