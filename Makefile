@@ -1,27 +1,27 @@
-# Everything a developer does, by one name each. Needs python3 (3.11+) with venv and pip; what touches Spark needs Java 17+.
+# All development tasks. Needs python3 (3.11+) with venv and pip; targets that use Spark need Java 17+.
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-# Three processes run the suites side by side: what starts programs waits for them half of the time, so that two leave cores
-# idle. Tests that must not run beside each other are one group (tests/conftest.py): everything that shares a Spark session, what
-# starts programs of its own, pages of the documentation, and the browser.
+# Three processes run the suites in parallel. Tests that start programs spend half of their time waiting, so that two processes
+# would leave cores idle. Tests that must not run in parallel form a group (tests/conftest.py): those that share a Spark session,
+# those that start programs, the documentation pages, and the browser tests.
 SIDE_BY_SIDE := -n 3
 FAST_SUITES := tests/unit tests/semantics tests/contract tests/simulation
 ALL_SUITES  := $(FAST_SUITES) tests/browser tests/spark tests/integration tests/docs
 
-# Folders which hold Python files (mypy refuses one that holds none).
+# Folders that contain Python files (mypy rejects a folder without any).
 TYPED := $(foreach d,src tests bench chaos examples tools,$(if $(wildcard $(d)/*.py $(d)/*/*.py),$(d)))
 
-# The web page: its scripts have types in their comments, which the TypeScript compiler in Deno checks.
+# The web page. Its scripts declare types in comments, which the TypeScript compiler in Deno checks.
 PAGE := src/tidemill/ops/web
 
 # Arguments passed on to pytest or to the benchmark: `make test ARGS="-k timers"`.
 ARGS ?=
 
-# Each process would compile all Python code anew where the environment says not to keep it.
+# If the environment disables bytecode caching, each process would compile all Python code again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
@@ -31,7 +31,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## Create .venv and install exactly what requirements.lock names
+setup: $(STAMP) ## Create .venv and install the exact versions of requirements.lock
 
 lint: $(STAMP) ## Check style, formatting and types
 	$(BIN)/ruff check .
@@ -39,7 +39,7 @@ lint: $(STAMP) ## Check style, formatting and types
 	$(BIN)/mypy $(TYPED)
 	DENO_DIR=.cache/deno DENO_NO_UPDATE_CHECK=1 $(BIN)/deno check --quiet --config tools/page-check.json $(PAGE)/static
 
-format: $(STAMP) ## Reformat the code and fix what can be fixed mechanically
+format: $(STAMP) ## Reformat the code and apply automatic fixes
 	$(BIN)/ruff check --fix-only --exit-zero .
 	$(BIN)/ruff format .
 
@@ -49,8 +49,8 @@ test: check-java $(STAMP) ## Run every test suite
 test-fast: $(STAMP) ## Run the suites that need no Spark (and no Java)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(wildcard $(FAST_SUITES)) $(ARGS)
 
-# What takes long on Spark: drivers, workers and executors killed at every point, brokers, databases; memory over 2 000 epochs.
-# Each module here, and each in FAST_SUITES, may run more of itself when thorough (tests/thorough.py).
+# Long tests on Spark: drivers, workers and executors killed at every point, brokers, databases, memory over 2 000 epochs.
+# Each module here and in FAST_SUITES may run additional cases in thorough mode (tests/thorough.py).
 LONG := tests/spark/test_driver_kills.py tests/spark/test_high_availability.py tests/spark/test_worker_kills.py \
     tests/spark/test_worker_lifecycle.py tests/spark/test_semantics.py tests/spark/test_kubernetes.py \
     tests/spark/test_command_line.py tests/spark/test_dataframes.py tests/spark/test_task_attempts.py \
@@ -60,25 +60,25 @@ LONG := tests/spark/test_driver_kills.py tests/spark/test_high_availability.py t
     tests/integration/test_kafka_sink.py
 
 # The suites without Spark run all their examples, seeds and schedules: hundreds of random sequences of kills, rescales,
-# restarts and savepoints, and random programs beside a model of them, for TIDEMILL_FUZZ_SECONDS (600).
-thorough: check-java $(STAMP) ## Run tests whole: every example and seed, processes killed at every point, memory over time
+# restarts and savepoints, and random programs compared with a model, for TIDEMILL_FUZZ_SECONDS (600).
+thorough: check-java $(STAMP) ## Run the extended tests: every example and seed, processes killed at every point, memory over time
 	TIDEMILL_THOROUGH=1 $(BIN)/python -m pytest $(LONG) $(ARGS)
 	TIDEMILL_THOROUGH=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(wildcard $(FAST_SUITES)) $(ARGS)
 
 demo: check-java $(STAMP) ## Watch a fraud detection job survive a killed worker
 	$(BIN)/python -m examples.fraud_detection $(ARGS)
 
-screenshots: $(STAMP) ## Take the pictures of the web page anew
+screenshots: $(STAMP) ## Retake the screenshots of the web page
 	$(BIN)/python -m tools.screenshots
 
-bench: check-java $(STAMP) ## Measure Tidemill beside hand-written PySpark (10 000 epochs: python -m bench.soak)
+bench: check-java $(STAMP) ## Compare Tidemill with hand-written PySpark (10 000 epochs: python -m bench.soak)
 	$(BIN)/python -m bench $(ARGS)
 
-# How long faults happen, and which ones.
+# How long to inject faults, and the seed that determines them.
 MINUTES ?= 20
 SEED    ?= 1
 
-chaos: check-java $(STAMP) ## Kill, fill, slow, damage and rescale a running job, and compare it with the truth
+chaos: check-java $(STAMP) ## Inject random faults into a running job, and compare its results with the expected ones
 	$(BIN)/python -m chaos --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
 lock: $(STAMP) ## Resolve the dependencies again and rewrite requirements.lock
@@ -94,9 +94,9 @@ clean: ## Remove caches and everything generated, but not .venv
 	rm -rf .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info spark-warehouse metastore_db derby.log
 	find src tests bench chaos examples tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A usable .venv is kept and brought up to date; a missing or broken one, or one of an old Python, is made anew.
-# The build backend goes in first, at its locked version, so that packages published as source are built with it and nothing
-# is fetched that the lock does not name.
+# A usable .venv is kept and updated. A missing or broken one, or one with an old Python version, is recreated.
+# The build backend is installed first, at its locked version, so that packages published as source are built with it and
+# nothing is downloaded that is not in the lock file.
 $(STAMP): requirements.lock pyproject.toml
 	@: $(if $(PYTHON_PROBLEM),$(error $(PYTHON_PROBLEM)))
 	@$(BIN)/python -c '$(SUPPORTED)' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
@@ -107,7 +107,7 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Both checks end make with one line that says what to install. $(error) adds nothing below it, a failing recipe would.
+# Both checks end make with one line that states what to install. Unlike a failing recipe, $(error) prints nothing after it.
 SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
 
 check-java:

@@ -1,5 +1,6 @@
-"""A job on a real cluster, while everything around it is killed, filled, slowed, damaged and rescaled at random.
+"""Chaos tests: a job runs on a real cluster while random faults occur.
 
-``python -m chaos --minutes 20 --seed 1`` (``make chaos MINUTES=20 SEED=1``) ends with a verdict: what the job put out
-and what it holds as state, compared with the truth computed in plain Python.
+Processes are killed, disks are filled, storage is slowed down, files are damaged, and the job is rescaled.
+``python -m chaos --minutes 20 --seed 1`` (``make chaos MINUTES=20 SEED=1``) ends with a verdict: the output and state
+of the job, compared with the expected results computed in plain Python.
 """

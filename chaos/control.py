@@ -1,4 +1,4 @@
-"""What the run tells the job's processes, as small files in a folder that all of them see."""
+"""Control of the job's processes by the run, through small files in a shared folder."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, Final
 
 from tidemill.checkpoint.storage.local import LocalStorage
 
-#: Names the folder, in the environment of drivers and workers.
+#: The environment variable of drivers and workers that contains the folder.
 VARIABLE: Final = "TIDEMILL_CHAOS"
-#: The longest that one call of a slow storage waits.
+#: The longest delay of one call to a slow storage, in seconds.
 _SLOWEST: Final = 0.4
 
 
 class Control:
-    """The folder. The run writes, drivers and workers read; each file appears whole."""
+    """The shared folder. The run writes files, drivers and workers read them. Files are replaced atomically."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -29,25 +29,25 @@ class Control:
         return self._folder
 
     def allow(self, records: int, *, final: bool = False) -> None:
-        """The job may read the first so many records; with ``final`` there are no more."""
+        """Allow the job to read the first ``records`` records. With ``final``, there are no more."""
         self._put("limit", f"{records} {int(final)}")
 
     def allowed(self) -> tuple[int, bool]:
-        """How many records there are by now, and whether that is all."""
+        """The number of records available so far, and whether that number is final."""
         records, final = (self._get("limit") or "0 0").split()
         return int(records), final == "1"
 
     def ask_for(self, number: int, parallelism: int) -> None:
-        """The ``number``-th wish for another parallelism."""
+        """Send the ``number``-th request for another parallelism."""
         self._put("parallelism", f"{number} {parallelism}")
 
     def wish(self) -> tuple[int, int]:
-        """The last wish: its number, from 1, and the parallelism."""
+        """The latest request: its number, starting at 1, and the parallelism."""
         number, parallelism = (self._get("parallelism") or "0 0").split()
         return int(number), int(parallelism)
 
     def slow_down(self, *, slow: bool) -> None:
-        """Storage is slow from now on, or no more."""
+        """Make storage slow, or fast again."""
         if slow:
             self._put("slow", "")
         else:
@@ -70,7 +70,7 @@ class Control:
 
 
 def make_storage_slow_on_demand() -> None:
-    """Every call of a local storage in this process waits a little while the run wants it to."""
+    """Patch the local storage of this process: each call is delayed while the run requests slow storage."""
     folder = os.environ.get(VARIABLE)
     if folder is None or hasattr(LocalStorage.create, "chaos"):
         return

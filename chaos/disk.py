@@ -1,4 +1,4 @@
-"""The disk of a run: small, so that it can be filled; and the files on it that nobody refers to, to be damaged."""
+"""The disk of a run: it is small, so that it can be filled, and its unreferenced files can be damaged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MEGABYTES: Final = 96
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[bool]:
-    """The folder as a file system of its own, where that is allowed; whether it is."""
+    """Mount a small file system on the folder, if permitted, and yield whether it was mounted."""
     folder.mkdir(parents=True, exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={_MEGABYTES}m", "tmpfs", str(folder)]
     try:
@@ -37,7 +37,7 @@ def small_disk(folder: Path) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def filled(folder: Path) -> Iterator[None]:
-    """While the block runs there is no room on the folder's file system."""
+    """Fill the folder's file system while the block runs."""
     filler = folder / "filler"
     try:
         with filler.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
@@ -49,9 +49,10 @@ def filled(folder: Path) -> Iterator[None]:
 
 
 def damage_garbage(directory: Path, job_id: str, dice: random.Random) -> str | None:
-    """Corrupt, truncate or delete a file that no manifest refers to and none ever will; what was done, if anything.
+    """Corrupt, truncate or delete a file that no manifest refers to, now or later.
 
-    That is: deltas of epochs that are committed, deltas and snapshots of lineages that are over.
+    These are unreferenced deltas of committed epochs, and deltas and snapshots of earlier lineages. Returns a
+    description of what was done, or None if there was no such file.
     """
     storage = LocalStorage(directory, durable=False)
     log = ManifestLog(storage, job_id)
@@ -64,7 +65,7 @@ def damage_garbage(directory: Path, job_id: str, dice: random.Random) -> str | N
         for slot in kept_slots(head):
             needed |= names_referenced(log.read(slot), log.read, lambda name: read_snapshot_index(storage, name))
     except CheckpointError:
-        return None  # the job is faster than we are
+        return None  # the job has changed the files in the meantime
     garbage = []
     for name in existing:
         delta, snapshot = parse_delta(name), parse_snapshot_id(parse_snapshot(name) or "")

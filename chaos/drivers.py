@@ -1,4 +1,4 @@
-"""The drivers of a run as processes: started, killed, stopped, and looked at with all that descends from them."""
+"""The driver processes of a run: starts, kills, pauses and inspects them and their descendants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROOT = Path(__file__).parents[1]
 
 
 class Driver:
-    """One process that runs the job's module."""
+    """A process that runs the job's module."""
 
     def __init__(self, module: str, folder: Path, control: Control, number: int) -> None:
         self.number = number
@@ -47,28 +47,28 @@ class Driver:
         return self._child.poll()
 
     def kill(self) -> None:
-        """It is gone, in the middle of whatever it does; what it started has to find out."""
+        """Kill the driver immediately. Its child processes have to detect this themselves."""
         self.family()
         self._child.kill()
         self._child.wait()
 
     def stop(self) -> None:
-        """It stands still."""
+        """Pause the driver."""
         self._child.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """It goes on."""
+        """Resume the driver."""
         self._child.send_signal(signal.SIGCONT)
 
     def wait(self, seconds: float) -> int | None:
-        """Its exit code, if it ends in time."""
+        """Wait for the driver to end. Returns its exit code, or None after the timeout."""
         try:
             return self._child.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
 
     def family(self) -> list[psutil.Process]:
-        """All that descend from it, or did before it died, and live."""
+        """All living descendants, including those of a driver that has ended."""
         for process in [self._process, *self._family]:
             try:
                 self._family.update(process.children(recursive=True))
@@ -77,17 +77,17 @@ class Driver:
         return [process for process in self._family if _lives(process)]
 
     def executors(self) -> list[psutil.Process]:
-        """The executors."""
+        """The executor processes."""
         return [process for process in self.family() if _does(process, "CoarseGrainedExecutorBackend")]
 
     def workers(self) -> list[psutil.Process]:
-        """The Python workers: what Spark's daemons have forked."""
+        """The Python workers, which Spark's daemons have forked."""
         daemons = [process for process in self.family() if _does(process, "daemon")]
         ids = {process.pid for process in daemons}
         return [process for process in daemons if _parent(process) in ids]
 
     def end(self) -> None:
-        """Nothing of it is left."""
+        """End the driver and all its descendants."""
         family = self.family()
         if self.ended is None:
             self.resume()
@@ -101,12 +101,12 @@ class Driver:
                 process.kill()
 
     def tail(self, size: int = 3000) -> str:
-        """The end of what it said."""
+        """The end of its log."""
         return self.log.read_text(errors="replace")[-size:]
 
 
 class _gone:  # noqa: N801 - a context manager
-    """What happens to a process that has ended meanwhile is of no interest."""
+    """Suppresses errors about a process that has already ended."""
 
     def __enter__(self) -> None:
         return None

@@ -1,4 +1,4 @@
-"""The functions and the source of the job. Workers import this module: what it does at import happens there too."""
+"""The functions and the source of the job. Workers import this module too, which slows down their storage."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, V
 
 make_storage_slow_on_demand()
 
-#: How many records a subtask of the buffer holds back.
+#: The number of records that a subtask of the buffer holds back.
 HELD_BACK = 20
 
 
 class Numbers(SplitSource):
-    """The records of :func:`chaos.truth.record`, as many as the run allows; a position is the number of the next."""
+    """Emits as many records of :func:`chaos.truth.record` as the run allows. A position is the next record number."""
 
     parallelism = PARTITIONS
 
@@ -30,11 +30,11 @@ class Numbers(SplitSource):
         self._folder = folder
 
     def create_enumerator(self, position: Position | None) -> SplitEnumerator:
-        """An enumerator from a number on."""
+        """Create an enumerator that starts at a record number."""
         return _Enumerator(Control(Path(self._folder)), int(position or 0))
 
     def read(self, split: Split) -> Iterator[RecordBatch]:
-        """The records of one partition in a range of numbers."""
+        """Read the records of one partition in a range of numbers."""
         partition, first, last = split.payload
         numbers = [number for number in range(first, last) if partition_of(number) == partition]
         if numbers:
@@ -69,14 +69,14 @@ class _Enumerator(SplitEnumerator):
 
 
 class Stamp(TimestampAssigner):
-    """The event time of a record is its third field."""
+    """Uses the third field of a record as its event time."""
 
     def extract_timestamp(self, value: Record, record_timestamp: int) -> int:
         return value[2]
 
 
 class Account(KeyedProcessFunction):
-    """Counts per key, sums per key and digit, and sums up each window of event time when its timer fires."""
+    """Counts records per key, sums per key and digit, and emits the sum of each event-time window from a timer."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -104,7 +104,7 @@ class Account(KeyedProcessFunction):
 
 
 class Sum(ProcessWindowFunction):
-    """A window's start, size and sum."""
+    """Emits the start, size and sum of a window."""
 
     def process(self, key: Any, context: ProcessWindowFunction.Context, elements: Iterable[Record]) -> Iterable[str]:
         numbers = [number for _, number, _ in elements]
@@ -112,7 +112,7 @@ class Sum(ProcessWindowFunction):
 
 
 class Session(ProcessWindowFunction):
-    """A session's bounds and size."""
+    """Emits the bounds and size of a session."""
 
     def process(self, key: Any, context: ProcessWindowFunction.Context, elements: Iterable[Record]) -> Iterable[str]:
         window = context.window()
@@ -120,7 +120,7 @@ class Session(ProcessWindowFunction):
 
 
 class Buffer(FlatMapFunction, CheckpointedFunction):
-    """Holds the last records of its subtask back, in operator state."""
+    """Holds back the last records of its subtask in operator state."""
 
     def initialize_state(self, context: Any) -> None:
         descriptor = ListStateDescriptor("held", Types.LONG())

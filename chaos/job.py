@@ -1,4 +1,4 @@
-"""The job, as one driver runs it: ``python -m chaos.job <folder>``. It ends when the run says so."""
+"""The job: ``python -m chaos.job <folder>`` is one driver. It ends when the run marks the input as final."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def settings(folder: Path) -> dict[str, str]:
-    """Two executors with a core each; small epochs, small files, and no end of restarts."""
+    """Two executors with one core each, small epochs, small files, and unlimited restarts."""
     return {
         "execution.checkpointing.dir": str(folder / "checkpoints"),
         "execution.checkpointing.num-retained": "2",
@@ -73,9 +73,9 @@ def build(env: StreamExecutionEnvironment, folder: Path) -> None:
 def run_job(
     build: Callable[[StreamExecutionEnvironment, Path], None], done: Callable[[], bool] = lambda: False
 ) -> None:
-    """Run a job as a driver does, in the folder that the command line names, and rescale it when the run wishes.
+    """Run a job as a driver, in the folder given on the command line, and rescale it when the run requests it.
 
-    A job that has no end of its own is cancelled when it is ``done``.
+    An unbounded job is cancelled when ``done`` returns True.
     """
     folder, control = Path(sys.argv[1]), Control(Path(os.environ[VARIABLE]))
     configuration = Configuration()

@@ -1,4 +1,4 @@
-"""Keyed state whose results go to files, watched by a reader all the time: ``python -m chaos.job_files <folder>``."""
+"""Keyed state with file sinks, whose files are read continuously: ``python -m chaos.job_files <folder>``."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink,
 from tidemill.datastream.formats.parquet import ParquetBulkWriters
 from tidemill.errors import CheckpointError
 
-#: Text that appears with each epoch; compressed text in buckets, and Parquet, that grow over epochs.
+#: Text files that become visible with each epoch; compressed text in buckets, and Parquet, that span several epochs.
 SINKS: Final = ("text", "rolled", "parquet")
 _PAUSE: Final = 0.05
 
 
 class FilesVariant(Variant):
-    """Drivers and workers are killed; every result is in each directory once, and nobody ever saw one too early."""
+    """Drivers and workers are killed. Each directory contains every result once, and none is visible too early."""
 
     module = "chaos.job_files"
     faults: Mapping[str, int] = {
@@ -62,11 +62,11 @@ class FilesVariant(Variant):
         for name in SINKS:
             yield from compare(name, truth, self._reader.lines[name])
             for path in sorted((self.folder / "output" / name).rglob(".*")):
-                yield f"{path.relative_to(self.folder)} is left, after the end of the job"
+                yield f"{path.relative_to(self.folder)} remains after the end of the job"
 
 
 class Reader(threading.Thread):
-    """Reads each file as soon as it appears, as any other program would."""
+    """Reads each file as soon as it becomes visible, like any other program."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(name="reader of the output", daemon=True)
@@ -82,12 +82,12 @@ class Reader(threading.Thread):
             self.look()
 
     def stop(self) -> None:
-        """End, after what is being read."""
+        """Finish the current pass, and end."""
         self._over.set()
         self.join()
 
     def look(self) -> None:
-        """Read what is new. All of it must be of records that are committed when the reading is over."""
+        """Read new files. All their records must be committed by the time they have been read."""
         highest = -1
         for name in SINKS:
             for path in sorted((self._folder / "output" / name).rglob("[!._]*")):
@@ -113,7 +113,7 @@ class Reader(threading.Thread):
 
 
 def lines_of(path: Path) -> list[str]:
-    """The records in a file."""
+    """The lines of a file."""
     if path.suffix == ".parquet":
         lines: list[str] = pq.read_table(path).column("line").to_pylist()
         return lines
@@ -122,14 +122,14 @@ def lines_of(path: Path) -> list[str]:
 
 
 class ByKind(BucketAssigner):
-    """What is said at a record, and what at a timer."""
+    """Assigns results of records and results of timers to different buckets."""
 
     def get_bucket_id(self, value: str, timestamp: int | None, processing_time: int) -> str:
         return f"kind={value.partition(' ')[0]}"
 
 
 def sink(folder: Path, name: str) -> FileSink:
-    """One of the three sinks."""
+    """Create one of the three sinks."""
     path = str(folder / "output" / name)
     rows = FileSink.for_row_format(path, Encoder.simple_string_encoder())
     if name == "text":
@@ -145,7 +145,7 @@ def sink(folder: Path, name: str) -> FileSink:
 
 
 def build(env: StreamExecutionEnvironment, folder: Path) -> None:
-    """Counts and timers by key; all that is said goes to three sinks."""
+    """Build a job with counts and timers per key. All results go to three sinks."""
     bounded = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(DISORDER))
     source = Numbers(os.environ[VARIABLE])
     numbers = env.from_source(source, bounded.with_timestamp_assigner(Stamp()), "numbers").uid("numbers")

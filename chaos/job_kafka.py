@@ -23,14 +23,14 @@ from tidemill.datastream.state import ValueStateDescriptor
 
 INPUT: Final = "numbers"
 OUTPUT: Final = "counts"
-#: Files in the folder of the run: the address of the broker; and one that is there when the job has nothing more to do,
-#: as a job that reads Kafka has no end of its own.
+#: Files in the folder of the run: the address of the broker, and a marker that exists once the job has no more work.
+#: The marker is needed because a job that reads Kafka is unbounded.
 ADDRESS: Final = "broker"
 DONE: Final = "done"
 
 
 class Count(KeyedProcessFunction):
-    """Says of each number which one it is of its key."""
+    """Emits each number with its position among the numbers of its key."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -43,7 +43,7 @@ class Count(KeyedProcessFunction):
 
 
 class ByKey(KafkaRecordSerializationSchema[str]):
-    """Results of one key are in one partition, in their order."""
+    """Writes the results of a key to one partition, in order."""
 
     def serialize(self, element: str, timestamp: int | None) -> KafkaProducerRecord:
         return KafkaProducerRecord(OUTPUT, element.encode(), element.partition(" ")[0].encode(), timestamp=timestamp)
@@ -53,7 +53,7 @@ class ByKey(KafkaRecordSerializationSchema[str]):
 
 
 def build(env: StreamExecutionEnvironment, folder: Path) -> None:
-    """Counts by key."""
+    """Build a job that counts numbers per key."""
     address = (folder / ADDRESS).read_text()
     reading = KafkaSource.builder().set_bootstrap_servers(address).set_topics(INPUT)
     writing = KafkaSink.builder().set_bootstrap_servers(address).set_record_serializer(ByKey())

@@ -1,4 +1,4 @@
-"""Keyed state whose results go to PostgreSQL exactly once: ``python -m chaos.job_postgres <folder>`` is one driver."""
+"""Keyed state with exactly-once PostgreSQL sinks: ``python -m chaos.job_postgres <folder>`` is one driver."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COUNTS: Final = "INSERT INTO counts VALUES (?, ?) ON CONFLICT (key) DO UPDATE S
 
 
 class PostgresVariant(Variant):
-    """Drivers, workers and the database server are killed; every result is in its table once."""
+    """Drivers, workers and the database server are killed. Each table contains every result once."""
 
     module = "chaos.job_postgres"
     faults: Mapping[str, int] = {
@@ -51,7 +51,7 @@ class PostgresVariant(Variant):
     def running(self) -> Iterator[None]:
         with postgres_server() as server:
             self._server: PostgresServer = server
-            # One table would show whatever came twice; the rows of the other are updated in every epoch.
+            # The first table would show any duplicates; the rows of the second are updated in every epoch.
             server.run("CREATE TABLE lines (line text)")
             server.run("CREATE TABLE counts (key text PRIMARY KEY, count bigint)")
             (self.folder / _ADDRESS).write_text(server.url)
@@ -71,11 +71,11 @@ class PostgresVariant(Variant):
         counts = Counter(f"{key} {count}" for key, count in self._server.run("SELECT key, count FROM counts"))
         yield from compare("counts", Counter(f"{key} {count}" for key, count in truth.counts.items()), counts)
         if left := self._server.prepared():
-            yield f"the job has ended, and these transactions are still prepared: {left}"
+            yield f"transactions are still prepared after the end of the job: {left}"
 
 
 def sink(folder: Path, sql: str, *types: str) -> JdbcExactlyOnceSink:
-    """A sink with small batches, and little patience for locks."""
+    """Create a sink with small batches and a short lock timeout."""
     kinds = {"text": Types.STRING(), "bigint": Types.LONG()}
     builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url((folder / _ADDRESS).read_text())
     return JdbcSink.exactly_once_sink(
@@ -88,7 +88,7 @@ def sink(folder: Path, sql: str, *types: str) -> JdbcExactlyOnceSink:
 
 
 def build(env: StreamExecutionEnvironment, folder: Path) -> None:
-    """Counts and timers by key; one sink inserts all that is said, the other keeps the count of each key."""
+    """Build a job with counts and timers per key. One sink inserts all results, the other upserts the count per key."""
     bounded = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(DISORDER))
     source = Numbers(os.environ[VARIABLE])
     numbers = env.from_source(source, bounded.with_timestamp_assigner(Stamp()), "numbers").uid("numbers")

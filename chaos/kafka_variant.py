@@ -1,4 +1,4 @@
-"""What is around the job from Kafka to Kafka: brokers, which are killed too, its input and who reads its results."""
+"""The environment of the Kafka job: brokers, which are killed too, its input, and a reader of its results."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from chaos.verdict import compare
 from tests.kafka_broker import KafkaBroker
 from tests.kafka_cluster import KafkaCluster
 
-#: For so many seconds results that are too many may come, after all that are wanted are there.
+#: Seconds to wait for surplus results after all expected results have arrived.
 _LINGER: Final = 2.0
 
 
 class KafkaVariant(Variant):
-    """Drivers, workers and the broker are killed; a reader of committed results sees each of them once, in order."""
+    """Drivers, workers and the broker are killed. A read_committed consumer sees each result once, in order."""
 
     module = "chaos.job_kafka"
     faults: Mapping[str, int] = {
@@ -58,7 +58,7 @@ class KafkaVariant(Variant):
         return self._broker
 
     def position(self, sources: Mapping[str, Any]) -> int:
-        """How many records the job has read for sure: those whose results have been seen."""
+        """The number of records that the job has certainly read: those whose results have arrived."""
         return len(self._traffic.results)
 
     def _kill_broker(self, dice: random.Random) -> str:
@@ -80,12 +80,12 @@ class KafkaVariant(Variant):
         for result in self._traffic.results:
             key, count, _ = result.split()
             if int(count) < last.get(key, 0):
-                yield f"result {result!r} came after number {last[key]} of its key"
+                yield f"result {result!r} arrived after number {last[key]} of its key"
             last[key] = int(count)
 
 
 class KafkaClusterVariant(KafkaVariant):
-    """There are three brokers: the one that is killed is the leader of a partition, and the others go on."""
+    """There are three brokers. The leader of a partition is killed, and the others keep running."""
 
     faults: Mapping[str, int] = {
         **{fault: often for fault, often in KafkaVariant.faults.items() if fault != "kill_broker"},
@@ -102,13 +102,13 @@ class KafkaClusterVariant(KafkaVariant):
         self._cluster.brokers[leader].kill()
         time.sleep(seconds)
         self._cluster.start()
-        for each in (INPUT, OUTPUT):  # or the next one who is killed would leave too few
+        for each in (INPUT, OUTPUT):  # otherwise the next kill would leave too few replicas
             self._cluster.await_replicas(each)
         return f"killed broker {leader}, the leader of {topic}-{partition}, for {seconds:.1f} s"
 
 
 class Traffic(threading.Thread):
-    """Writes what the run allows to the job's input, and reads its results as any other program would."""
+    """Writes the allowed records to the job's input, and reads its results like any other program."""
 
     def __init__(self, address: str, folder: Path) -> None:
         super().__init__(name="traffic of the topics", daemon=True)
@@ -140,7 +140,7 @@ class Traffic(threading.Thread):
                     (self._folder / DONE).touch()
 
     def stop(self) -> None:
-        """End, after what is being read."""
+        """Finish the current read, and end."""
         self._over.set()
         self.join()
 

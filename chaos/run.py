@@ -1,4 +1,4 @@
-"""A run: one driver after the other, faults drawn from a seed, and a verdict."""
+"""A run: a sequence of drivers, faults drawn from a seed, and a verdict."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.common import ExitCode
 from tidemill.errors import CheckpointError
 
-#: Records that come per second.
+#: Records that arrive per second.
 _RATE: Final = 150
-#: How far the input is ahead of what is committed, at most: a run on a slow machine still comes to its end.
+#: The most records that the input may be ahead of the committed position, so that a run on a slow machine can finish.
 _AHEAD: Final = 800
-#: No fault waits longer than this for an epoch after the one before it.
+#: The longest wait, in seconds, for an epoch between two faults.
 _PATIENCE: Final = 30.0
-#: The job must come to its end within this time after the last fault.
+#: The job must finish within this time, in seconds, after the last fault.
 _LAST_WAIT: Final = 180.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long faults happen, drawn from the seed; or exactly which ones, one after the other."""
+    """How long to inject faults drawn from the seed, or the exact sequence of faults."""
 
     seed: int
     minutes: float
@@ -44,7 +44,7 @@ class Plan:
 
 @dataclass
 class Verdict:
-    """What came of a run."""
+    """The result of a run."""
 
     faults: Counter[str]
     problems: list[str]
@@ -59,21 +59,21 @@ class Verdict:
 
 
 class Run:
-    """Runs the job in a folder, and makes its life hard."""
+    """Runs the job in a folder, and injects faults."""
 
-    def __init__(self, plan: Plan, tell: Callable[[str], None]) -> None:
+    def __init__(self, plan: Plan, report: Callable[[str], None]) -> None:
         # configuration
         self._plan = plan
         self._variant = plan.variant(plan.folder)
         self._dice = random.Random(plan.seed)
-        self._tell = tell
+        self._report = report
         self._checkpoints = plan.folder / "checkpoints"
         self._log = ManifestLog(LocalStorage(self._checkpoints / JOB_ID, durable=False), JOB_ID)
         # transient
         self._control = Control(plan.folder / "control")
         self._started = time.monotonic()
         self._drivers: list[Driver] = []
-        #: The lineage that the job had when its last driver was started.
+        #: The lineage of the job when its latest driver was started.
         self._found: str | None = None
         self._faults: Counter[str] = Counter()
         self._problems: list[str] = []
@@ -83,7 +83,7 @@ class Run:
         self._records = 0
 
     def run(self) -> Verdict:
-        """Run to the end, whatever happens; afterwards no process of it is left."""
+        """Run to the end, regardless of failures. Afterwards none of its processes is running."""
         with small_disk(self._checkpoints) as mounted, self._variant.running(), contextlib.ExitStack() as ending:
             ending.callback(self._end_all)
             self._start()
@@ -107,7 +107,7 @@ class Run:
                 time.monotonic() - self._started,
             )
 
-    # -- faults: each says what it did, or None if it could not be done ---------------------------------------------
+    # -- faults: each returns a description of what it did, or None if it was not possible --------------------------
 
     def _drawn(self, *, disk: bool) -> Iterator[str]:
         if self._plan.faults:
@@ -144,9 +144,9 @@ class Run:
         return f"killed driver {killed.number}"
 
     def _stop_driver(self) -> str | None:
-        """Pause the driver while another one takes the job over; when it resumes, it must find out and end.
+        """Pause the driver while another one takes over the job. When it resumes, it must detect this and end.
 
-        A driver that has not claimed the job yet would claim it when it resumes, and be right.
+        A driver that has not claimed the job yet would claim it when it resumes, and rightly so.
         """
         if not self._wait_for_claim():
             return None
@@ -159,12 +159,12 @@ class Run:
         zombie.resume()
         deadline = time.monotonic() + _LAST_WAIT
         while zombie.ended is None and time.monotonic() < deadline:
-            self._pass_time(0.2)  # it finds out when there is input for it
+            self._pass_time(0.2)  # it detects this when it receives input
         code = zombie.ended
         if code != ExitCode.FENCED:
-            self._problems.append(f"driver {zombie.number} was taken over, and ended with {code}: {zombie.tail()}")
+            self._problems.append(f"driver {zombie.number} was replaced, and ended with {code}: {zombie.tail()}")
         zombie.end()
-        return f"stopped driver {zombie.number}, which then ended with {code}"
+        return f"paused driver {zombie.number}, which then ended with {code}"
 
     def _damage_garbage(self) -> str | None:
         return damage_garbage(self._checkpoints / JOB_ID, JOB_ID, self._dice)
@@ -186,7 +186,7 @@ class Run:
         self._wishes += 1
         parallelism = self._dice.randint(1, 4)
         self._control.ask_for(self._wishes, parallelism)
-        return f"asked for parallelism {parallelism}"
+        return f"requested parallelism {parallelism}"
 
     # -- the job ------------------------------------------------------------------------------------------------------
 
@@ -200,13 +200,13 @@ class Run:
         self._drivers.append(Driver(self._variant.module, self._plan.folder, self._control, number))
 
     def _pass_time(self, seconds: float) -> None:
-        """Let time pass: input comes, and a driver that has ended by itself is started again."""
+        """Let time pass: provide input, and restart a driver that has ended by itself."""
         until = time.monotonic() + seconds
         while True:
             self._control.allow(self._arrived())
             if self._driver.ended is not None:
                 code = self._driver.ended
-                self._say(f"driver {self._driver.number} ended with {code}, and is started again")
+                self._say(f"driver {self._driver.number} ended with {code}, and is restarted")
                 if code != ExitCode.FAILED:
                     self._problems.append(f"driver {self._driver.number} ended with {code}: {self._driver.tail()}")
                 self._start()
@@ -215,26 +215,26 @@ class Run:
             time.sleep(0.2)
 
     def _arrived(self) -> int:
-        """How many records there are by now: some per second, and never many more than the job has read."""
+        """The number of records so far: a fixed rate, limited by the position of the job."""
         by_now = int(_RATE * (time.monotonic() - self._started)) + 200
         self._records = max(self._records, min(by_now, self._read + _AHEAD))
         return self._records
 
     def _wait_for_epoch(self, seconds: float) -> None:
-        """Until the job has committed another epoch."""
+        """Wait until the job has committed another epoch."""
         before, deadline = self._committed(), time.monotonic() + seconds
         while self._committed() == before and time.monotonic() < deadline:
             self._pass_time(0.2)
 
     def _wait_for_claim(self) -> bool:
-        """Until the driver has claimed the job; whether it has."""
+        """Wait until the driver has claimed the job, and return whether it has."""
         deadline = time.monotonic() + _LAST_WAIT
         while self._lineage() == self._found and time.monotonic() < deadline:
             self._pass_time(0.2)
         return self._lineage() != self._found
 
     def _lineage(self) -> str | None:
-        """Whose the job is; what the last driver found, if that cannot be read now."""
+        """The current lineage of the job, or the one that the latest driver found if it cannot be read now."""
         with contextlib.suppress(CheckpointError):
             head = self._log.read_head()
             return None if head is None else head.lineage
@@ -245,15 +245,15 @@ class Run:
             head = self._log.read_head()
             if head is not None:
                 if head.epoch < self._epoch:
-                    self._problems.append(f"epoch {self._epoch} was committed, and now the last one is {head.epoch}")
+                    self._problems.append(f"epoch {self._epoch} was committed, but the last epoch is now {head.epoch}")
                 self._epoch, self._read = head.epoch, self._variant.position(head.sources)
         return self._epoch
 
     def _finish(self) -> int:
-        """No more faults and no more input: the job must end, and well. How many records there were."""
+        """Stop faults and input, and wait until the job finishes successfully. Returns the number of records."""
         records = self._arrived()
         self._control.allow(records, final=True)
-        self._say(f"no more faults: the job has to come to the end of {records} records")
+        self._say(f"no more faults: waiting for the job to process all {records} records")
         for _ in range(3):
             code = self._driver.wait(_LAST_WAIT)
             if code == ExitCode.FINISHED:
@@ -270,11 +270,11 @@ class Run:
             driver.end()
 
     def _say(self, text: str) -> None:
-        self._tell(f"{time.monotonic() - self._started:7.1f} s  epoch {self._epoch:5}  {text}")
+        self._report(f"{time.monotonic() - self._started:7.1f} s  epoch {self._epoch:5}  {text}")
 
 
 def lines_of(verdict: Verdict, plan: Plan) -> Iterator[str]:
-    """The verdict, for people."""
+    """Format the verdict as lines of text."""
     yield (
         f"seed {plan.seed}: {verdict.seconds:.0f} s, {verdict.records} records, {verdict.epochs} epochs, "
         f"{verdict.starts} drivers, {verdict.faults.total()} faults"

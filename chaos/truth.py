@@ -1,4 +1,4 @@
-"""The input of the job, and what must come of it: computed in plain Python, without Tidemill."""
+"""The input of the job, and its expected results, computed in plain Python without Tidemill."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Final
 Record = tuple[str, int, int]
 
 KEYS: Final = 37
-#: The partitions of the source; all records of a key are in one.
+#: The partitions of the source. All records of a key are in the same partition.
 PARTITIONS: Final = 2
-#: How far a record may be behind the latest one of its source, in ms: what watermarks wait for, so that none is late.
+#: The largest delay of a record behind the latest one of its source, in ms. Watermarks allow for it: none is late.
 DISORDER: Final = 300
 WINDOW: Final = 1000
 GAP: Final = 800
 
 
 def record(number: int) -> Record:
-    """The record of a number as (key, number, timestamp): timestamps rise by 25 ms and are out of order."""
+    """The record of a number as (key, number, timestamp). Timestamps rise by 25 ms per record, but are out of order."""
     return f"k{number * 7 % KEYS}", number, 25 * number - number * 13 % DISORDER
 
 
 def partition_of(number: int) -> int:
-    """The partition that a record is in."""
+    """The partition of a record."""
     return number * 7 % KEYS % PARTITIONS
 
 
 @dataclass
 class Truth:
-    """Output by sink and state by name, after the records from 0 to ``count`` - 1."""
+    """The expected output by sink and state by name, after the records 0 to ``count`` - 1."""
 
     count: int
     output: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))

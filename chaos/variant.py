@@ -1,4 +1,4 @@
-"""What chaos is made for: a job, what it talks to, the faults that it must stand, and what must be there at the end."""
+"""Variants of the chaos test: a job, its external systems, the faults it must survive, and the expected results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-#: What can be chosen with ``--job``, and where it is.
+#: The choices of ``--job``, and their classes.
 VARIANTS: Final = {
     "state": "chaos.variant:StateVariant",
     "files": "chaos.job_files:FilesVariant",
@@ -21,11 +21,11 @@ VARIANTS: Final = {
 
 
 class Variant(abc.ABC):
-    """One kind of job. A fault of its own is a method of that name with an underscore before it."""
+    """A kind of job. Its specific faults are methods, named after the fault with a leading underscore."""
 
-    #: What drivers run: a module whose argument is the folder of the run.
+    #: The module that drivers run. Its argument is the folder of the run.
     module: str
-    #: What can happen, and how often in so many faults.
+    #: The possible faults, with their relative frequency.
     faults: Mapping[str, int]
 
     def __init__(self, folder: Path) -> None:
@@ -33,28 +33,28 @@ class Variant(abc.ABC):
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """While the block runs, what the job talks to is there."""
+        """Run the external systems of the job while the block runs."""
         yield
 
     def own_fault(self, kind: str, dice: random.Random) -> str | None:
-        """Make a fault that the run does not know; says what it did, or None if it could not be done."""
+        """Inject a fault that is specific to this variant. Returns a description, or None if it was not possible."""
         done: str | None = getattr(self, f"_{kind}")(dice)
         return done
 
     def position(self, sources: Mapping[str, Any]) -> int:
-        """How many records the job has read, by the positions of its sources."""
+        """The number of records that the job has read, from the positions of its sources."""
         return int(sources.get("numbers", 0))
 
     @abc.abstractmethod
     def differences(self, records: int) -> Iterator[str]:
-        """Everything that is not as it must be after so many records; nothing, if all is well."""
+        """All differences from the expected results after ``records`` records."""
 
 
 class StateVariant(Variant):
-    """Every kind of state, windows and timers, with files as sinks."""
+    """All kinds of state, windows and timers, with file sinks."""
 
     module = "chaos.job"
-    #: What costs the job its driver comes less often than the rest.
+    #: Faults that cost the job its driver are less frequent than the others.
     faults: Mapping[str, int] = {
         "kill_worker": 3,
         "kill_executor": 2,
@@ -73,7 +73,7 @@ class StateVariant(Variant):
 
 
 def variant_class(name: str) -> type[Variant]:
-    """The kind of job that has this name."""
+    """The variant with this name."""
     module, _, found = VARIANTS[name].partition(":")
     chosen: type[Variant] = getattr(importlib.import_module(module), found)
     return chosen

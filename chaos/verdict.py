@@ -1,4 +1,4 @@
-"""What a run has left, compared with the truth."""
+"""Compares the output and state of a run with the expected results."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _SHOWN = 5
 
 
 def differences(folder: Path, count: int) -> Iterator[str]:
-    """Everything that is not as it must be after ``count`` records; nothing, if all is well."""
+    """All differences from the expected results after ``count`` records."""
     truth = Truth.of(count)
     output = {name: Counter[str]() for name in SINKS}
     for name in SINKS:
         for path in sorted((folder / "output" / name).rglob("*")):
             if path.is_file():
                 if path.name.startswith((".", "_")):
-                    yield f"{path.relative_to(folder)} is of an attempt that never counted"
+                    yield f"{path.relative_to(folder)} belongs to an attempt that was never committed"
                 else:
                     output[name].update(path.read_text().splitlines())
     for name in ("accounts", "windows", "sessions"):
@@ -36,9 +36,9 @@ def differences(folder: Path, count: int) -> Iterator[str]:
     yield from compare("state digits", expected, digits)
     waiting = [entry for entry in state.entries("accounts", "waiting") if entry.value]
     if waiting:
-        yield f"state waiting: {len(waiting)} keys still wait, after the end of time"
+        yield f"state waiting: {len(waiting)} keys still have entries after the final watermark"
     if state.timers("accounts").num_rows:
-        yield f"{state.timers('accounts').num_rows} timers are left, after the end of time"
+        yield f"{state.timers('accounts').num_rows} timers remain after the final watermark"
 
     held = Counter(map(str, state.operator_state("buffer", "held").column("value").to_pylist()))
     yield from compare("buffered", Counter(map(str, range(count))), output["buffered"] + held)
@@ -47,7 +47,7 @@ def differences(folder: Path, count: int) -> Iterator[str]:
 
 
 def compare(what: str, expected: Counter[str], found: Counter[str]) -> Iterator[str]:
-    """What is missing and what is too many, if anything is."""
+    """Report missing and surplus entries, if there are any."""
     lost, extra = expected - found, found - expected
     if lost or extra:
         yield (

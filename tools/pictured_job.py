@@ -1,4 +1,4 @@
-"""The job on the pictures of the web page: payments by card, in shops and online, with a service that is away once."""
+"""The job in the screenshots of the web page: card payments in shops and online, with one failure of a service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PER_SECOND: Final = {"shop terminals": 3_000, "online shop": 1_500}
 
 
 def payment(number: int) -> Payment:
-    """A payment that is made now, or a moment ago; some cards are used more than others."""
+    """Create a payment with a recent timestamp. Some cards are used more often than others."""
     chance = random.Random(number)
     card = int(CARDS * chance.random() ** 3)
     country = COUNTRIES[card % len(COUNTRIES) if chance.random() < 0.999 else 0]
@@ -30,7 +30,7 @@ def payment(number: int) -> Payment:
 
 
 class ToEuros:
-    """Asks a service for the rate, which is away for a moment once the file ``away`` is there."""
+    """Requests the exchange rate from a service, which fails once after the file ``away`` is created."""
 
     def __init__(self, away: Path) -> None:
         self._away = away
@@ -39,7 +39,7 @@ class ToEuros:
         return payment._replace(cents=int(payment.cents * self.rate_of(payment.country)))
 
     def rate_of(self, country: str) -> float:
-        """How many euros one unit of the country's money is worth."""
+        """The value of one unit of the country's currency in euros."""
         if country == "US" and self._away.exists():
             self._away.unlink()
             raise ConnectionError(f"the service of exchange rates did not answer for {country}")
@@ -47,7 +47,7 @@ class ToEuros:
 
 
 def build(env: StreamExecutionEnvironment, folder: Path) -> None:
-    """Payments in; alerts, and revenue in ten seconds, out into files."""
+    """Build the job: it reads payments, and writes alerts and revenue per ten seconds to files."""
     in_shops, online = (payments(env, name) for name in PER_SECOND)
     euros = in_shops.union(online).map(ToEuros(folder / "away")).name("to euros").uid("to euros")
     detected = euros.key_by(lambda payment: payment.card, Types.LONG()).process(FraudDetector())
@@ -67,7 +67,7 @@ def build(env: StreamExecutionEnvironment, folder: Path) -> None:
 
 
 def payments(env: StreamExecutionEnvironment, name: str) -> DataStream:
-    """A stream of payments with their event time."""
+    """Create a stream of payments with event time."""
     source = DataGeneratorSource(payment, rate_limiter_strategy=RateLimiterStrategy.per_second(PER_SECOND[name]))
     in_time = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(1)).with_timestamp_assigner(
         lambda payment, _: payment.at
@@ -76,7 +76,7 @@ def payments(env: StreamExecutionEnvironment, name: str) -> DataStream:
 
 
 def write(lines: DataStream, name: str, folder: Path) -> None:
-    """Write lines into files below the folder, in one subtask."""
+    """Write lines to files below the folder, in one subtask."""
     sink = FileSink.for_row_format(str(folder / name), Encoder.simple_string_encoder()).build()
     lines.name(f"{name} lines").uid(f"{name} lines").set_parallelism(1).sink_to(sink).name(f"{name} files").uid(
         f"{name} files"
@@ -84,5 +84,5 @@ def write(lines: DataStream, name: str, folder: Path) -> None:
 
 
 def alert_line(alert: Alert) -> str:
-    """An alert as it is written."""
+    """Format an alert as a line."""
     return f"{alert.card}: {alert.rule}, {alert.detail}"

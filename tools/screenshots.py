@@ -1,7 +1,7 @@
-"""The pictures of the web page in docs/images: ``make screenshots``.
+"""Takes the screenshots of the web page in docs/images: ``make screenshots``.
 
-A job that watches card payments runs in this process for most of a minute: it fails once on the way, and savepoints are
-taken of it. Chromium looks at its page as anybody would.
+A job that monitors card payments runs in this process for most of a minute. It fails once, and savepoints are taken.
+Chromium opens its page like a user.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ IMAGES: Final = Path(__file__).parents[1] / "docs" / "images"
 PROGRAM: Final = Path(__file__).with_name("pictured_job.py")
 JOB: Final = "card-payments"
 EPOCHS: Final = 90
-LARGEST: Final = 200_000  # bytes of a picture
+LARGEST: Final = 200_000  # bytes per screenshot
 
 
 class Shot(NamedTuple):
-    """A picture: of which view, how large, in which looks, and what is done there before it is taken."""
+    """A screenshot: its view, its size, its color schemes, and the actions before it is taken."""
 
     name: str
     view: str
@@ -44,13 +44,13 @@ class Shot(NamedTuple):
 
 
 def open_vertex(page: Page) -> None:
-    """The panel of a vertex, with its keys."""
+    """Open the panel of a vertex, with its keys."""
     page.get_by_role("button", name="fraud detector").click()
     expect(page.get_by_role("complementary").get_by_role("region", name="Hottest keys")).to_be_visible()
 
 
 def open_state(page: Page) -> None:
-    """What the state of a card is."""
+    """Open the state of a card."""
     page.get_by_role("button", name="Entries of totals").click()
     field = page.get_by_label("Look up a key", exact=True)
     field.fill("17")
@@ -71,7 +71,7 @@ SHOTS: Final = (
 
 
 def program(folder: Path) -> ModuleType:
-    """The job's program, in a file of its own as a user would have it: the page shows where its functions are."""
+    """Load the job's program from a separate file, like that of a user: the page shows the path of its functions."""
     place = shutil.copy(PROGRAM, folder / "card_payments.py")
     spec = importlib.util.spec_from_file_location("card_payments", place)
     if spec is None or spec.loader is None:
@@ -83,7 +83,7 @@ def program(folder: Path) -> ModuleType:
 
 
 def start(folder: Path) -> JobClient:
-    """The job, with its page on a free port."""
+    """Start the job, with its page on a free port."""
     configuration = Configuration()
     for key, value in {
         "execution.target": "local",
@@ -104,7 +104,7 @@ def start(folder: Path) -> JobClient:
 
 
 def live_through(job: JobClient, folder: Path) -> None:
-    """Wait until the job has something to show: a failure, two savepoints, and many epochs."""
+    """Wait until the job has data to show: a failure, two savepoints, and many epochs."""
     for wanted, then in (
         (EPOCHS // 3, (folder / "away").touch),
         (EPOCHS // 2, lambda: job.trigger_savepoint().result(30)),
@@ -117,7 +117,7 @@ def live_through(job: JobClient, folder: Path) -> None:
 
 
 def take(browser: Browser, url: str) -> Iterator[Path]:
-    """Every picture; yields their files."""
+    """Take all screenshots, and yield their files."""
     for shot, look in [(one, look) for one in SHOTS for look in one.looks]:
         context = browser.new_context(
             viewport={"width": shot.width, "height": shot.height},
@@ -130,7 +130,7 @@ def take(browser: Browser, url: str) -> Iterator[Path]:
         page.goto(f"{url}/#/jobs/{JOB}/{shot.view}")
         expect(page.get_by_text("Live", exact=True)).to_be_visible()
         shot.prepare(page)
-        page.wait_for_timeout(3_000)  # one more message at least: what is shown has figures
+        page.wait_for_timeout(3_000)  # at least one more message, so that the page shows figures
         file = IMAGES / f"page-{shot.name}-{look}.png"
         page.screenshot(path=file)
         context.close()
@@ -138,7 +138,7 @@ def take(browser: Browser, url: str) -> Iterator[Path]:
 
 
 def main() -> int:
-    """Take all pictures; the exit code is 1 if one is too large."""
+    """Take all screenshots. The exit code is 1 if one is too large."""
     logging.getLogger("tidemill").setLevel(logging.ERROR)
     expect.set_options(timeout=30_000)
     folder = Path(tempfile.gettempdir()) / JOB
