@@ -1,6 +1,6 @@
-"""A browser for all tests of this folder, and a job that only runs, with somebody who looks at it.
+"""A browser for each module of tests, and a job that only runs, with somebody who looks at it.
 
-The browser is of a folder, not of the whole run: while it is there, asyncio cannot be used in this thread.
+The browser is of a module, not of the whole run: while it is there, asyncio cannot be used in this thread.
 """
 
 from __future__ import annotations
@@ -9,25 +9,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.jobs import Served, fast, served, start_orders
 from tests.browser.visitor import PATIENCE, Visitor
 from tests.chromium import chromium
-from tests.shared_processes import outliving
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     expect.set_options(timeout=PATIENCE)
-    mine = psutil.Process()
-    others = set(mine.children())
     with chromium() as found:
-        started = set(mine.children()) - others
-        with outliving(lambda: {one.pid for first in started for one in (first, *first.children(recursive=True))}):
-            yield found
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,10 @@ from tidemill.checkpoint.protocol import Publish, build_manifest
 from tidemill.connectors.sinks import Committed
 from tidemill.connectors.write_ahead_log import LogCommitter, Mark, take_apart
 from tidemill.runtime.batch.records import MIN_TIME
-from tidemill.runtime.driver import coordinator, snapshots
+from tidemill.runtime.driver import coordinator
 from tidemill.runtime.driver.snapshots import Snapshots
 from tidemill.runtime.exchange import parcels
-from tidemill.runtime.task import warm
+from tidemill.runtime.task import merge_task, warm
 from tidemill.runtime.task.chain import Chain
 from tidemill.runtime.task.sink_log import StoredSinkLog
 from tidemill.runtime.task.task import EpochTask
@@ -107,7 +107,7 @@ def forget_clocks_on_a_cold_start(patch: Patch) -> None:
 
 def drop_tombstones_in_every_merge(patch: Patch) -> None:
     patch.setattr(
-        snapshots,
+        merge_task,
         "merge_sections",
         lambda sections, limits, keep, *more: merge_sections(sections, limits, False, *more),
     )
@@ -115,7 +115,7 @@ def drop_tombstones_in_every_merge(patch: Patch) -> None:
 
 def merge_the_newest_first(patch: Patch) -> None:
     patch.setattr(
-        snapshots,
+        merge_task,
         "merge_sections",
         lambda sections, limits, keep, *more: merge_sections(list(sections)[::-1], limits, keep, *more),
     )

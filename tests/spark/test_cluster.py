@@ -132,7 +132,7 @@ def test_a_job_that_knows_how_many_executors_come_waits_for_no_others(clock: Clo
 def test_a_job_does_not_wait_for_ever(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     short = Cluster(Known("1"), spark_executor_instances="2")
     assert cores_of(context(short)) == short.defaultParallelism
-    assert "the cluster has 1 executors after 15 s" in caplog.text
+    assert "the cluster has only 1 executors after 15 s" in caplog.text
     assert clock.now == pytest.approx(cluster._MOST_SECONDS, abs=0.2)
 
 

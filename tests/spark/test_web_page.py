@@ -30,7 +30,7 @@ def test_a_job_on_spark_is_watched_and_saved_and_outlives_the_browser(tmp_path: 
         expect(tab.get_by_role("figure", name="Time by phase")).to_contain_text(re.compile(r"Commit [\d.]+ [mµ]?s"))
         tab.get_by_role("button", name="Savepoint", exact=True).click()
         tab.get_by_role("button", name="Take savepoint").click()
-        expect(tab.get_by_role("list", name="What was done")).to_contain_text("Savepoint complete")
+        expect(tab.get_by_role("list", name="Results of actions")).to_contain_text("Savepoint complete")
         visitor.check()
         kill_chromium()
         found.goes_on()
