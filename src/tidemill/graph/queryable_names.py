@@ -2,7 +2,7 @@
 
 This module checks the descriptors that functions have as attributes. Most functions create their descriptors on a
 worker, in ``open()``. Those are checked before the first epoch is committed
-(:mod:`tidemill.runtime.start.queryable_names`).
+(:mod:`tidemill.runtime.start.reported_names`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,6 @@ def check_queryable_names(nodes: Sequence[Transformation]) -> None:
             other, state = owners.setdefault(name, (node, queryable.state))
             if other is not node or state != queryable.state:
                 raise GraphError(
-                    f"two states are to be queried as {name!r}: {state!r} of {place(other)} and {queryable.state!r} "
+                    f"two states have the queryable name {name!r}: {state!r} of {place(other)} and {queryable.state!r} "
                     f"of {place(node)}; give one of them another name"
                 )

@@ -79,7 +79,7 @@ def test_both_operators_are_named_with_their_lines() -> None:
     with pytest.raises(GraphError) as raised:
         program.compile()
     said = str(raised.value)
-    assert said.startswith("two states are to be queried as 'same': 'one' of operator 'First' (")
+    assert said.startswith("two states have the queryable name 'same': 'one' of operator 'First' (")
     assert "'two' of operator 'Second' (" in said
     assert said.count("test_queryable_names.py:") == 2
     assert "uid 'first'" in said
@@ -107,7 +107,7 @@ def test_descriptors_are_found_inside_of_what_a_function_holds(held: dict[str, A
 def test_two_states_of_one_operator_may_not_share_a_name_either() -> None:
     program = Program()
     program.keyed.process(Holds(one=published("one", "same"), two=published("two", "same")))
-    with pytest.raises(GraphError, match="two states are to be queried as 'same'"):
+    with pytest.raises(GraphError, match="two states have the queryable name 'same'"):
         program.compile()
 
 

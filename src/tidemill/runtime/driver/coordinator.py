@@ -49,7 +49,7 @@ from tidemill.runtime.epoch import EpochContext
 from tidemill.runtime.exchange.outbox import read_report
 from tidemill.runtime.observe.epoch_stats import EpochStats
 from tidemill.runtime.observe.log_place import LogPlace, at
-from tidemill.runtime.start.queryable_names import check_queryable_names
+from tidemill.runtime.start.reported_names import check_reported_names
 from tidemill.runtime.start.starting_point import StartingPoint
 from tidemill.runtime.start.upgrade import check_restorable, describe_operators, without_dropped
 from tidemill.runtime.task.job_bundle import JobBundle
@@ -256,7 +256,7 @@ class Coordinator:
             raise_failure(failures)
             reach("acks.collected")
             acks = [report for report in reports if isinstance(report, Ack)]
-            check_queryable_names(self._plan, acks)
+            check_reported_names(self._plan, acks)
             verdict = self._judge(context, acks)  # 3
             if isinstance(verdict, Publish):
                 return context, verdict

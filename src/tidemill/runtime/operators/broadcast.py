@@ -15,7 +15,7 @@ from tidemill.errors import StateError
 from tidemill.runtime.batch.records import MAX_TIME, Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
 from tidemill.runtime.operators.keyed import KeyedContext, KeyedOperator
-from tidemill.runtime.operators.record_loops import outputs_of
+from tidemill.runtime.operators.record_loops import flat_map_each
 from tidemill.state.operator.maps import OperatorMapState, ReadOnlyMapState
 
 #: The maximum number of bytes of records that are buffered in memory. Beyond that, they go to a temporary file.
@@ -143,7 +143,7 @@ class _HeldBack:
 
 def _run(operator: Operator, batch: Batch, context: _Clock, method: Callable[[Any, Any], Any], name: str) -> None:
     """Call a method for every record of a batch, then emit the results."""
-    outputs = outputs_of(operator, batch, method, context, with_context=True, method=name)
+    outputs = flat_map_each(operator, batch, method, context, with_context=True, method=name)
     operator.output.emit_tagged(*outputs)
 
 

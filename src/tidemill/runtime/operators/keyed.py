@@ -15,7 +15,7 @@ from tidemill.datastream.timerservice import TimerService
 from tidemill.errors import StateError
 from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
-from tidemill.runtime.operators.record_loops import outputs_of, results_of
+from tidemill.runtime.operators.record_loops import flat_map_each, map_each
 from tidemill.state.keyed.backend import KeyedStateBackend
 
 
@@ -168,7 +168,7 @@ class KeyedOperator(Operator):
 
     def run(self, batch: Batch, call: Callable[[Any, Any], Iterable[Any] | None]) -> None:
         """Call the function for every record of a batch with its key set, then emit the results."""
-        self.output.emit_tagged(*outputs_of(self, batch, call, self.function_context, with_context=True))
+        self.output.emit_tagged(*flat_map_each(self, batch, call, self.function_context, with_context=True))
 
 
 class KeyedProcessOperator(KeyedOperator):
@@ -234,10 +234,10 @@ class ReduceOperator(Operator):
 
     def process(self, batch: Batch, input_index: int) -> None:
         if self._batch_mode:
-            results_of(self, batch, self._state.add, self)
+            map_each(self, batch, self._state.add, self)
         else:
             call = self._taken_step if self.output.emissions.looks else self._step
-            self.output.emit(results_of(self, batch, call, self), batch.timestamps)
+            self.output.emit(map_each(self, batch, call, self), batch.timestamps)
 
     def end_keys(self) -> None:
         results = []

@@ -4,8 +4,8 @@ Before each call they set the current key and the event time of the record. They
 the error that names the operator, the record and its key. Operators select one of these loops instead of writing their
 own, so that a rule for all user functions (error handling, reading state ahead) is implemented once.
 
-- :func:`results_of`: exactly one result for each record (map, filter, reduce);
-- :func:`outputs_of`: any number of results for each record (flat_map, process, windows).
+- :func:`map_each`: exactly one result for each record (map, filter, reduce);
+- :func:`flat_map_each`: any number of results for each record (flat_map, process, windows).
 
 Timers have one loop too, :meth:`KeyedOperator.fire <tidemill.runtime.operators.keyed.KeyedOperator.fire>`. These have
 their own loops: interval joins, which call their function for pairs of records; aligned windows, for late records;
@@ -41,7 +41,7 @@ class _NoKey:
     key: Any
 
 
-def results_of(operator: Operator, batch: Batch, call: Callable[[Any], Any], time: RecordTime) -> list[Any]:
+def map_each(operator: Operator, batch: Batch, call: Callable[[Any], Any], time: RecordTime) -> list[Any]:
     """Return the function's result for each record."""
     values, record_keys = batch.values, batch.keys
     keys = _key_context(operator, record_keys)
@@ -63,7 +63,7 @@ def results_of(operator: Operator, batch: Batch, call: Callable[[Any], Any], tim
     return results
 
 
-def outputs_of(
+def flat_map_each(
     operator: Operator,
     batch: Batch,
     call: Callable[..., Iterable[Any] | None],

@@ -15,7 +15,7 @@ from tidemill.errors import StateError
 from tidemill.runtime.batch.plain_functions import keeps_nothing
 from tidemill.runtime.batch.records import Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
-from tidemill.runtime.operators.record_loops import outputs_of, results_of
+from tidemill.runtime.operators.record_loops import flat_map_each, map_each
 
 
 class ElementwiseOperator(Operator):
@@ -40,7 +40,7 @@ class ElementwiseOperator(Operator):
 
     def _apply(self, batch: Batch) -> list[Any]:
         """Return the function's result for each record."""
-        return results_of(self, batch, self._taking() or self._call, self)
+        return map_each(self, batch, self._taking() or self._call, self)
 
     def _taking(self) -> Callable[[Any], Any] | None:
         """Return a wrapper of the function that captures its results; None if they need no check."""
@@ -98,7 +98,7 @@ class FlatMapOperator(ElementwiseOperator):
     method = "flat_map"
 
     def process(self, batch: Batch, input_index: int) -> None:
-        self.output.emit(*outputs_of(self, batch, self._call, self, with_context=False))
+        self.output.emit(*flat_map_each(self, batch, self._call, self, with_context=False))
 
 
 class MapBatchOperator(Operator):
@@ -170,4 +170,4 @@ class ProcessOperator(Operator):
 
     def process(self, batch: Batch, input_index: int) -> None:
         call = self._function.process_element
-        self.output.emit_tagged(*outputs_of(self, batch, call, self._function_context, with_context=True))
+        self.output.emit_tagged(*flat_map_each(self, batch, call, self._function_context, with_context=True))

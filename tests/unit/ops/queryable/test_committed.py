@@ -284,7 +284,7 @@ def test_two_states_of_one_name_are_refused() -> None:
         keyed.as_queryable_state("same")
 
     with pytest.raises(
-        GraphError, match=r"two states are to be queried as 'same'.*test_committed.py.*test_committed.py"
+        GraphError, match=r"two states have the queryable name 'same'.*test_committed.py.*test_committed.py"
     ):
         JobHarness(twice, inputs=["records"])
     job = JobHarness(named(Named(one="same", two="same")), inputs=["records"])
@@ -301,7 +301,7 @@ def test_two_states_of_one_name_are_refused() -> None:
 
 def test_a_query_that_could_mean_two_states_fails_and_names_both(monkeypatch: pytest.MonkeyPatch) -> None:
     """As older versions let a job be."""
-    monkeypatch.setattr(coordinator, "check_queryable_names", lambda plan, acks: None)
+    monkeypatch.setattr(coordinator, "check_reported_names", lambda plan, acks: None)
     with JobHarness(named(Named(one="same"), Named(two="same")), inputs=["records"]) as job:
         job.epoch(records=[("a", 1)])
         with pytest.raises(UnknownStateNameError, match="'one' of operator named-0 and 'two' of operator named-1"):

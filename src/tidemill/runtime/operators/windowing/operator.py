@@ -15,7 +15,7 @@ from tidemill.runtime.batch.emitted import emitted, is_immutable
 from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.operators.base import FunctionContext, OperatorContext
 from tidemill.runtime.operators.keyed import KeyedContext, KeyedOperator
-from tidemill.runtime.operators.record_loops import outputs_of
+from tidemill.runtime.operators.record_loops import flat_map_each
 from tidemill.runtime.operators.windowing.contents import make_contents
 from tidemill.runtime.operators.windowing.contexts import AssignerContext, EvaluationContext, WindowTriggerContext
 from tidemill.runtime.operators.windowing.evaluation import evaluation_of
@@ -59,7 +59,7 @@ class WindowOperator(KeyedOperator):
 
     def process(self, batch: Batch, input_index: int) -> None:
         self._check_event_times(batch)
-        outputs_of(self, batch, self._element, self.function_context, with_context=True)
+        flat_map_each(self, batch, self._element, self.function_context, with_context=True)
         self._flush()
 
     # --- records

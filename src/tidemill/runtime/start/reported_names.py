@@ -1,6 +1,7 @@
-"""Checks that queryable names are unique in a job: a queryable state is identified by its name alone.
+"""Checks that the queryable names that functions report are unique in a job.
 
-This module checks the names that functions set when they are opened.
+Functions set these names when they are opened. Names that are known before are checked in
+:mod:`tidemill.graph.queryable_names`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from tidemill.errors import GraphError
 from tidemill.graph.plan import JobPlan
 from tidemill.runtime.task.subtask_report import reports_of
 
-__all__ = ["check_queryable_names"]
+__all__ = ["check_reported_names"]
 
 
-def check_queryable_names(plan: JobPlan, acks: Iterable[Ack]) -> None:
+def check_reported_names(plan: JobPlan, acks: Iterable[Ack]) -> None:
     """Raise ``GraphError``, naming both operators, if two operators have states with the same queryable name.
 
     As in Flink, the job fails permanently. Nothing of the epoch is committed.
@@ -27,7 +28,7 @@ def check_queryable_names(plan: JobPlan, acks: Iterable[Ack]) -> None:
                 owner = owners.setdefault(name, (operator.uid, state))
                 if owner != (operator.uid, state):
                     raise GraphError(
-                        f"two states are to be queried as {name!r}: {_place(plan, *owner)} and "
+                        f"two states have the queryable name {name!r}: {_place(plan, *owner)} and "
                         f"{_place(plan, operator.uid, state)}; give one of them another name in set_queryable()"
                     )
 
