@@ -100,7 +100,7 @@ def test_descriptors_are_found_inside_of_what_a_function_holds(held: dict[str, A
     program.keyed.as_queryable_state("same")
     program.keyed.connect(program.keyed).process(HoldsBoth(published("other", "another")))
     program.keyed.process(Holds(**held))
-    with pytest.raises(GraphError, match=r"as 'same': .* of operator 'Queryable state: same'.* and 'deep'"):
+    with pytest.raises(GraphError, match=r"name 'same': .* of operator 'Queryable state: same'.* and 'deep'"):
         program.compile()
 
 

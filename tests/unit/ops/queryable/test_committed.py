@@ -293,7 +293,7 @@ def test_two_states_of_one_name_are_refused() -> None:
     with JobHarness(named(Named(one="one"), Named(two="two")), inputs=["records"]) as job:
         job.epoch(records=[("a", 1)])
         job.restart(build=named(Named(one="one"), Named(two="one")))
-        both = r"as 'one': 'one' of operator .*test_committed.py.* uid 'named-0'\) and 'two' of .* uid 'named-1'\)"
+        both = r"name 'one': 'one' of operator .*test_committed.py.* uid 'named-0'\) and 'two' of .* uid 'named-1'\)"
         with pytest.raises(GraphError, match=both):
             job.epoch(records=[("a", 2)])
         assert states_in(job.storage).get("two", "a").plain() == 1, "nothing of that epoch is committed"
