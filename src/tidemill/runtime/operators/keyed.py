@@ -127,14 +127,18 @@ class KeyedOperator(Operator):
 
     def fire(self, queue: Any, until: int, domain: TimeDomain) -> None:
         """Fire all timers up to ``until`` in order of time, including those that are registered in the process."""
+        timer = queue.pop_due(until)  # a failure here belongs to no key
+        if timer is None:
+            return
         keys, context, by_event_time = self.backend.context, self.function_context, domain is TimeDomain.EVENT_TIME
         on_time = self._on_time
         context.current_domain = domain
         try:
-            while (timer := queue.pop_due(until)) is not None:
+            while timer is not None:
                 time, keys.key, namespace = timer
                 context.current_timestamp = time
                 on_time(time, namespace, by_event_time)
+                timer = queue.pop_due(until)
         except BaseException as error:
             raise self.failed(error, method=self.timer_method, key=keys.key) from error
         finally:
