@@ -11,8 +11,9 @@ import pytest
 from tests.contract import keyed_state
 from tidemill.state.files.rows import CLEAR, DELETE
 from tidemill.state.files.state_file import Section
+from tidemill.state.keyed.collection_states import KeyedListState, KeyedMapState
 from tidemill.state.keyed.hashmap import HashMapBackend
-from tidemill.state.keyed.keyed_states import KeyedListState, KeyedMapState, KeyedValueState
+from tidemill.state.keyed.single_states import KeyedValueState
 from tidemill.state.keyed.tables import DELETED, ListTable, MapTable, Table, ValueTable
 from tidemill.state.keyed.timers import TimerQueue
 from tidemill.state.merging import merge_sections

@@ -15,9 +15,10 @@ from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.datastream.functions.state import State
 from tidemill.datastream.state import StateDescriptor
 from tidemill.state.files.section_kinds import SECTION_KINDS, SectionKind
+from tidemill.state.keyed.collection_states import KeyedMapState
 from tidemill.state.keyed.immutable_states import ImmutableState
-from tidemill.state.keyed.keyed_states import KeyedMapState, SingleValueState
 from tidemill.state.keyed.kinds import KINDS, VALUES, StateKind, StateTables
+from tidemill.state.keyed.single_states import SingleValueState
 from tidemill.state.keyed.tables import MISSING, MapTable
 from tidemill.state.keyed.ttl_states import TtlMapState, TtlSingleState
 from tidemill.state.keyed.undo import WatchedMapState, WatchedSingleState

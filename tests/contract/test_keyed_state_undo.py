@@ -23,8 +23,8 @@ from tidemill.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from tidemill.state.keyed import keyed_states, undo
 from tidemill.state.keyed.backend import KeyedStateBackend
+from tidemill.state.keyed.kinds import KINDS
 from tidemill.state.keyed.undo import UndoLog
 
 KEYS = ("a", "b", 3)
@@ -238,17 +238,17 @@ def test_a_timer_that_fired_stays_gone(new_backend: Backends) -> None:
 HARMLESS = {"set_current_namespace", "begin_epoch", "keep_unshared", "merge_namespaces", "is_empty", "peek", "replace"}
 
 
-@pytest.mark.parametrize("kind", ["Value", "Reducing", "Aggregating", "List", "Map"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_method_of_a_state_goes_unwatched(kind: str) -> None:
     """A method that is new must be thought of here: does it go through one that is watched?"""
     through = {
-        "Value": set(),
-        "Reducing": {"add", "add_all", "get"},  # through _get() and clear()
-        "Aggregating": {"add", "add_all", "get"},
-        "List": set(),
-        "Map": {"get", "contains", "items", "keys", "values"},  # through _entry() and _items()
+        "value": set(),
+        "reducing": {"add", "add_all", "get"},  # through _get() and clear()
+        "aggregating": {"add", "add_all", "get"},
+        "list": set(),
+        "map": {"get", "contains", "items", "keys", "values"},  # through _entry() and _items()
     }[kind]
-    plain, watched = getattr(keyed_states, f"Keyed{kind}State"), getattr(undo, f"Watched{kind}State")
+    plain, watched = KINDS[kind].state, KINDS[kind].watched
     for name, method in inspect.getmembers(plain, inspect.isfunction):
         if not name.startswith("_") and name not in HARMLESS | through:
             assert getattr(watched, name) is not method, f"{plain.__name__}.{name} is not watched"

@@ -12,7 +12,7 @@ from tidemill.checkpoint import restore
 from tidemill.checkpoint.model import Manifest
 from tidemill.checkpoint.protocol import Publish, build_manifest
 from tidemill.connectors.sinks import Committed
-from tidemill.connectors.write_ahead_log import LogCommitter, Mark, take_apart
+from tidemill.connectors.write_ahead_log import LogCommitter, Mark, parse_committable
 from tidemill.runtime.batch.records import MIN_TIME
 from tidemill.runtime.driver import coordinator
 from tidemill.runtime.driver.snapshots import Snapshots
@@ -179,7 +179,10 @@ def clear_the_log_before_it_is_delivered(patch: Patch) -> None:
 
     def hasty(self: LogCommitter, committed: Sequence[Committed]) -> None:
         files = [
-            file["name"] for part in committed for data in part.committables for file in take_apart(data)[0]["parts"]
+            file["name"]
+            for part in committed
+            for data in part.committables
+            for file in parse_committable(data)[0]["parts"]
         ]
         known = {name: self._files().read(name) for name in files if self._files().exists(name)}
         self._delete(files)

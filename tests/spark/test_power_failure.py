@@ -19,14 +19,14 @@ from tidemill.checkpoint.lost_manifests import read_head
 from tidemill.checkpoint.names import spark_location
 from tidemill.checkpoint.protocol import should_skip
 from tidemill.checkpoint.storage.storages import LocalStorage
-from tidemill.spark.locations.build_location import Layout
+from tidemill.spark.locations.build_location import SourceNumbers
 from tidemill.spark.locations.locations import take_over
 from tidemill.testing.recording_sink import Recording, RecordingSink
 
 pytestmark = [pytest.mark.usefixtures("spark"), WHEN_THOROUGH, pytest.mark.timeout(1800)]
 
 SECONDS = 180.0
-LAYOUT: Layout = {"lines": [[0, 0, "FileSource"]]}
+NUMBERS: SourceNumbers = {"lines": [[0, 0, "FileSource"]]}
 LINES = [f"line-{number}" for number in range(8)]
 #: Spark merges its log at every third entry, and deletes the others soon.
 SETTINGS = {
@@ -88,7 +88,7 @@ def wrong(root: Path, files: dict[str, bytes], promised: set[str], paths: dict[i
     try:
         head = read_head(storage, log)
         lineage, restored = log.open_lineage()
-        positions = take_over(root / "job", lineage, restored, LAYOUT, allow_non_restored=False, durable=False)
+        positions = take_over(root / "job", lineage, restored, NUMBERS, allow_non_restored=False, durable=False)
         last = -1 if head is None or head.spark is None else int(head.spark["batch_id"])
         done = [path for batch in range(last + 1) for path in paths[batch]]
         if lost := promised - {line_of(path) for path in done}:

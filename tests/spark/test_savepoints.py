@@ -21,7 +21,7 @@ from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import JobFinishedError
 from tidemill.spark.frames.frames import combine
-from tidemill.spark.locations.locations import source_layout
+from tidemill.spark.locations.locations import source_numbers
 
 SECONDS = 60
 
@@ -175,12 +175,12 @@ def test_which_of_sparks_numbers_are_whose(spark: SparkSession, tmp_path: Path) 
     lines = spark.readStream.format("text").load(str(tmp_path / "in"))
     frames = {"lines": lines, "both": ticks.union(lines), "ticks": ticks.where("value > 3")}
     # Where a stream is read in two places it has two lines of offsets, but one log of its own.
-    assert source_layout(combine(dict(enumerate(frames.values()))), frames) == {
+    assert source_numbers(combine(dict(enumerate(frames.values()))), frames) == {
         "lines": [[0, 0, "FileSource"]],
         "both": [[1, 1, "rate"], [2, 0, "FileSource"]],
         "ticks": [[3, 1, "rate"]],
     }
-    assert source_layout(lines, {"lines": lines}) == {"lines": [[0, 0, "FileSource"]]}
+    assert source_numbers(lines, {"lines": lines}) == {"lines": [[0, 0, "FileSource"]]}
 
 
 def test_rows_of_a_bounded_dataframe_that_are_still_to_be_read_go_along(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ import pytest
 from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Slot
 from tidemill.checkpoint.names import lineage_id, spark_location
 from tidemill.errors import CorruptFileError, GraphError
-from tidemill.spark.locations.build_location import Layout, Origin, build_location
+from tidemill.spark.locations.build_location import Origin, SourceNumbers, build_location
 from tidemill.spark.locations.locations import (
     arranged,
     earlier_locations,
     forget_locations,
     former_location,
-    layout_of,
+    numbers_for,
     take_over,
 )
 from tidemill.spark.locations.spark_checksums import checksum_of, checksum_path
@@ -24,7 +24,7 @@ from tidemill.spark.locations.spark_checksums import checksum_of, checksum_path
 FIRST, SECOND, THIRD, FOURTH = (lineage_id(slot, "abc") for slot in (1, 5, 9, 12))
 
 
-ONE: Layout = {"files": [[0, 0, "FileSource"]]}
+ONE: SourceNumbers = {"files": [[0, 0, "FileSource"]]}
 
 
 def entry(path: Path, text: str) -> None:
@@ -122,7 +122,7 @@ def test_a_driver_deletes_no_location_of_a_later_lineage(tmp_path: Path) -> None
 
 FILES, RATE, KAFKA = "FileSource", "rate", "kafka"
 OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"logOffset":3}\n77\n{"topic":{"0":5,"1":6}}'
-STORED: Layout = {"files": [[0, 0, FILES]], "ticks": [[1, 1, RATE]], "topic": [[2, 2, KAFKA]]}
+STORED: SourceNumbers = {"files": [[0, 0, FILES]], "ticks": [[1, 1, RATE]], "topic": [[2, 2, KAFKA]]}
 
 
 def stored(**more: Any) -> dict[str, Any]:
@@ -136,13 +136,13 @@ def test_the_same_sources_keep_their_offsets_byte_by_byte() -> None:
 
 
 def test_sources_in_another_order_with_a_new_one_among_them() -> None:
-    layout: Layout = {
+    numbers: SourceNumbers = {
         "topic": [[0, 0, KAFKA]],
         "new": [[1, 1, RATE]],
         "files": [[2, 2, FILES]],
         "ticks": [[3, 3, RATE]],
     }
-    offsets, moves = arranged(stored(), layout, allow_non_restored=False)
+    offsets, moves = arranged(stored(), numbers, allow_non_restored=False)
     head, *lines = offsets.split("\n")[1:]
     assert head == '{"batchWatermarkMs":0}'
     assert lines == ['{"topic":{"0":5,"1":6}}', "-", '{"logOffset":3}', "77"]
@@ -150,23 +150,23 @@ def test_sources_in_another_order_with_a_new_one_among_them() -> None:
 
 
 def test_a_source_that_has_its_position_elsewhere_now_is_no_part_of_the_query() -> None:
-    layout: Layout = {"ticks": [[0, 0, RATE]], "topic": [[1, 1, KAFKA]]}
-    offsets, moves = arranged(stored(), layout, allow_non_restored=False, elsewhere={"files"})
+    numbers: SourceNumbers = {"ticks": [[0, 0, RATE]], "topic": [[1, 1, KAFKA]]}
+    offsets, moves = arranged(stored(), numbers, allow_non_restored=False, elsewhere={"files"})
     assert offsets.split("\n")[2:] == ["77", '{"topic":{"0":5,"1":6}}']
     assert moves == {0: 1, 1: 2}
     with pytest.raises(GraphError, match="uid 'files', which is not part of the program"):
-        arranged(stored(), layout, allow_non_restored=False, elsewhere={"others"})
+        arranged(stored(), numbers, allow_non_restored=False, elsewhere={"others"})
 
 
 def test_one_operator_may_read_several_streams_and_two_the_same() -> None:
     # "both" reads files and ticks, "also" the same ticks: three lines of offsets, but two logs.
     text = "\n".join(["v1", "{}", '{"logOffset":3}', "77", "77"])
-    old: Layout = {"both": [[0, 0, FILES], [1, 1, RATE]], "also": [[2, 1, RATE]]}
-    new: Layout = {"also": [[0, 0, RATE]], "both": [[1, 1, FILES], [2, 0, RATE]]}
+    old: SourceNumbers = {"both": [[0, 0, FILES], [1, 1, RATE]], "also": [[2, 1, RATE]]}
+    new: SourceNumbers = {"also": [[0, 0, RATE]], "both": [[1, 1, FILES], [2, 0, RATE]]}
     offsets, moves = arranged(stored(sources=old, offsets=text), new, allow_non_restored=False)
     assert offsets.split("\n")[2:] == ["77", '{"logOffset":3}', "77"]
     assert moves == {0: 1, 1: 0}
-    apart: Layout = {"also": [[0, 0, RATE]], "both": [[1, 1, FILES], [2, 2, RATE]]}
+    apart: SourceNumbers = {"also": [[0, 0, RATE]], "both": [[1, 1, FILES], [2, 2, RATE]]}
     assert arranged(stored(sources=old, offsets=text), apart, allow_non_restored=False)[1] == {0: 1, 1: 0, 2: 1}
     # The other way round they may be at different places of what is one stream now.
     with pytest.raises(GraphError, match="uid 'both' reads the same stream as another one, but they were stored with"):
@@ -174,15 +174,15 @@ def test_one_operator_may_read_several_streams_and_two_the_same() -> None:
 
 
 def test_a_layout_that_does_not_fit_what_spark_has_logged_is_not_stored() -> None:
-    assert layout_of(OFFSETS, STORED) == STORED
-    assert layout_of(OFFSETS + "\n5", STORED) is None
+    assert numbers_for(OFFSETS, STORED) == STORED
+    assert numbers_for(OFFSETS + "\n5", STORED) is None
 
 
 def test_a_source_that_is_gone_is_left_behind_only_if_that_is_wanted() -> None:
-    layout: Layout = {"topic": [[0, 0, KAFKA]], "files": [[1, 1, FILES]]}
+    numbers: SourceNumbers = {"topic": [[0, 0, KAFKA]], "files": [[1, 1, FILES]]}
     with pytest.raises(GraphError, match=r"a position of the Spark source with uid 'ticks'.*ignore-unclaimed-state"):
-        arranged(stored(), layout, allow_non_restored=False)
-    offsets, moves = arranged(stored(), layout, allow_non_restored=True)
+        arranged(stored(), numbers, allow_non_restored=False)
+    offsets, moves = arranged(stored(), numbers, allow_non_restored=True)
     assert offsets.split("\n")[2:] == ['{"topic":{"0":5,"1":6}}', '{"logOffset":3}']
     assert moves == {0: 2, 1: 0}
 
@@ -200,11 +200,11 @@ def test_what_cannot_be_mapped_is_refused() -> None:
 def test_a_rearranged_location_has_each_log_at_its_new_number(tmp_path: Path) -> None:
     old = location(tmp_path, FIRST, offsets=(3, 4, 5), commits=(3, 4))
     entry(old / "sources" / "2" / "0", "where the topic began")
-    layout: Layout = {"topic": [[0, 0, KAFKA]], "files": [[1, 1, FILES]], "ticks": [[2, 2, RATE]]}
-    positions = take_over(tmp_path, THIRD, head(stored()), layout, allow_non_restored=False)
+    numbers: SourceNumbers = {"topic": [[0, 0, KAFKA]], "files": [[1, 1, FILES]], "ticks": [[2, 2, RATE]]}
+    positions = take_over(tmp_path, THIRD, head(stored()), numbers, allow_non_restored=False)
     new = tmp_path / spark_location(THIRD)
     assert positions is not None
-    assert (positions["lineage"], positions["batch_id"], positions["sources"]) == (THIRD, 4, layout)
+    assert (positions["lineage"], positions["batch_id"], positions["sources"]) == (THIRD, 4, numbers)
     # The committed batch twice: Spark replays it as one of nothing. How the next one was cut is forgotten.
     assert texts(new / "offsets") == {
         "3": positions["offsets"],

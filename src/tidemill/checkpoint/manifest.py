@@ -123,10 +123,10 @@ def decode_manifest(data: bytes, name: str) -> Manifest:
     missing, and :class:`~tidemill.errors.NewerFormatError` if the format version is newer than this code supports.
     """
     frame = unpack(data, MAGIC, VERSION, name)
-    return decoded(name, lambda: _from_header(frame.header, frame.attachments))
+    return decode_header(name, lambda: _from_header(frame.header, frame.attachments))
 
 
-def decoded(name: str, decode: Callable[[], _T]) -> _T:
+def decode_header(name: str, decode: Callable[[], _T]) -> _T:
     """The result of ``decode``; any error in the header's contents becomes a :class:`CorruptFileError`."""
     try:
         return decode()

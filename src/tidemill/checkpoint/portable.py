@@ -222,10 +222,10 @@ def _spark_files(storage: Storage, log: ManifestLog, spark: Mapping[str, Any], o
     # Spark may have merged and deleted an entry since it was recorded for earlier positions.
     whole = lineage in by_lineage and by_lineage[lineage].issuperset(recorded_logs(spark) or ())
     chosen = spark if whole and newest["lineage"] != lineage else newest
-    place, layout, recorded = chosen["lineage"], chosen.get("sources"), recorded_logs(chosen)
+    place, numbers, recorded = chosen["lineage"], chosen.get("sources"), recorded_logs(chosen)
     places = sorted(one for one in by_lineage if (lineage_slot(one) or 0) >= since)
     if place not in by_lineage and places:
-        place, layout, recorded = places[0], spark.get("sources"), None
+        place, numbers, recorded = places[0], spark.get("sources"), None
     files = []
     for name in sorted(_needed(by_lineage.get(place, ()), recorded)):
         folder, _, entry = name.partition("/")
@@ -237,7 +237,7 @@ def _spark_files(storage: Storage, log: ManifestLog, spark: Mapping[str, Any], o
                 None if known is None else known.sha256,
                 source=f"{SPARK}{place}/{SOURCES}{name}",
             )
-            for number in _numbers(folder, layout, spark.get("sources"))
+            for number in _folders(folder, numbers, spark.get("sources"))
         ]
     check_logs_are_there(spark, {file.name.split("/")[3] for file in files}, f"{SPARK}{lineage}")
     return files
@@ -272,14 +272,14 @@ def _moved(spark: Mapping[str, Any], owner: Lineage, files: Iterable[PortableFil
     return with_logs(moved, owner, entries) if entries else moved
 
 
-def _numbers(folder: str, layout: Mapping[str, Any] | None, wanted: Mapping[str, Any] | None) -> list[str]:
-    """The numbers that the log in ``folder`` of one layout has in another layout; sources are matched by uid."""
-    if layout == wanted or not layout or not wanted:
+def _folders(folder: str, numbers: Mapping[str, Any] | None, wanted: Mapping[str, Any] | None) -> list[str]:
+    """The folders of the log in ``folder``, once sources have the ``wanted`` numbers. They are matched by uid."""
+    if numbers == wanted or not numbers or not wanted:
         return [folder]
     found = {
         str(there)
-        for uid in layout.keys() & wanted.keys()
-        for (_, here, _), (_, there, _) in zip(layout[uid], wanted[uid], strict=False)
+        for uid in numbers.keys() & wanted.keys()
+        for (_, here, _), (_, there, _) in zip(numbers[uid], wanted[uid], strict=False)
         if str(here) == folder
     }
     return sorted(found)

@@ -33,7 +33,7 @@ from typing import Any, Final
 from tidemill.checkpoint.frame import pack, unpack
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.lost_manifests import and_more, beyond, evidence, read_head
-from tidemill.checkpoint.manifest import decode_manifest, decoded, encode_manifest
+from tidemill.checkpoint.manifest import decode_header, decode_manifest, encode_manifest
 from tidemill.checkpoint.model import Epoch, Manifest, Slot
 from tidemill.checkpoint.names import (
     INPUT,
@@ -127,7 +127,7 @@ def read_savepoint(storage: Storage, where: str) -> PortableState:
         raise NoSavepointError(f"{where} is not a savepoint: there is no {METADATA} in it") from error
     name = f"{where}/{METADATA}"
     frame = unpack(data, MAGIC, VERSION, name)
-    manifest, files = decoded(name, lambda: _from_header(frame.header, frame.attachments, name))
+    manifest, files = decode_header(name, lambda: _from_header(frame.header, frame.attachments, name))
     if manifest.spark is not None:
         place = spark_location(manifest.spark["lineage"])
         logs = {file.name.split("/")[3] for file in files if file.name.startswith(f"{place}/{SOURCES}")}

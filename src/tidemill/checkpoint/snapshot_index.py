@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tidemill.checkpoint.frame import pack, unpack
-from tidemill.checkpoint.manifest import decoded, pieces_from_json, pieces_to_json
+from tidemill.checkpoint.manifest import decode_header, pieces_from_json, pieces_to_json
 from tidemill.checkpoint.model import Epoch, Piece, RunRef
 from tidemill.checkpoint.names import snapshot_index_name
 from tidemill.checkpoint.storage.api import NotFoundError, Storage
@@ -48,7 +48,7 @@ def encode_snapshot_index(index: SnapshotIndex) -> bytes:
 def decode_snapshot_index(data: bytes, name: str) -> SnapshotIndex:
     """The index stored as ``data`` under ``name``. Raises as ``decode_manifest`` does."""
     frame = unpack(data, MAGIC, VERSION, name)
-    return decoded(name, lambda: _from_header(frame.header, frame.attachments))
+    return decode_header(name, lambda: _from_header(frame.header, frame.attachments))
 
 
 def _from_header(header: dict[str, Any], attachments: tuple[bytes, ...]) -> SnapshotIndex:

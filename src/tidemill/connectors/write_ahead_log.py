@@ -285,7 +285,7 @@ class LogCommitter(Committer):
     def commit(self, committed: Sequence[Committed]) -> None:
         for part in sorted(committed, key=lambda one: (one.epoch, one.subtask)):
             for committable in part.committables:
-                header, inline = take_apart(committable)
+                header, inline = parse_committable(committable)
                 names = [file["name"] for file in header["parts"]]
                 if part.again and not all(map(self._files().exists, names)):
                     self._delete(names)  # deletion starts only after everything has been delivered
@@ -295,14 +295,14 @@ class LogCommitter(Committer):
 
     def weight(self, committed: Committed) -> int:
         return sum(
-            len(committable) + sum(file["length"] for file in take_apart(committable)[0]["parts"])
+            len(committable) + sum(file["length"] for file in parse_committable(committable)[0]["parts"])
             for committable in committed.committables
         )
 
     def discard(self, names_in_use: Sequence[bytes], lineage: str) -> None:
         if self._log is None:
             return
-        in_use = [file["name"] for committable in names_in_use for file in take_apart(committable)[0]["parts"]]
+        in_use = [file["name"] for committable in names_in_use for file in parse_committable(committable)[0]["parts"]]
         self._log.delete(self._log.leftovers(in_use, lineage))
 
     def close(self) -> None:
@@ -347,7 +347,7 @@ class LogCommitter(Committer):
         return read
 
 
-def take_apart(committable: bytes) -> tuple[dict[str, Any], bytes]:
+def parse_committable(committable: bytes) -> tuple[dict[str, Any], bytes]:
     line, _, inline = committable.partition(b"\n")
     header: dict[str, Any] = json.loads(line)
     if header.get("version") != _VERSION:

@@ -20,7 +20,7 @@ from tidemill.datastream.program.specs import SinkSpec, SourceSpec, WindowSpec
 from tidemill.datastream.program.transformations import Transformation
 from tidemill.errors import GraphError
 from tidemill.graph.chaining import OperatorChain, build_chains
-from tidemill.graph.parallelism import Defaults, LayoutBuilder, ProgramLayout
+from tidemill.graph.parallelism import Defaults, ProgramResolver, ResolvedProgram
 from tidemill.graph.plan import ChainLink, ChainPlan, ExchangeEdge, JobPlan, OperatorPlan
 from tidemill.graph.queryable_names import check_queryable_names
 from tidemill.graph.topology import place, reachable
@@ -45,11 +45,11 @@ def compile_job(
     nodes = reachable(transformations)  # 1
     check_queryable_names(nodes)
     uids = assign_uids(nodes, derive=configuration.get(PipelineOptions.AUTO_GENERATE_UIDS))  # 2
-    layout = LayoutBuilder(defaults).build(nodes)  # 3
-    chains = build_chains(nodes, layout.edges)  # 4
+    resolved = ProgramResolver(defaults).resolve(nodes)  # 3
+    chains = build_chains(nodes, resolved.edges)  # 4
     return JobPlan(  # 5
         name=job_name,
-        chains=tuple(_chain_plan(number, chain, layout, uids) for number, chain in enumerate(chains)),
+        chains=tuple(_chain_plan(number, chain, resolved, uids) for number, chain in enumerate(chains)),
         edges=_exchanges(chains),
         levels=_levels(chains),
         max_parallelism=defaults.max_parallelism,
@@ -70,12 +70,12 @@ def runtime_mode(nodes: Sequence[Transformation], configuration: Configuration) 
     return mode
 
 
-def _chain_plan(number: int, chain: OperatorChain, layout: ProgramLayout, uids: Mapping[int, str]) -> ChainPlan:
+def _chain_plan(number: int, chain: OperatorChain, resolved: ResolvedProgram, uids: Mapping[int, str]) -> ChainPlan:
     position = {node.id: index for index, node in enumerate(chain.nodes)}
     head = chain.head.taken.on_driver
     return ChainPlan(
         id=number,
-        operators=tuple(_operator_plan(node, layout, uids[node.id]) for node in chain.nodes),
+        operators=tuple(_operator_plan(node, resolved, uids[node.id]) for node in chain.nodes),
         links=tuple(
             ChainLink(
                 position[link.upstream.node.id],
@@ -85,14 +85,14 @@ def _chain_plan(number: int, chain: OperatorChain, layout: ProgramLayout, uids: 
             )
             for link in chain.links
         ),
-        parallelism=layout.parallelism[chain.head.id],
+        parallelism=resolved.parallelism[chain.head.id],
         level=chain.level,
         fixed=any(node.parallelism is not None for node in chain.nodes),
         clock_of=head.source.clock_of if isinstance(head, SourceSpec) else ClockOf.SUBTASK,
     )
 
 
-def _operator_plan(node: Transformation, layout: ProgramLayout, uid: str) -> OperatorPlan:
+def _operator_plan(node: Transformation, resolved: ResolvedProgram, uid: str) -> OperatorPlan:
     taken, spec = node.taken, node.taken.on_driver
     return OperatorPlan(
         uid=uid,
@@ -104,8 +104,8 @@ def _operator_plan(node: Transformation, layout: ProgramLayout, uid: str) -> Ope
         explicit_uid=node.uid is not None or node.uid_hash is not None,
         key_type=node.key_type,
         output_type=node.output_type,
-        max_parallelism=layout.max_parallelism[node.id],
-        explicit_max_parallelism=node.id in layout.explicit_max_parallelism,
+        max_parallelism=resolved.max_parallelism[node.id],
+        explicit_max_parallelism=node.id in resolved.explicit_max_parallelism,
         description=node.description or "",
         user_line=node.user_line,
         side_outputs=tuple(sorted(node.emitted_side_outputs.items())),

@@ -71,7 +71,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class ProgramLayout:
+class ResolvedProgram:
     """The resolved operators and edges of a program.
 
     Parallelism and max parallelism are keyed by transformation id. ``explicit_max_parallelism`` contains the ids of
@@ -84,7 +84,7 @@ class ProgramLayout:
     edges: Sequence[Edge]
 
 
-class LayoutBuilder:
+class ProgramResolver:
     """Resolves the operators of a program in one pass, producers first."""
 
     def __init__(self, defaults: Defaults) -> None:
@@ -94,7 +94,7 @@ class LayoutBuilder:
         self._groups: dict[int, str] = {}
         self._edges: list[Edge] = []
 
-    def build(self, nodes: Sequence[Transformation]) -> ProgramLayout:
+    def resolve(self, nodes: Sequence[Transformation]) -> ResolvedProgram:
         """Resolve all operators. Raises ``GraphError`` for a parallelism that is not possible."""
         for node in nodes:
             self._groups[node.id] = self._slot_sharing_group(node)
@@ -104,7 +104,7 @@ class LayoutBuilder:
             for index, edges in enumerate(node.inputs):
                 self._edges.extend(self._edge(upstream, node, index) for upstream in edges)
         explicit = {node.id for node in nodes if node.max_parallelism or self._defaults.explicit_max_parallelism}
-        return ProgramLayout(self._parallelism, self._most, explicit, self._edges)
+        return ResolvedProgram(self._parallelism, self._most, explicit, self._edges)
 
     def _resolve(self, node: Transformation) -> int | None:
         if isinstance(spec := node.taken.on_driver, SourceSpec):

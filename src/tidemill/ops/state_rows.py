@@ -12,7 +12,7 @@ from tidemill.state.codecs.plain_values import json_text
 from tidemill.state.keys.key_groups import key_group_of
 from tidemill.state_processor import SavepointReader
 
-__all__ = ["Row", "difference", "difference_in", "groups_of", "rows_of", "rows_of_key", "shown"]
+__all__ = ["Row", "cell_text", "difference", "difference_in", "groups_of", "rows_of", "rows_of_key"]
 
 #: A row of a state table: key, namespace if the state has one, map_key for map state, value.
 Row = dict[str, Any]
@@ -42,7 +42,7 @@ def plain(value: Any, kind: Any) -> Any:
     return _parsed(json_text(value))
 
 
-def shown(value: Any) -> str:
+def cell_text(value: Any) -> str:
     """Format a plain value for a table cell: strings unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -114,7 +114,7 @@ def _differing(old: dict[str, Row], new: dict[str, Row]) -> Iterator[dict[str, A
     for name in dict.fromkeys([*old, *new]):
         before, after = old.get(name), new.get(name)
         # Compared as text, because NaN does not equal itself.
-        if before is not None and after is not None and shown(before["value"]) == shown(after["value"]):
+        if before is not None and after is not None and cell_text(before["value"]) == cell_text(after["value"]):
             continue
         change = "added" if before is None else "removed" if after is None else "changed"
         row = after or before or {}

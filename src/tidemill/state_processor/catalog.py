@@ -13,7 +13,7 @@ import pyarrow as pa
 from tidemill.checkpoint.model import Manifest, SectionInfo
 from tidemill.checkpoint.restore import PieceReader, committed_pieces, run_name
 from tidemill.errors import CheckpointError, CorruptFileError, StateError
-from tidemill.state.codecs.serializers import parse_snapshot, type_text
+from tidemill.state.codecs.serializers import parse_type_snapshot, type_text
 from tidemill.state.files.replacing import is_replaced, replaced_groups, without_replaced
 from tidemill.state.files.state_file import Section, decode_sections, read_index
 from tidemill.state.files.state_file_index import IndexedSection, as_reader
@@ -208,7 +208,7 @@ def _similar(name: str, known: dict[str, str]) -> str:
 
 
 def _state(name: str, kind: str, sections: list[IndexedSection]) -> StateInfo:
-    types = {column: type_text(t) for column, t in parse_snapshot(sections[-1].schema.get("types")).items()}
+    types = {column: type_text(t) for column, t in parse_type_snapshot(sections[-1].schema.get("types")).items()}
     size = sum(block.length for section in sections for block in section.blocks)
     return StateInfo(name, kind, types, sum(section.rows for section in sections), size)
 

@@ -8,7 +8,7 @@ from typing import Any
 from tidemill.common.type_kinds.base import restore
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.errors import StateError, TypeMismatchError
-from tidemill.state.codecs.serializers import parse_snapshot
+from tidemill.state.codecs.serializers import parse_type_snapshot
 
 __all__ = ["check_key"]
 
@@ -18,7 +18,7 @@ def check_key(types: Any, key: Any, uid: str) -> None:
 
     Keys without a declared type, and keys of user classes, which are not imported for this, are not checked.
     """
-    description = parse_snapshot(types).get("key")
+    description = parse_type_snapshot(types).get("key")
     declared = None if description is None else _plain_type(description)
     if declared is None:
         return

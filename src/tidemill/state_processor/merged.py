@@ -17,7 +17,7 @@ import pyarrow as pa
 from tidemill.errors import SerializationError
 from tidemill.state.codecs.class_names import Loading
 from tidemill.state.codecs.column_codecs import codec_from_description, column_description
-from tidemill.state.codecs.plain_values import plain_loading, shown
+from tidemill.state.codecs.plain_values import as_data, plain_loading
 from tidemill.state.files.rows import APPEND, CLEAR, DELETE
 from tidemill.state.files.section_kinds import SectionKind, section_kind
 from tidemill.state.files.state_file import Section
@@ -114,9 +114,9 @@ def merged_entries(
         loading = Loading() if allow_pickle else plain
         columns = {name: [v for part in parts for v in _values(part, name, loading)] for name in stored_as.columns}
     for rows in chosen:
-        of_row = {name: shown(values[rows[0]]) for name, values in columns.items()}
+        of_row = {name: as_data(values[rows[0]]) for name, values in columns.items()}
         if stored_as.in_lists:
-            of_row["value"] = [shown(value) for row in rows for value in columns["value"][row] or ()]
+            of_row["value"] = [as_data(value) for row in rows for value in columns["value"][row] or ()]
         yield Entry(of_row["key"], of_row["namespace"], of_row["user_key"], of_row["value"])
 
 

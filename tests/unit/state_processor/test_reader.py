@@ -24,7 +24,7 @@ from tidemill.datastream.state import (
     ValueStateDescriptor,
 )
 from tidemill.errors import CheckpointError, ConfigurationError, CorruptFileError, SerializationError, StateError
-from tidemill.state.keyed import keyed_states
+from tidemill.state.keyed import collection_states
 from tidemill.state.keys.key_groups import key_group_of
 from tidemill.state_processor import SavepointReader
 from tidemill.state_processor.reader import StatePart
@@ -444,7 +444,7 @@ PLANTED = ("value", "list", "map", "inside")
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
     # Nobody can put such a user key, but a file may have been made by anybody.
-    monkeypatch.setattr(keyed_states, "checked_key", lambda key: key)
+    monkeypatch.setattr(collection_states, "checked_key", lambda key: key)
 
     def build(env: Env, keys: DataStream) -> DataStream:
         return keys.key_by(lambda key: key).process(Plant()).uid("plant")

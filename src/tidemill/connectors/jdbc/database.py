@@ -119,10 +119,10 @@ class Database(abc.ABC):
     def failed(self, error: Exception, statement: Statement, record: Any = None) -> ConnectorError:
         """Create the error for a statement that failed, with the record if it is known."""
         text = f"{self.shown} rejected a statement: {self.words(error)}\n  statement: {statement.written}"
-        return ConnectorError(text if record is None else f"{text}\n  record: {shown(record)}")
+        return ConnectorError(text if record is None else f"{text}\n  record: {short_repr(record)}")
 
 
-def shown(record: Any) -> str:
+def short_repr(record: Any) -> str:
     """Return a record as text for messages, shortened if it is long."""
     text = repr(record)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tidemill.connectors.kafka.properties import hide_secrets, shown
+from tidemill.connectors.kafka.properties import hide_secrets, masked
 from tidemill.connectors.kafka.security import NOT_TAKEN, SET_PROTOCOL, UNTRUSTED, for_library, way_in
 from tidemill.errors import ConfigurationError, ConnectorError
 
@@ -65,7 +65,7 @@ class KafkaClients:
     properties: Mapping[str, str] = field(repr=False)
 
     def __repr__(self) -> str:
-        return f"{self.servers}, {shown(self.properties)}"
+        return f"{self.servers}, {masked(self.properties)}"
 
     @property
     def patience(self) -> float:

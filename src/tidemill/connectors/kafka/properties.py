@@ -10,7 +10,7 @@ from tidemill.config.secret_names import NAMES_OF_SECRETS
 from tidemill.connectors.kafka.jaas import JAAS, read_login
 from tidemill.errors import ConfigurationError
 
-__all__ = ["HIDDEN", "SECRET_NAMES", "hide_secrets", "is_secret", "shown"]
+__all__ = ["HIDDEN", "SECRET_NAMES", "hide_secrets", "is_secret", "masked"]
 
 HIDDEN: Final = "******"
 
@@ -37,10 +37,10 @@ def is_secret(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
-def shown(properties: Mapping[str, str]) -> dict[str, str]:
+def masked(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties for display, with secrets masked.
 
-    >>> shown({"group.id": "shop", "sasl.password": "sesame"})
+    >>> masked({"group.id": "shop", "sasl.password": "sesame"})
     {'group.id': 'shop', 'sasl.password': '******'}
     """
     return {name: HIDDEN if _holds_secret(name, value) else _short(value) for name, value in properties.items()}

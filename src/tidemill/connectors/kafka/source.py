@@ -14,7 +14,7 @@ from tidemill.connectors.kafka.offsets import (
     KafkaTopicPartition,
     OffsetPlace,
 )
-from tidemill.connectors.kafka.properties import shown
+from tidemill.connectors.kafka.properties import masked
 from tidemill.connectors.kafka.records import KafkaDecoder, KafkaRecordDeserializationSchema
 from tidemill.connectors.kafka.security import check_for_java
 from tidemill.connectors.sources import SparkSource
@@ -119,7 +119,7 @@ class KafkaSource(SparkSource):
 
     def __repr__(self) -> str:
         places = f"from {_place(self.starting)}" + (f" to {_place(self.stopping)}" if self.stopping else "")
-        return f"KafkaSource({self.subscription} at {self.servers}, {places}, {shown(self.properties)})"
+        return f"KafkaSource({self.subscription} at {self.servers}, {places}, {masked(self.properties)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Workers only decode records: they receive neither addresses nor secrets.

@@ -8,17 +8,11 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from tidemill.common.execution_config import ExecutionConfig
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.common.watermark_strategy import WatermarkStrategy
-from tidemill.datastream.functions.basic import (
-    FilterFunction,
-    FlatMapFunction,
-    KeySelector,
-    MapFunction,
-    Partitioner,
-)
+from tidemill.datastream.functions.basic import FilterFunction, FlatMapFunction, KeySelector, MapFunction
 from tidemill.datastream.functions.process import ProcessFunction
-from tidemill.datastream.functions.state_descriptors import MapStateDescriptor, TypeSpec
+from tidemill.datastream.functions.state_descriptors import TypeSpec
 from tidemill.datastream.output_tag import OutputTag
-from tidemill.datastream.program.key_selectors import as_key_selector, as_partitioner
+from tidemill.datastream.program.key_selectors import as_key_selector
 from tidemill.datastream.program.specs import (
     BatchMapSpec,
     FilterSpec,
@@ -30,15 +24,15 @@ from tidemill.datastream.program.specs import (
 from tidemill.datastream.program.transformations import (
     ChainingStrategy,
     Partitioning,
-    PartitionKind,
     TakenPartitioning,
     Transformation,
     Upstream,
 )
 from tidemill.datastream.program.type_hints import output_type as type_of_output
-from tidemill.datastream.streams.arguments import kind_of, require
+from tidemill.datastream.streams.arguments import require, type_name
 from tidemill.datastream.streams.closeable_iterator import CloseableIterator
 from tidemill.datastream.streams.data_stream_ends import StreamEnds
+from tidemill.datastream.streams.data_stream_partitioning import StreamPartitioning
 from tidemill.datastream.streams.data_stream_sink import DataStreamSink
 from tidemill.datastream.streams.operator_settings import OperatorSettings
 from tidemill.datastream.streams.projection import Projection
@@ -72,7 +66,7 @@ __all__ = [
 ]
 
 
-class DataStream(OperatorSettings, StreamEnds):
+class DataStream(OperatorSettings, StreamPartitioning, StreamEnds):
     """A stream of records of one type.
 
     It is the output of an operator, a side output, a union of streams (``union``), or a stream with another
@@ -214,7 +208,7 @@ class DataStream(OperatorSettings, StreamEnds):
         ['1', '3', '5']
         """
         if not isinstance(func, ProcessFunction):
-            raise TypeError(f"process() on a DataStream needs a ProcessFunction, not {kind_of(func)}")
+            raise TypeError(f"process() on a DataStream needs a ProcessFunction, not {type_name(func)}")
         found = type_of_output(output_type, func, "process_element", many=True)
         return self._transform("PROCESS", ProcessSpec(func), found)
 
@@ -229,7 +223,7 @@ class DataStream(OperatorSettings, StreamEnds):
         'Timestamps/Watermarks'
         """
         if not isinstance(watermark_strategy, WatermarkStrategy):
-            raise TypeError(f"a WatermarkStrategy is needed, not {kind_of(watermark_strategy)}")
+            raise TypeError(f"a WatermarkStrategy is needed, not {type_name(watermark_strategy)}")
         return self._transform("Timestamps/Watermarks", TimestampsSpec(watermark_strategy), self._type)
 
     # --- several streams
@@ -373,69 +367,6 @@ class DataStream(OperatorSettings, StreamEnds):
 
         return KeyedStream(self, as_key_selector(key_selector), key_type)
 
-    def shuffle(self) -> DataStream:
-        """Send each record to a random subtask of the next operator."""
-        return self._partitioned(Partitioning(PartitionKind.SHUFFLE))
-
-    def rebalance(self) -> DataStream:
-        """Distribute records to all subtasks of the next operator in round-robin order."""
-        return self._partitioned(Partitioning(PartitionKind.REBALANCE))
-
-    def rescale(self) -> DataStream:
-        """Like :meth:`rebalance`, but each subtask sends to a subset of the next operator's subtasks."""
-        return self._partitioned(Partitioning(PartitionKind.RESCALE))
-
-    def forward(self) -> DataStream:
-        """Send records to the subtask with the same index. Both operators need the same parallelism."""
-        return self._partitioned(Partitioning(PartitionKind.FORWARD))
-
-    @overload
-    def broadcast(self) -> DataStream: ...
-
-    @overload
-    def broadcast(
-        self, broadcast_state_descriptor: MapStateDescriptor, *other_broadcast_state_descriptors: MapStateDescriptor
-    ) -> BroadcastStream: ...
-
-    def broadcast(
-        self,
-        broadcast_state_descriptor: MapStateDescriptor | None = None,
-        *other_broadcast_state_descriptors: MapStateDescriptor,
-    ) -> DataStream | BroadcastStream:
-        """Send each record to every subtask of the next operator.
-
-        With state descriptors, returns a stream that can be connected with another stream, and whose records update
-        these states: see :class:`BroadcastProcessFunction`.
-        """
-        from tidemill.datastream.streams.broadcast_stream import BroadcastStream
-
-        stream = self._partitioned(Partitioning(PartitionKind.BROADCAST))
-        if broadcast_state_descriptor is None:
-            return stream
-        return BroadcastStream(stream, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
-
-    def global_(self) -> DataStream:
-        """Send all records to the first subtask of the next operator."""
-        return self._partitioned(Partitioning(PartitionKind.GLOBAL))
-
-    def partition_custom(
-        self,
-        partitioner: Callable[[Any, int], int] | Partitioner,
-        key_selector: Callable[[Any], Any] | KeySelector | int | str,
-    ) -> DataStream:
-        """Send each record to the subtask with the index ``partitioner(key, number of subtasks)``.
-
-        >>> from tidemill.common import Configuration
-        >>> from tidemill.datastream import StreamExecutionEnvironment
-        >>> local = Configuration.from_dict({"execution.target": "local", "parallelism.default": 1})
-        >>> env = StreamExecutionEnvironment.get_execution_environment(local)
-        >>> pairs = env.from_collection([(1, "a"), (2, "b")])
-        >>> sorted(pairs.partition_custom(lambda key, count: key % count, 0).map(str).execute_and_collect())
-        ["(1, 'a')", "(2, 'b')"]
-        """
-        selector, custom = as_key_selector(key_selector), as_partitioner(partitioner)
-        return self._partitioned(Partitioning(PartitionKind.CUSTOM, selector, custom), "partition_custom")
-
     # --- building blocks
 
     def _operator(self, what: str) -> Transformation:
@@ -480,7 +411,7 @@ class DataStream(OperatorSettings, StreamEnds):
 
     def _check_same_environment(self, other: Any, what: str) -> None:
         if not isinstance(other, DataStream):
-            raise TypeError(f"{what}() needs a DataStream, not {kind_of(other)}")
+            raise TypeError(f"{what}() needs a DataStream, not {type_name(other)}")
         if other._environment is not self._environment:
             raise GraphError(f"{what}() of streams of different environments")
 

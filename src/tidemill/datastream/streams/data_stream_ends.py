@@ -13,7 +13,7 @@ from tidemill.datastream.functions.basic import SinkFunction
 from tidemill.datastream.program import execution
 from tidemill.datastream.program.specs import SinkSpec
 from tidemill.datastream.program.transformations import Transformation
-from tidemill.datastream.streams.arguments import kind_of
+from tidemill.datastream.streams.arguments import type_name
 from tidemill.datastream.streams.closeable_iterator import CloseableIterator
 from tidemill.datastream.streams.data_stream_sink import DataStreamSink
 
@@ -33,13 +33,13 @@ class StreamEnds(abc.ABC):
         if isinstance(sink_func, Sink):
             return self.sink_to(sink_func)
         if not isinstance(sink_func, SinkFunction):
-            raise TypeError(f"add_sink() needs a SinkFunction, not {kind_of(sink_func)}")
+            raise TypeError(f"add_sink() needs a SinkFunction, not {type_name(sink_func)}")
         return self._end(f"Sink: {type(sink_func).__name__}", FunctionSink(sink_func))
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Write the stream to a :class:`tidemill.connectors.sinks.Sink`."""
         if not isinstance(sink, Sink):
-            raise TypeError(f"sink_to() needs a Sink, not {kind_of(sink)}")
+            raise TypeError(f"sink_to() needs a Sink, not {type_name(sink)}")
         return self._end(f"Sink: {type(sink).__name__}", sink)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:

@@ -36,7 +36,7 @@ __all__ = [
     "configured",
     "known_jobs",
     "location_of",
-    "open_state",
+    "open_reader",
     "serve_rest",
 ]
 
@@ -156,7 +156,7 @@ def _holds_state(path: Path) -> bool:
     return (path / METADATA).exists() or any((one / MANIFESTS).is_dir() for one in (path, *path.iterdir()))
 
 
-def open_state(
+def open_reader(
     job: str, epoch: int | None, configuration: Configuration, *, allow_pickle: bool = False
 ) -> SavepointReader:
     """Open the committed state that a command refers to. Raises :class:`NotThereError` if it does not exist."""

@@ -9,7 +9,7 @@ import typer
 
 from tidemill.ops.cli.arguments import AsJson, Authority, Identity, RestUrl, RunningJob, Token
 from tidemill.ops.cli.output import print_json, print_table
-from tidemill.ops.drivers.client import JobAddress, address_of
+from tidemill.ops.drivers.client import JobAddress, job_address
 from tidemill.ops.errors import NotThereError
 
 __all__ = ["hot"]
@@ -32,7 +32,7 @@ def hot(
     They are estimated from samples of approximately the last minute. A key with a large share keeps one subtask busy
     while others are idle.
     """
-    address = address_of(job, rest, token, authority, identity)
+    address = job_address(job, rest, token, authority, identity)
     vertices = address.ask("GET")["vertices"]
     if operator is None:
         found = [{"uid": one["uid"], **keys} for one in vertices if (keys := _sampled(address, one)) is not None]

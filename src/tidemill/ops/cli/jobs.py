@@ -33,11 +33,11 @@ from tidemill.ops.cli.arguments import (
     Token,
     configured,
     location_of,
-    open_state,
+    open_reader,
 )
 from tidemill.ops.cli.failures import finding
 from tidemill.ops.cli.output import moment, print_json, print_table, size
-from tidemill.ops.drivers.client import DriverGoneError, JobAddress, address_of
+from tidemill.ops.drivers.client import DriverGoneError, JobAddress, job_address
 from tidemill.ops.drivers.records import Driver, DriverJob, driver_of, drivers
 from tidemill.ops.errors import NotThereError
 
@@ -185,7 +185,7 @@ def checkpoints(job: JobArgument, defined: Defined = None, config: ConfigFile = 
     other epochs are deleted as the job continues.
     """
     settings = configured(config, defined)
-    state = open_state(job, None, settings)
+    state = open_reader(job, None, settings)
     with finding():
         epochs = state.epochs()
     place = _directory_of(job, state.job_id, settings)
@@ -239,7 +239,7 @@ def logs(
     a driver on another machine.
     """
     if rest is not None:
-        _ask_for_logs(address_of(job, rest, token, cacert, cert), lines, follow)
+        _ask_for_logs(job_address(job, rest, token, cacert, cert), lines, follow)
         return
     driver, _ = driver_of(job)
     if driver.log is None or not Path(driver.log).is_file():

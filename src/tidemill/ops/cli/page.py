@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 import typer
 
 from tidemill.ops.cli.arguments import known_jobs
-from tidemill.ops.drivers.client import address_of, token_of
+from tidemill.ops.drivers.client import job_address, token_of
 from tidemill.ops.drivers.records import RestAddress, drivers, records_directory
 from tidemill.ops.errors import NotThereError
 
@@ -36,7 +36,7 @@ def page(
     The address contains the token: anyone who has the address can do the same with the job as you can. The page shows
     all jobs of the driver.
     """
-    address = page_address(_only_driver() if job is None else address_of(job, None, None).rest)
+    address = page_address(_only_driver() if job is None else job_address(job, None, None).rest)
     typer.echo(address)
     if opened and not webbrowser.open(_leading_to(address).as_uri()):
         typer.echo("No browser could be opened here.", err=True)

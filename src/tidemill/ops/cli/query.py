@@ -12,7 +12,7 @@ import typer
 
 from tidemill.ops.cli.arguments import AsJson, Authority, Identity, RestUrl, RunningJob, Token
 from tidemill.ops.cli.output import print_json, print_table
-from tidemill.ops.drivers.client import JobAddress, address_of
+from tidemill.ops.drivers.client import JobAddress, job_address
 from tidemill.ops.errors import NotThereError
 
 __all__ = ["query"]
@@ -33,14 +33,14 @@ def query(
     The result is from the last committed epoch, whose number is shown. 'tidemill state get' reads any state, also of a
     job that is not running.
     """
-    address = address_of(job, rest, token, cacert, cert)
+    address = job_address(job, rest, token, cacert, cert)
     answer = _answer(address, name, key)
     if as_json:
         print_json({"job": address.job_id, "name": name, "key": key, **answer})
     else:
-        from tidemill.ops.state_rows import shown
+        from tidemill.ops.state_rows import cell_text
 
-        print_table(("epoch", "key", "value"), [(answer["epoch"], key, shown(answer["value"]))])
+        print_table(("epoch", "key", "value"), [(answer["epoch"], key, cell_text(answer["value"]))])
 
 
 def _answer(address: JobAddress, name: str, key: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tidemill.ops.cli.arguments import (
     Epoch,
     JobArgument,
     configured,
-    open_state,
+    open_reader,
 )
 from tidemill.ops.cli.failures import Verbs, finding
 from tidemill.ops.cli.hot_keys import hot
@@ -52,7 +52,7 @@ def list_states(
     Entries and bytes are those in storage: an entry that changed in several epochs since the last merge is counted
     several times.
     """
-    reader = open_state(job, epoch, configured(config, defined))
+    reader = open_reader(job, epoch, configured(config, defined))
     with finding():
         operators = reader.operators()
     if as_json:
@@ -85,7 +85,7 @@ def get(
 
     A value state has one entry, a map state one for each map key. Windowed state has entries for each window.
     """
-    reader = open_state(job, epoch, configured(config, defined), allow_pickle=allow_pickle)
+    reader = open_reader(job, epoch, configured(config, defined), allow_pickle=allow_pickle)
     from tidemill.ops.state_rows import rows_of_key
 
     with finding():
@@ -108,7 +108,7 @@ def scan(
     as_json: AsJson = False,
 ) -> None:
     """Show entries of a state, keyed or not, in no particular order."""
-    reader = open_state(job, epoch, configured(config, defined), allow_pickle=allow_pickle)
+    reader = open_reader(job, epoch, configured(config, defined), allow_pickle=allow_pickle)
     from tidemill.ops.state_rows import rows_of
 
     with finding():
@@ -141,9 +141,9 @@ def diff(
     'tidemill checkpoints' lists the epochs that can be read.
     """
     settings = configured(config, defined)
-    before = open_state(job, first, settings, allow_pickle=allow_pickle)
-    after = open_state(other or job, last, settings, allow_pickle=allow_pickle)
-    from tidemill.ops.state_rows import difference, shown
+    before = open_reader(job, first, settings, allow_pickle=allow_pickle)
+    after = open_reader(other or job, last, settings, allow_pickle=allow_pickle)
+    from tidemill.ops.state_rows import cell_text, difference
 
     with finding():
         changes = list(islice(difference(before, after, uid, state), limit + 1))
@@ -151,7 +151,7 @@ def diff(
         print_json({"job": before.job_id, "from": before.epoch, "to": after.epoch, "changes": changes[:limit]})
     else:
         columns = _columns(changes, ("change", "key", "namespace", "map_key", "before", "after"))
-        rows = [[shown(change.get(column)) for column in columns] for change in changes[:limit]]
+        rows = [[cell_text(change.get(column)) for column in columns] for change in changes[:limit]]
         print_table(columns, rows, empty=f"nothing changed from epoch {before.epoch} to {after.epoch}")
     if len(changes) > limit:
         typer.echo(f"There are more than {limit} changes: --limit shows more.", err=True)
@@ -177,7 +177,7 @@ def export(
         raise typer.BadParameter("the file must end in .parquet, .csv or .arrow", param_hint="FILE")
     if not file.absolute().parent.is_dir():
         raise NotThereError(f"{file.absolute().parent} is not a directory")
-    reader = open_state(job, epoch, configured(config, defined), allow_pickle=allow_pickle)
+    reader = open_reader(job, epoch, configured(config, defined), allow_pickle=allow_pickle)
     with finding():
         known = (info.rows for one in reader.operators() if one.uid == uid for info in one.states if info.name == state)
         with progress("rows", next(known, None)) as done:
@@ -200,10 +200,12 @@ def _print_rows(reader: SavepointReader, rows: list[Row], as_json: bool) -> None
     if as_json:
         print_json({"job": reader.job_id, "epoch": reader.epoch, "entries": rows})
         return
-    from tidemill.ops.state_rows import shown
+    from tidemill.ops.state_rows import cell_text
 
     columns = _columns(rows, ("subtask", "key", "namespace", "map_key", "value", "last_access"))
-    print_table(columns, [[shown(row.get(column)) for column in columns] for row in rows], empty="the state is empty")
+    print_table(
+        columns, [[cell_text(row.get(column)) for column in columns] for row in rows], empty="the state is empty"
+    )
 
 
 def _columns(rows: list[Row], order: tuple[str, ...]) -> list[str]:

@@ -22,7 +22,7 @@ from tidemill.ops.cli.arguments import (
 )
 from tidemill.ops.cli.jobs import dispose
 from tidemill.ops.cli.output import waiting
-from tidemill.ops.drivers.client import DriverGoneError, JobAddress, address_of
+from tidemill.ops.drivers.client import DriverGoneError, JobAddress, job_address
 from tidemill.ops.drivers.records import DriverJob, driver_of
 from tidemill.ops.errors import NotThereError
 
@@ -48,7 +48,7 @@ def cancel(
 
     Waits until the job is cancelled. Its committed state is kept, unless the job is configured to delete it.
     """
-    address = address_of(job, rest, token, cacert, cert)
+    address = job_address(job, rest, token, cacert, cert)
     address.ask("PATCH", "?mode=cancel")
     with waiting("cancelling"):
         status = _end_of(address)
@@ -73,7 +73,7 @@ def stop(
 
     The job processes nothing after the savepoint. If the savepoint fails, the job continues.
     """
-    address = address_of(job, rest, token, cacert, cert)
+    address = job_address(job, rest, token, cacert, cert)
     path = _savepoint(address, "/stop", {"drain": drain, **_target(target)}, "stopping")
     typer.echo(f"Job {address.job_id} is stopped; its savepoint is {path}")
 
@@ -103,7 +103,7 @@ def savepoint(
     if disposed is not None:
         dispose(disposed, configured(config, defined))
         return
-    address = address_of(job or "", rest, token, cacert, cert)
+    address = job_address(job or "", rest, token, cacert, cert)
     path = _savepoint(address, "/savepoints", _target(directory), "taking a savepoint")
     typer.echo(f"Savepoint {path} is complete.")
 
@@ -136,7 +136,7 @@ def rescale(
         wanted[uid] = int(number)
     query = "" if parallelism is None else f"?parallelism={parallelism}"
     body = {"parallelism": wanted} if wanted else None
-    address = address_of(job, rest, token, cacert, cert)
+    address = job_address(job, rest, token, cacert, cert)
     with waiting("rescaling"):
         address.operate("rescaling", "PATCH", f"/rescaling{query}", body)
     typer.echo(f"Job {address.job_id} runs with the new parallelism.")

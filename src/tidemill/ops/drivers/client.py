@@ -16,7 +16,7 @@ from tidemill.ops.access import read_token
 from tidemill.ops.drivers.records import RestAddress, driver_of
 from tidemill.ops.errors import NotThereError
 
-__all__ = ["DriverGoneError", "JobAddress", "RefusedError", "address_of", "token_of"]
+__all__ = ["DriverGoneError", "JobAddress", "RefusedError", "job_address", "token_of"]
 
 _SECONDS: Final = 20.0
 _POLL_SECONDS: Final = 0.1
@@ -102,7 +102,7 @@ class JobAddress:
         return result
 
 
-def address_of(
+def job_address(
     job: str, url: str | None, token: str | None, authority: str | None = None, identity: str | None = None
 ) -> JobAddress:
     """Return the address for requests about a job: ``url``, or the driver on this machine that runs the job.

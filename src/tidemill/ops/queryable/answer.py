@@ -21,7 +21,7 @@ from tidemill.checkpoint.model import Epoch
 from tidemill.errors import SerializationError, StateError, TidemillError
 from tidemill.ops.queryable.errors import QueryableStateError
 from tidemill.state.codecs.class_names import Loading
-from tidemill.state.codecs.plain_values import plain_loading, shown
+from tidemill.state.codecs.plain_values import as_data, plain_loading
 from tidemill.state.files.replacing import REPLACES
 from tidemill.state.files.rows import PUT, Rows
 from tidemill.state.files.section_kinds import SectionKind, section_kind
@@ -162,7 +162,7 @@ class ValueReader:
         remains.
         """
         found = _merged(spans, declared, time)
-        return found if found is NOTHING or self._shape is not None else shown(found)
+        return found if found is NOTHING or self._shape is not None else as_data(found)
 
 
 #: The location of the rows of a key: (number of the part, first row, number of rows), oldest first.

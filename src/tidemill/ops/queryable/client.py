@@ -15,8 +15,8 @@ from tidemill.ops.queryable.answer import ValueReader
 from tidemill.ops.queryable.client_connection import ClientConnection
 from tidemill.ops.queryable.client_lookups import Location, Lookups
 from tidemill.ops.queryable.errors import QueryableStateError
-from tidemill.state.codecs.serializers import Incompatible, compatibility, parse_snapshot, type_text
-from tidemill.state.files.sections import refusal
+from tidemill.state.codecs.serializers import Incompatible, compatibility, parse_type_snapshot, type_text
+from tidemill.state.files.sections import type_refusal
 from tidemill.state.keyed.immutable_states import ImmutableState
 from tidemill.state.keyed.kinds import kind_of
 
@@ -160,11 +160,11 @@ def _check_kind(location: Location, descriptor: StateDescriptor) -> None:
 
 
 def _check_key(location: Location, key_type: TypeInformation | None) -> None:
-    stored = parse_snapshot(location.types).get("key") if location.types else None
+    stored = parse_type_snapshot(location.types).get("key") if location.types else None
     if stored is None or key_type is None:
         return
     declared = key_type.describe()
     found = compatibility(stored, declared, is_key=True)
     if isinstance(found, Incompatible):
-        what = refusal("key", type_text(stored), type_text(declared), found.reason)
+        what = type_refusal("key", type_text(stored), type_text(declared), found.reason)
         raise SerializationError(f"state {location.state!r} of operator {location.operator} {what}")

@@ -12,7 +12,7 @@ from tidemill.ops.access import is_loopback, same_secret
 from tidemill.ops.queryable.errors import QueryableStateError, StateUnavailableError
 from tidemill.ops.queryable.wire import LARGEST_REQUEST, FrameSplitter, failure, frame, is_hello, payload
 
-__all__ = ["Access", "Handler", "Listening", "listen"]
+__all__ = ["Access", "Handler", "Listening", "serve_queries"]
 
 log = logging.getLogger(__name__)
 
@@ -178,7 +178,7 @@ class Listening:
         await self._server.wait_closed()
 
 
-async def listen(handler: Handler, access: Access, ports: Sequence[int]) -> Listening:
+async def serve_queries(handler: Handler, access: Access, ports: Sequence[int]) -> Listening:
     """Serve queries on the first free port. Raises :class:`ConfigurationError` if no port is free."""
     refused: OSError | None = None
     for port in ports:

@@ -18,7 +18,7 @@ from tidemill.config import QueryableStateOptions
 from tidemill.errors import CheckpointError, TidemillError
 from tidemill.ops.access import ports_of, read_token
 from tidemill.ops.queryable.committed import CommittedStates
-from tidemill.ops.queryable.connections import Access, listen
+from tidemill.ops.queryable.connections import Access, serve_queries
 from tidemill.ops.queryable.proxy import StateProxy
 from tidemill.ops.queryable.server import StateServer
 from tidemill.state_processor.job_directory import JobDirectory
@@ -90,7 +90,7 @@ async def serving(service: Service) -> AsyncIterator[tuple[str, int]]:
             addresses = [await undo.enter_async_context(_child(service)) for _ in range(servers)]
             proxy = StateProxy(addresses, token)
             undo.push_async_callback(proxy.close)
-            listening = await listen(proxy.handle, access, ports)
+            listening = await serve_queries(proxy.handle, access, ports)
         else:
             states = CommittedStates(service.job_directory(), cache_bytes=get(QueryableStateOptions.CACHE_SIZE))
             server = StateServer(states, threads=get(QueryableStateOptions.SERVER_QUERY_THREADS) or 2)
@@ -99,7 +99,7 @@ async def serving(service: Service) -> AsyncIterator[tuple[str, int]]:
                 await asyncio.get_running_loop().run_in_executor(None, states.refresh)
             following = asyncio.create_task(server.follow(get(QueryableStateOptions.POLL_INTERVAL).total_seconds()))
             undo.callback(following.cancel)
-            listening = await listen(server.handle, access, ports)
+            listening = await serve_queries(server.handle, access, ports)
         undo.push_async_callback(listening.close)
         yield access.host, listening.port
 

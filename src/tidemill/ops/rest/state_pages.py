@@ -18,7 +18,7 @@ from tidemill.state.codecs.plain_values import json_text
 from tidemill.state.keys.key_groups import key_group_of
 from tidemill.state_processor import OperatorInfo, SavepointReader, StateInfo
 
-__all__ = ["PagePosition", "entries_of_key", "key_from", "operator_page", "page_from", "shown"]
+__all__ = ["PagePosition", "entries_of_key", "json_value", "key_from", "operator_page", "page_from"]
 
 #: Approximate number of bytes of the files to read at a time.
 _CHUNK: Final = 1 << 20
@@ -101,7 +101,7 @@ def entries_of_key(reader: SavepointReader, operator: OperatorInfo, state: State
         group = key_group_of(key, operator.max_parallelism)
     except InvalidKeyError as error:
         raise BadRequestError(f"key: {error}") from error
-    wanted = shown(key)
+    wanted = json_value(key)
     table = reader.keyed_state(operator.uid, state.name, key_groups=(group, group))
     return [row for row in _rows(table) if row["key"] == wanted]
 
@@ -110,12 +110,12 @@ def _rows(table: Any) -> Iterator[dict[str, Any]]:
     texts = {field.name for field in table.schema if (field.metadata or {}).get(b"tidemill.shown") == b"json"}
     for row in table.to_pylist():
         yield {
-            name: json.loads(value) if name in texts and value is not None else shown(value)
+            name: json.loads(value) if name in texts and value is not None else json_value(value)
             for name, value in row.items()
         }
 
 
-def shown(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Convert a value to JSON values, tuples to lists. A very long value is truncated to the start of its text."""
     text = json_text(_with_tuples(value))
     if text is None:

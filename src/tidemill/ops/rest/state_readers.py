@@ -15,7 +15,7 @@ from tidemill.ops.rest.errors import ResourceNotFoundError, UnavailableError
 from tidemill.ops.rest.jobs_shown import ShownJob, vertex_id
 from tidemill.state_processor import OperatorInfo, SavepointReader, StateInfo, read
 
-__all__ = ["OfEpoch", "find_state", "reader_of", "reading", "turn"]
+__all__ = ["OfEpoch", "find_state", "reading", "state_reader", "turn"]
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ def reading(job: ShownJob, epoch: int | None, answer: Callable[[SavepointReader]
     with turn():
         for attempt in range(3):
             try:
-                return answer(reader_of(job, epoch))
+                return answer(state_reader(job, epoch))
             except CheckpointError:
                 if epoch is not None or attempt == 2 or job.is_over:
                     raise
@@ -51,7 +51,7 @@ def turn() -> Iterator[None]:
         _READERS.release()
 
 
-def reader_of(job: ShownJob, epoch: int | None) -> SavepointReader:
+def state_reader(job: ShownJob, epoch: int | None) -> SavepointReader:
     """Open the state of a job in an epoch, or in the last one.
 
     Raises :class:`CheckpointError` if the epoch is not retained.

@@ -26,7 +26,7 @@ from tidemill.common.typeinfo import TypeInformation
 from tidemill.common.types import Row
 from tidemill.datastream.output_tag import OutputTag
 from tidemill.errors import FailureSite, SerializationError, TidemillError
-from tidemill.state.codecs.copies import ATOMIC, copied, detached, fields_of
+from tidemill.state.codecs.copies import ATOMIC, copied_record, detached, fields_of
 from tidemill.state.keyed.backend import immutable_type
 
 #: Immutable types that have no parts to check.
@@ -146,7 +146,7 @@ class Emissions:
     def copy(self, value: Any) -> Any:
         """Return a copy of a value, for another consumer."""
         try:
-            return copied(value)
+            return copied_record(value)
         except SerializationError as error:
             raise SerializationError(
                 f"{error}. A copy is needed because {self._where} emits it and other code may change it. Emit a record "

@@ -82,10 +82,10 @@ def user_error(
     details = []
     site = replace(site or FailureSite(), exception=type(_meant(error)).__name__)
     if record is not NO_RECORD:
-        site = replace(site, record=shown(record))
+        site = replace(site, record=message_text(record))
         details.append(f"record {site.record}")
     if key is not NO_RECORD:
-        site = replace(site, key=shown(key))
+        site = replace(site, key=message_text(key))
         details.append(f"key {site.key}")
     message = f"{user_traceback(error)}\n\nraised in {where}"
     if line:
@@ -134,7 +134,7 @@ def message_of(error: BaseException) -> str:
         return f"<{type(error).__name__} whose str raised {type(broken).__name__}>"
 
 
-def shown(value: Any) -> str:
+def message_text(value: Any) -> str:
     """Return the text of a record or key for messages. It is the same for the same value after a restart."""
     try:
         text = repr(value)

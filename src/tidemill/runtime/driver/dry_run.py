@@ -31,7 +31,7 @@ from tidemill.runtime.driver.rescaling import with_stored_max_parallelism
 from tidemill.runtime.driver.restarts import restarts_for
 from tidemill.runtime.start.declared_states import declared_states
 from tidemill.runtime.start.starting_point import check_own_end, finished_refusal, starting_point
-from tidemill.runtime.start.trust import is_trusted, pickled_parts, refusal
+from tidemill.runtime.start.trust import is_trusted, pickle_refusal, pickled_parts
 from tidemill.runtime.start.upgrade import compare_operators
 from tidemill.runtime.start.upgrade_states import compare_states
 
@@ -138,7 +138,7 @@ def _untrusted(path: str, state: PortableState, launch: Launch) -> list[Change]:
             part.what,
             Outcome.REFUSED,
             "pickled",
-            detail=refusal(path, state.manifest, [part]),
+            detail=pickle_refusal(path, state.manifest, [part]),
             error=UntrustedStateError,
         )
         for part in pickled_parts(state, launch.unpickling_sinks())

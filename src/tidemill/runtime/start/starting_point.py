@@ -25,7 +25,7 @@ from tidemill.common.configuration import Configuration
 from tidemill.config import CheckpointingOptions, ExecutionOptions, StateRecoveryOptions
 from tidemill.errors import CheckpointError, ConfigurationError, GraphError, JobFinishedError, NoSavepointError
 from tidemill.graph.plan import JobPlan
-from tidemill.runtime.start.trust import place_of
+from tidemill.runtime.start.trust import comparable_path
 
 __all__ = ["StartingPoint", "check_own_end", "check_start_over", "finished_refusal", "starting_point"]
 
@@ -46,7 +46,7 @@ class StartingPoint:
     @property
     def begins(self) -> Mapping[str, str]:
         """The origin of the history that begins here, as manifests record it."""
-        place = place_of(self.state.where)
+        place = comparable_path(self.state.where)
         where = str(Path(*place[1:])) if place[:1] == ("file",) else self.state.where
         return {"id": self.state.id, "path": where}
 
@@ -221,4 +221,4 @@ def _is_own(configuration: Configuration, job_id: str, path: str) -> bool:
 
 def _is_place(path: str, known: str | None) -> bool:
     cleaned = path.rstrip("/").removesuffix(f"/{METADATA}")
-    return known is not None and place_of(cleaned) != () and place_of(cleaned) == place_of(known)
+    return known is not None and comparable_path(cleaned) != () and comparable_path(cleaned) == comparable_path(known)

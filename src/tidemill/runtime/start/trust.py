@@ -28,7 +28,7 @@ from tidemill.runtime.time.time_states import PartitionState
 from tidemill.state.codecs.plain_values import holds_pickle
 from tidemill.state.files.pickled_columns import pickled_states
 
-__all__ = ["Pickled", "check_trusted", "is_trusted", "pickled_parts", "refusal"]
+__all__ = ["Pickled", "check_trusted", "is_trusted", "pickle_refusal", "pickled_parts"]
 
 #: The maximum number of pickled states that the error message names.
 _NAMED: Final = 3
@@ -54,7 +54,7 @@ def check_trusted(path: str, state: PortableState, configuration: Configuration,
         return
     found = list(pickled_parts(state, sinks))
     if found:
-        raise UntrustedStateError(refusal(path, state.manifest, found))
+        raise UntrustedStateError(pickle_refusal(path, state.manifest, found))
 
 
 def is_trusted(path: str, configuration: Configuration) -> bool:
@@ -65,7 +65,7 @@ def is_trusted(path: str, configuration: Configuration) -> bool:
     return any(_is_inside(path, place) for place in map(configuration.get, own) if place is not None)
 
 
-def refusal(path: str, manifest: Manifest, found: Collection[Pickled]) -> str:
+def pickle_refusal(path: str, manifest: Manifest, found: Collection[Pickled]) -> str:
     """Why a job does not start from ``path``, and what to do."""
     named = [
         f"    {part.what} of operator {manifest.operators.get(part.uid, {}).get('name', part.uid)!r} (uid {part.uid}) "
@@ -126,11 +126,11 @@ def _shown(state: str) -> str:
 
 
 def _is_inside(path: str, directory: str) -> bool:
-    inner, outer = place_of(path), place_of(directory)
+    inner, outer = comparable_path(path), comparable_path(directory)
     return len(outer) > 0 and inner[: len(outer)] == outer
 
 
-def place_of(path: str) -> tuple[str, ...]:
+def comparable_path(path: str) -> tuple[str, ...]:
     """A path as parts that can be compared, with links resolved.
 
     Empty for a URL whose path contains ``.``, ``..`` or ``%``: it may lead out of its apparent parent directory.

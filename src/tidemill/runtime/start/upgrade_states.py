@@ -19,9 +19,9 @@ from tidemill.graph.plan import JobPlan, OperatorPlan
 from tidemill.runtime.start.declared_states import DeclaredState, OperatorStates
 from tidemill.runtime.task.operator_kinds import TIMED, lost_timers
 from tidemill.state.codecs.column_codecs import codec_for
-from tidemill.state.codecs.serializers import Convert, Incompatible, compatibility, parse_snapshot, type_text
+from tidemill.state.codecs.serializers import Convert, Incompatible, compatibility, parse_type_snapshot, type_text
 from tidemill.state.files.section_kinds import TIMER
-from tidemill.state.files.sections import TIMER_SHAPE, StateShape, read_rows, refusal, with_unknown_key
+from tidemill.state.files.sections import TIMER_SHAPE, StateShape, read_rows, type_refusal, with_unknown_key
 from tidemill.state.files.state_file import Section
 from tidemill.state.files.ttl_declared import stored_ttl
 from tidemill.state.keyed.backend import EVENT_TIMERS, PROCESSING_TIMERS
@@ -169,7 +169,7 @@ def _compare(schema: Mapping[str, Any], state: DeclaredState, kept: StoredState,
     now = state.schema.get(OPERATOR_STATE) or state.schema["types"]["kind"]
     if was != now:
         return f"is stored as {was} state, but the program now declares it as {now} state; give it another name"
-    stored, wanted = parse_snapshot(schema.get("types")), parse_snapshot(state.schema["types"])
+    stored, wanted = parse_type_snapshot(schema.get("types")), parse_type_snapshot(state.schema["types"])
     if "key" in wanted:
         stored = with_unknown_key(stored)
     for column in sorted(stored.keys() & wanted.keys()):
@@ -178,7 +178,7 @@ def _compare(schema: Mapping[str, Any], state: DeclaredState, kept: StoredState,
             continue
         found = compatibility(stored[column], wanted[column], is_key=column != "value")
         if isinstance(found, Incompatible):
-            return refusal(column, type_text(stored[column]), type_text(wanted[column]), found.reason)
+            return type_refusal(column, type_text(stored[column]), type_text(wanted[column]), found.reason)
         if isinstance(found, Convert):
             what = {"key": "keys", "user_key": "map keys", "value": "values"}[column]
             notes.append(f"{what} are checked against the declared type" if found.check else f"{what} are converted")
@@ -194,7 +194,7 @@ def _compare(schema: Mapping[str, Any], state: DeclaredState, kept: StoredState,
 
 def _says_little(schema: Mapping[str, Any], state: DeclaredState) -> bool:
     """Whether the types alone do not determine the outcome for values with this schema."""
-    stored, wanted = parse_snapshot(schema.get("types")), parse_snapshot(state.schema["types"])
+    stored, wanted = parse_type_snapshot(schema.get("types")), parse_type_snapshot(state.schema["types"])
     if type_text(stored["value"]) in state.migrations if "value" in stored else True:
         return True
     keyed = OPERATOR_STATE not in schema
@@ -213,7 +213,7 @@ def _life_text(ttl: Mapping[str, Any]) -> str:
 
 def _text(schema: Mapping[str, Any], kind: str, ttl: Mapping[str, Any] | None = None) -> str:
     """A state's kind and types as the report shows them."""
-    types = parse_snapshot(schema.get("types"))
+    types = parse_type_snapshot(schema.get("types"))
     inner = [type_text(types[column]) for column in ("user_key", "value") if column in types]
     shown: str = schema.get(OPERATOR_STATE) or schema.get("types", {}).get("kind", kind)
     ttl = ttl or stored_ttl(schema)

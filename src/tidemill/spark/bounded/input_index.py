@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tidemill.checkpoint.frame import pack, unpack
-from tidemill.checkpoint.manifest import decoded
+from tidemill.checkpoint.manifest import decode_header
 from tidemill.checkpoint.names import check_name
 from tidemill.checkpoint.storage.storages import NotFoundError, Storage
 from tidemill.errors import CorruptFileError
@@ -63,7 +63,7 @@ def parts_of(storage: Storage, folder: str) -> list[InputPart]:
     except NotFoundError:
         return _looked_up(storage, folder)
     frame = unpack(data, MAGIC, VERSION, name)
-    return decoded(name, lambda: _from_header(frame.header, folder))
+    return decode_header(name, lambda: _from_header(frame.header, folder))
 
 
 def names_in(storage: Storage, folder: str) -> set[str]:

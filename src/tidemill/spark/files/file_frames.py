@@ -17,7 +17,7 @@ from tidemill.errors import GraphError
 from tidemill.spark.files.partition_columns import columns_in, with_partition_columns
 from tidemill.spark.frames.event_time import with_files
 
-__all__ = ["LITERAL_PATHS", "FileFrames", "decoded", "for_paths"]
+__all__ = ["LITERAL_PATHS", "FileFrames", "decode_lines", "for_paths"]
 
 #: Options for literal paths: ``*`` is an ordinary character, and directory names do not define columns.
 LITERAL_PATHS: Final = {"__globPaths__": "false", "recursiveFileLookup": "true"}
@@ -52,7 +52,7 @@ def alike(paths: Sequence[str]) -> list[list[str]]:
     return [group for group in (plain, colons, *several) if group]
 
 
-def decoded(lines: DataFrame, charset: str) -> DataFrame:
+def decode_lines(lines: DataFrame, charset: str) -> DataFrame:
     """Decode text with a character set. Spark's text format returns the bytes of lines without decoding them."""
     name = lines.columns[0]
     line = F.col(f"`{name}`")
@@ -117,7 +117,7 @@ class FileFrames:
         reader: Any = self._session.read.format(self._source.format).schema(schema)
         frame: DataFrame = reader.options(**{**self._options, **for_paths(paths)}).load(paths)
         if self._charset is not None:
-            frame = decoded(frame, self._charset)
+            frame = decode_lines(frame, self._charset)
         # Spark writes a local path as file:///, which has two more parts.
         depth = root_depth + 2 if paths and paths[0].startswith("/") else root_depth
         types = {name: kind for name, kind in self._partition_types.items() if name in named}

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.connectors.sources import FormatSource
-from tidemill.spark.files.file_frames import decoded
+from tidemill.spark.files.file_frames import decode_lines
 from tidemill.spark.frames.source_reader import SourceReader
 
 __all__ = ["FormatReader"]
@@ -33,7 +33,7 @@ class FormatReader(SourceReader[FormatSource]):
             reader = reader.schema(source.schema)
         paths: Any = [source.path, *source.more_paths] if source.more_paths else source.path
         loaded: DataFrame = reader.load(paths) if source.path is not None else reader.load()
-        return loaded if charset is None else decoded(loaded, charset)
+        return loaded if charset is None else decode_lines(loaded, charset)
 
     @property
     def files(self) -> FormatSource:

@@ -23,7 +23,7 @@ from tidemill.connectors.file_system.listing import local_root
 from tidemill.connectors.file_system.misfits import Misfit
 from tidemill.connectors.sources import FormatSource
 from tidemill.errors import FailureSite, TypeMismatchError
-from tidemill.runtime.batch.failures import shown
+from tidemill.runtime.batch.failures import message_text
 from tidemill.spark.files.file_frames import for_paths
 from tidemill.spark.files.partition_columns import columns_in
 
@@ -115,7 +115,7 @@ def _record(
 
 
 def _error(uid: str, source: FormatSource, misfit: Misfit, file: str) -> TypeMismatchError:
-    site = FailureSite(uid=uid, exception=TypeMismatchError.__name__, record=shown(misfit.record))
+    site = FailureSite(uid=uid, exception=TypeMismatchError.__name__, record=message_text(misfit.record))
     error = TypeMismatchError(
         f"Spark could not read the source with uid {uid!r}: file {file} has a record that does not fit the "
         f"schema: {misfit.problem()}. It is record {site.record}\nCorrect the file; or read it with "

@@ -54,7 +54,7 @@ def combine(frames: Mapping[int, DataFrame]) -> DataFrame:
     return combined
 
 
-def take_apart(batches: Iterable[pa.RecordBatch]) -> dict[int, list[pa.RecordBatch]]:
+def split_by_source(batches: Iterable[pa.RecordBatch]) -> dict[int, list[pa.RecordBatch]]:
     """Split combined batches by source: the rows of each source in order, as batches of the source's own columns."""
     by_source: dict[int, list[pa.RecordBatch]] = {}
     for batch in batches:

@@ -27,7 +27,7 @@ from tidemill.runtime.task.main_classes import install_main_classes
 from tidemill.runtime.task.merge_task import Slice, merge_slice
 from tidemill.runtime.task.task import execute_subtask
 from tidemill.runtime.task.warm import WarmChains
-from tidemill.spark.frames.frames import take_apart
+from tidemill.spark.frames.frames import split_by_source
 from tidemill.state.keys.key_groups import Subtask
 
 #: The Spark local property that carries the epoch's context to the tasks of its job.
@@ -147,7 +147,7 @@ class FramesFunction:
             yield self._chains[0], iter(items)
             return
         schema = pa.ipc.read_schema(pa.py_buffer(self._combined_schema))
-        by_source = take_apart(pa.ipc.read_record_batch(pa.py_buffer(item), schema) for item in items)
+        by_source = split_by_source(pa.ipc.read_record_batch(pa.py_buffer(item), schema) for item in items)
         for chain in self._chains:
             yield chain, iter(by_source.get(chain, ()))
 

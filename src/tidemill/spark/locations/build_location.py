@@ -48,9 +48,9 @@ log = logging.getLogger(__name__)
 
 METADATA: Final = "metadata"
 
-#: The streams of each source operator, by its uid. Each is a list of the line in the offset log, the folder of the
-#: source's own log, and the kind of source.
-Layout = dict[str, list[list[Any]]]
+#: The streams of each source operator, by its uid. Each is a list of the numbers that Spark has given it, which are the
+#: line in the offset log and the folder of the source's own log, and of the kind of source.
+SourceNumbers = dict[str, list[list[Any]]]
 
 
 @dataclass(frozen=True)
@@ -70,33 +70,33 @@ def build_location(
     origin: Origin,
     new: Path,
     positions: Mapping[str, Any] | None,
-    layout: Layout,
+    numbers: SourceNumbers,
     moves: Mapping[int, int] | None = None,
     *,
     durable: bool = True,
 ) -> None:
-    """Build the location ``new`` for a query with this layout.
+    """Build the location ``new`` for a query whose sources have these numbers.
 
     ``positions`` are the positions from which its sources resume, or None if no batch is committed. ``moves`` maps new
     to old numbers of the sources' logs if some have changed. The boundaries of an uncommitted batch are then discarded,
     because they belong to other sources. Raises :class:`CorruptFileError` for a damaged log; the new location is then
     incomplete.
     """
-    builder = _Builder(origin, new, positions, layout, durable)
+    builder = _Builder(origin, new, positions, numbers, durable)
     builder.build(moves)
 
 
 class _Builder:
     def __init__(
-        self, origin: Origin, new: Path, positions: Mapping[str, Any] | None, layout: Layout, durable: bool
+        self, origin: Origin, new: Path, positions: Mapping[str, Any] | None, numbers: SourceNumbers, durable: bool
     ) -> None:
         self._origin = origin
         self._old = origin.location
         self._new = new
         self._positions = positions
-        self._layout = layout
+        self._numbers = numbers
         self._durable = durable
-        self._kinds = {number: kind for sources in layout.values() for _, number, kind in sources}
+        self._kinds = {number: kind for sources in numbers.values() for _, number, kind in sources}
         self._newest: dict[int, int] = {}
         self._left_behind = False
         self._written: list[Path] = []
@@ -195,9 +195,9 @@ class _Builder:
 
     def _fits(self, cut: bytes) -> bool:
         lines = cut.decode(errors="replace").split("\n")[HEADER_LINES:]
-        if len(lines) != sum(map(len, self._layout.values())):
+        if len(lines) != sum(map(len, self._numbers.values())):
             return False
-        for sources in self._layout.values():
+        for sources in self._numbers.values():
             for line, number, kind in sources:
                 if kind == FILE_SOURCE and lines[line] != NO_OFFSET:
                     try:

@@ -46,15 +46,15 @@ def former_files(
     if head.spark is None or not wanted:
         return {}
     lines = head.spark["offsets"].split("\n")[HEADER_LINES:]
-    layout = head.spark.get("sources") or {}
-    if not layout:
+    numbers = head.spark.get("sources") or {}
+    if not numbers:
         if len(lines) != 1 or len(uids) != 1:
             raise GraphError(
                 f"the job was stored with {len(lines)} Spark sources, and their uids are not known. Start it with the "
                 "sources it had"
             )
-        layout = {next(iter(wanted)): [[0, 0, _KIND]]}
-    stored = {uid: streams for uid, streams in layout.items() if uid in wanted}
+        numbers = {next(iter(wanted)): [[0, 0, _KIND]]}
+    stored = {uid: streams for uid, streams in numbers.items() if uid in wanted}
     if not stored:
         return {}
     places = locations()

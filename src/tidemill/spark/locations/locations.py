@@ -28,18 +28,18 @@ from tidemill.checkpoint.spark_logs import (
     without_logs,
 )
 from tidemill.errors import GraphError
-from tidemill.spark.locations.build_location import METADATA, Layout, Origin, build_location
+from tidemill.spark.locations.build_location import METADATA, Origin, SourceNumbers, build_location
 
 #: The plan nodes that represent a stream and have the kind of its source.
 _NAMED_RELATIONS: Final = frozenset({"StreamingRelation", "StreamingRelationV2"})
 
 
-def source_layout(query: DataFrame, frames: Mapping[str, DataFrame]) -> Layout:
-    """Return the layout of a query that combines these frames, by uid, in this order.
+def source_numbers(query: DataFrame, frames: Mapping[str, DataFrame]) -> SourceNumbers:
+    """Number the sources of a query that combines these frames, by uid, in this order.
 
     A frame may itself read several streams.
     """
-    layout: Layout = {}
+    numbers: SourceNumbers = {}
     known: list[Any] = []
     streams = enumerate(_streams(query))
     for uid, frame in frames.items():
@@ -49,8 +49,8 @@ def source_layout(query: DataFrame, frames: Mapping[str, DataFrame]) -> Layout:
             named = stream.getClass().getSimpleName() in _NAMED_RELATIONS
             # Some names contain a path after the kind, and the path may change.
             kind = stream.sourceName().partition("[")[0] if named else ""
-            layout.setdefault(uid, []).append([line, known.index(stream), kind])
-    return layout
+            numbers.setdefault(uid, []).append([line, known.index(stream), kind])
+    return numbers
 
 
 def _streams(frame: DataFrame) -> list[Any]:
@@ -59,9 +59,9 @@ def _streams(frame: DataFrame) -> list[Any]:
     return [leaf for leaf in (leaves.apply(index) for index in range(leaves.size())) if leaf.isStreaming()]
 
 
-def layout_of(offsets: str, layout: Layout) -> Layout | None:
-    """Return the layout if it matches the offsets that Spark has logged, else None."""
-    return layout if len(offsets.split("\n")) - HEADER_LINES == _size(layout) else None
+def numbers_for(offsets: str, numbers: SourceNumbers) -> SourceNumbers | None:
+    """Return the numbers if they match the offsets that Spark has logged, else None."""
+    return numbers if len(offsets.split("\n")) - HEADER_LINES == _size(numbers) else None
 
 
 def positioned(stored: Mapping[str, Any] | None) -> set[str]:
@@ -80,7 +80,7 @@ def take_over(
     directory: Path,
     lineage: str,
     restored: Manifest | None,
-    layout: Layout,
+    numbers: SourceNumbers,
     *,
     allow_non_restored: bool,
     revise: Callable[[str, Mapping[str, Any]], str] | None = None,
@@ -107,25 +107,29 @@ def take_over(
         recorded = recorded_logs(stored)
         folders = {entry.name for entry in (before / SOURCES).glob("*")}
         check_logs_are_there(stored, folders, f"{SPARK}{before.name}")
-        offsets, moves = arranged(stored, layout, allow_non_restored=allow_non_restored, elsewhere=elsewhere)
+        offsets, moves = arranged(stored, numbers, allow_non_restored=allow_non_restored, elsewhere=elsewhere)
         revised = offsets if revise is None else revise(offsets, stored)
-        positions = {**without_logs(stored), "offsets": revised, "lineage": lineage, "sources": layout}
+        positions = {**without_logs(stored), "offsets": revised, "lineage": lineage, "sources": numbers}
         if revised != offsets:
             # An additional empty batch moves to the revised offsets. The former boundaries of the next batch must not
             # be reused: it would end before it begins.
             positions["batch_id"] = int(stored["batch_id"]) + 1
-            moves = moves or {log: log for sources in layout.values() for _, log, _ in sources}
+            moves = moves or {log: log for sources in numbers.values() for _, log, _ in sources}
     # Files from a savepoint were verified when they were copied, and stored completely.
     origin = Origin(before, recorded, sealed=sealed or lineage_slot(before.name) == 0)
-    build_location(origin, location, positions, layout, moves, durable=durable)
+    build_location(origin, location, positions, numbers, moves, durable=durable)
     forget_locations(directory, lineage, before)
     return positions
 
 
 def arranged(
-    stored: Mapping[str, Any], layout: Layout, *, allow_non_restored: bool, elsewhere: Collection[str] = frozenset()
+    stored: Mapping[str, Any],
+    numbers: SourceNumbers,
+    *,
+    allow_non_restored: bool,
+    elsewhere: Collection[str] = frozenset(),
 ) -> tuple[str, dict[int, int] | None]:
-    """Rearrange stored offsets for a query with this layout.
+    """Rearrange stored offsets for a query whose sources have these numbers.
 
     Returns the offsets as that query writes them, and a mapping from the new to the old folders of its sources' logs,
     or None if nothing has moved. ``elsewhere`` are the uids of sources whose positions are now stored elsewhere. Raises
@@ -134,19 +138,19 @@ def arranged(
     """
     offsets: str = stored["offsets"]
     version, metadata, *lines = offsets.split("\n")
-    old: Layout = stored.get("sources") or {}
-    if old == layout or (not old and len(lines) == _size(layout)):
+    old: SourceNumbers = stored.get("sources") or {}
+    if old == numbers or (not old and len(lines) == _size(numbers)):
         return offsets, None
     if version != "v1" or not old or len(lines) != _size(old):
         raise GraphError(
             f"the job was stored with {len(lines)} Spark sources, and their uids are not known; the program has "
-            f"{_size(layout)}. Start it with the sources it had"
+            f"{_size(numbers)}. Start it with the sources it had"
         )
-    check_gone(old, layout.keys() | elsewhere, allowed=allow_non_restored)
-    moved = [NO_OFFSET] * _size(layout)
+    check_gone(old, numbers.keys() | elsewhere, allowed=allow_non_restored)
+    moved = [NO_OFFSET] * _size(numbers)
     moves: dict[int, int] = {}
     positions: dict[int, str] = {}
-    for uid, sources in layout.items():
+    for uid, sources in numbers.items():
         if uid not in old:
             continue
         kinds, former = [kind for _, _, kind in sources], [kind for _, _, kind in old[uid]]
@@ -166,7 +170,7 @@ def arranged(
     return "\n".join([version, metadata, *moved]), moves
 
 
-def check_gone(stored: Layout, there: Collection[str], *, allowed: bool) -> None:
+def check_gone(stored: SourceNumbers, there: Collection[str], *, allowed: bool) -> None:
     """Raise :class:`GraphError` if a position of a source is stored that no longer exists, unless ``allowed``."""
     gone = sorted(stored.keys() - set(there))
     if gone and not allowed:
@@ -177,9 +181,9 @@ def check_gone(stored: Layout, there: Collection[str], *, allowed: bool) -> None
         )
 
 
-def _size(layout: Layout) -> int:
+def _size(numbers: SourceNumbers) -> int:
     """Return the number of places in which a stream is read."""
-    return sum(len(sources) for sources in layout.values())
+    return sum(len(sources) for sources in numbers.values())
 
 
 def _named(kinds: list[str]) -> str:

@@ -23,7 +23,7 @@ from tidemill.connectors.jdbc.url import hide_password
 from tidemill.connectors.sinks import Committed, CommitterContext
 from tidemill.connectors.spark.records import RecordColumns
 from tidemill.connectors.spark.sink import FILE_FORMATS, SparkSink, SparkTarget
-from tidemill.connectors.write_ahead_log import Delivery, Destination, LogCommitter, Mark, take_apart
+from tidemill.connectors.write_ahead_log import Delivery, Destination, LogCommitter, Mark, parse_committable
 from tidemill.errors import GraphError
 from tidemill.spark.session.failures import translated
 from tidemill.spark.session.session import running_session
@@ -77,7 +77,7 @@ class SparkCommitter(LogCommitter):
         names: list[str] = []
         for part in sorted(parts, key=lambda one: one.subtask):
             for committable in part.committables:
-                header, inline = take_apart(committable)
+                header, inline = parse_committable(committable)
                 names += [file["name"] for file in header["parts"]]
                 deliveries.append(self._delivery(header, inline, again=part.again))
         # Files are deleted only after all of the epoch is written: if one is missing, the epoch was written.

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tidemill.runtime.driver.epoch_limit import EpochLimit
 from tidemill.spark.frames.source_reader import SourceReader
-from tidemill.spark.locations.build_location import Layout
+from tidemill.spark.locations.build_location import SourceNumbers
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +33,11 @@ class BatchLimit:
         self._readers = readers
         self._set = {uid: reader.max_records(limit) for uid, reader in readers.items()}
         self._query: Any = None
-        self._layout: Layout = {}
+        self._numbers: SourceNumbers = {}
 
-    def attach(self, query: Any, layout: Layout) -> None:
+    def attach(self, query: Any, numbers: SourceNumbers) -> None:
         """Set the query that reads the sources."""
-        self._query, self._layout = query, layout
+        self._query, self._numbers = query, numbers
 
     def adapt(self) -> None:
         """Set the limits of the next batch. Must be called by the query's own thread while it processes a batch."""
@@ -64,7 +64,7 @@ class BatchLimit:
         read_limit = jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit
         sources = execution.sources()
         for uid, bound in bounds.items():
-            for line, _, _ in self._layout[uid]:
+            for line, _, _ in self._numbers[uid]:
                 limits = limits.updated(sources.apply(line), read_limit.maxRows(bound))
         getattr(execution, "uniqueSources_$eq")(limits)
 

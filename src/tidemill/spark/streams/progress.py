@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tidemill.spark.locations.build_location import Layout
+from tidemill.spark.locations.build_location import SourceNumbers
 
 #: The seconds between two checks. Each check calls the JVM twice.
 _INTERVAL: Final = 1.0
@@ -16,9 +16,9 @@ _INTERVAL: Final = 1.0
 class SourceLag:
     """Checks the progress of a query periodically, and reports the number of pending records by source uid."""
 
-    def __init__(self, query: Any, layout: Layout, tell: Callable[[Mapping[str, int]], None]) -> None:
+    def __init__(self, query: Any, numbers: SourceNumbers, tell: Callable[[Mapping[str, int]], None]) -> None:
         self._query = query
-        self._layout = layout
+        self._numbers = numbers
         self._tell = tell
         self._looked = time.monotonic()
 
@@ -31,10 +31,10 @@ class SourceLag:
         # Not PySpark's lastProgress, which calls the JVM for each field of each source.
         progress = self._query._jsq.lastProgress()
         if progress is not None:
-            self._tell(pending_records(json.loads(progress.json()), self._layout))
+            self._tell(pending_records(json.loads(progress.json()), self._numbers))
 
 
-def pending_records(progress: Mapping[str, Any], layout: Layout) -> dict[str, int]:
+def pending_records(progress: Mapping[str, Any], numbers: SourceNumbers) -> dict[str, int]:
     """Return the number of pending records of sources whose offsets count records by partition, as Kafka's do.
 
     >>> ends, latest = {"orders": {"0": 7, "1": 3}}, {"orders": {"0": 9, "1": 3, "2": 5}}
@@ -43,7 +43,7 @@ def pending_records(progress: Mapping[str, Any], layout: Layout) -> dict[str, in
     """
     sources = progress.get("sources", [])
     found: dict[str, int] = {}
-    for uid, streams in layout.items():
+    for uid, streams in numbers.items():
         waiting = [_waiting(sources[index]) for _, index, _ in streams if index < len(sources)]
         if waiting and None not in waiting:
             found[uid] = sum(count for count in waiting if count is not None)

@@ -10,7 +10,7 @@ from typing import Any
 from tidemill.checkpoint.spark_logs import HEADER_LINES, NO_OFFSET
 from tidemill.errors import ConnectorError, JobExecutionError
 from tidemill.spark.frames.source_reader import PositionTracker
-from tidemill.spark.locations.build_location import Layout
+from tidemill.spark.locations.build_location import SourceNumbers
 
 __all__ = ["QueryPositions"]
 
@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 class QueryPositions:
     """Passes the line of each source to its tracker. ``offsets`` is an entry of the log, as text."""
 
-    def __init__(self, trackers: Mapping[str, PositionTracker], layout: Layout) -> None:
+    def __init__(self, trackers: Mapping[str, PositionTracker], numbers: SourceNumbers) -> None:
         """``trackers`` are keyed by the uid of their source; not every source has one."""
         self._trackers = trackers
-        self._lines = {uid: HEADER_LINES + layout[uid][0][0] for uid in trackers}
+        self._lines = {uid: HEADER_LINES + numbers[uid][0][0] for uid in trackers}
 
     @contextmanager
     def named_loss(self) -> Iterator[None]:

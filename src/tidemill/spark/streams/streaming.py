@@ -43,7 +43,7 @@ from tidemill.spark.frames.source_reader import SourceReader
 from tidemill.spark.frames.stateless import check_stateless
 from tidemill.spark.jobs.engine import SourceFrames
 from tidemill.spark.locations.job_locations import SparkLocations
-from tidemill.spark.locations.locations import layout_of, source_layout, take_over
+from tidemill.spark.locations.locations import numbers_for, source_numbers, take_over
 from tidemill.spark.session.failures import summary
 from tidemill.spark.streams.batch_limit import BatchLimit
 from tidemill.spark.streams.progress import SourceLag
@@ -79,12 +79,14 @@ class StreamingInput:
             if reader.has_files and has_event_time(launch.plan.chains[chain], launch.operators):
                 self._frames[chain] = with_files(self._frames[chain])
         self.frame = combine(self._frames)
-        self.layout = source_layout(self.frame, {uids[chain]: frame for chain, frame in self._frames.items()})
+        self.source_numbers = source_numbers(self.frame, {uids[chain]: frame for chain, frame in self._frames.items()})
         self._combined_schema: bytes | None = None
         if len(self._frames) > 1:
             self._combined_schema = arrow_schema(self.frame).serialize().to_pybytes()
         trackers = {uids[chain]: reader.tracker(session) for chain, reader in readers.items()}
-        self.positions = QueryPositions({uid: one for uid, one in trackers.items() if one is not None}, self.layout)
+        self.positions = QueryPositions(
+            {uid: one for uid, one in trackers.items() if one is not None}, self.source_numbers
+        )
         self.batch_limit = BatchLimit(session, limit, {uids[chain]: reader for chain, reader in readers.items()})
 
     def schemas(self) -> dict[int, bytes]:
@@ -148,7 +150,9 @@ def _run_query(
     restored = coordinator.open()
     if restored is not None and restored.finished:
         return
-    watched = sorted(inputs.layout.keys() & {uid for uid, at in coordinator.head.sources.items() if is_of_files(at)})
+    watched = sorted(
+        inputs.source_numbers.keys() & {uid for uid, at in coordinator.head.sources.items() if is_of_files(at)}
+    )
     if watched:
         raise GraphError(
             f"the stored position of the source with uid {watched[0]!r} belongs to watched files, but the source is "
@@ -159,7 +163,7 @@ def _run_query(
         locations.directory,
         coordinator.lineage,
         restored,
-        inputs.layout,
+        inputs.source_numbers,
         allow_non_restored=inputs.configuration.get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE),
         revise=inputs.positions.revised,
         sealed=locations.sealed,
@@ -183,8 +187,8 @@ def _run_batches(batches: _Batches, inputs: StreamingInput, stop: StopSignal) ->
     if batches.pause:
         writer = writer.trigger(processingTime=f"{1000 * batches.pause:.0f} milliseconds")
     query = writer.start()
-    inputs.batch_limit.attach(query, inputs.layout)
-    lag = SourceLag(query, inputs.layout, batches.note_pending)
+    inputs.batch_limit.attach(query, inputs.source_numbers)
+    lag = SourceLag(query, inputs.source_numbers, batches.note_pending)
     try:
         with stop.interrupting(query.stop):
             while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
@@ -329,7 +333,7 @@ class _Batches:
                     "batch_id": batch_id,
                     "offsets": offsets,
                     "lineage": self._coordinator.lineage,
-                    "sources": layout_of(offsets, self._inputs.layout),
+                    "sources": numbers_for(offsets, self._inputs.source_numbers),
                 }
                 topics = self._inputs.positions.topics(offsets)
                 if topics:

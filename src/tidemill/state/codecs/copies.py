@@ -56,14 +56,14 @@ def detached(value: Any) -> Any:
     return value if kind in ATOMIC else COPIERS.get(kind, copy.deepcopy)(value)
 
 
-def copied(value: Any) -> Any:
+def copied_record(value: Any) -> Any:
     """Like :func:`detached`, optimized for records: the result is the same as after an exchange.
 
     Plain objects that contain only immutable values are copied directly, everything else by pickle, which takes less
     than half the time of ``copy.deepcopy``. Raises :class:`SerializationError` if neither can copy the value.
 
     >>> record = {"a": 1, "b": [2]}
-    >>> other = copied(record)
+    >>> other = copied_record(record)
     >>> other["b"].append(3)
     >>> record
     {'a': 1, 'b': [2]}

@@ -37,12 +37,12 @@ __all__ = [
     "PlainObject",
     "PlainPickle",
     "PlainTuple",
+    "as_data",
     "as_plain",
     "holds_pickle",
     "json_text",
     "plain_loading",
     "read_plain",
-    "shown",
 ]
 
 
@@ -197,7 +197,7 @@ def as_plain(value: Any) -> Any:
     return value
 
 
-def shown(value: Any) -> Any:
+def as_data(value: Any) -> Any:
     """A value as Python data: dicts for objects, names for enum members.
 
     Raises :class:`SerializationError` for a pickle: it cannot be shown without running it.
@@ -208,21 +208,21 @@ def shown(value: Any) -> Any:
             "file, read it with allow_pickle=True"
         )
     if isinstance(value, Stamped):
-        return shown(value.value)
+        return as_data(value.value)
     if isinstance(value, PlainMember):
         return value.name
     if isinstance(value, PlainObject):
-        return {name: shown(item) for name, item in value.fields}
+        return {name: as_data(item) for name, item in value.fields}
     if isinstance(value, PlainTuple) and value.names:
-        return {name: shown(item) for name, item in zip(value.names, value, strict=True)}
+        return {name: as_data(item) for name, item in zip(value.names, value, strict=True)}
     kind = type(value)
     if kind in (list, tuple, set, frozenset) or kind is PlainTuple:
-        made = [shown(element) for element in value]
+        made = [as_data(element) for element in value]
         return tuple(made) if kind in (tuple, PlainTuple) else kind(made)
     if kind is dict:
-        return {shown(key): shown(item) for key, item in value.items()}
+        return {as_data(key): as_data(item) for key, item in value.items()}
     if kind is Row:
-        row = Row.of_kind(value.get_row_kind(), *[shown(element) for element in value])
+        row = Row.of_kind(value.get_row_kind(), *[as_data(element) for element in value])
         if value.get_field_names() is not None:
             row.set_field_names(value.get_field_names())
         return row

@@ -37,7 +37,7 @@ __all__ = [
     "Same",
     "StateTypes",
     "compatibility",
-    "parse_snapshot",
+    "parse_type_snapshot",
     "type_text",
 ]
 
@@ -107,7 +107,7 @@ class StateTypes:
         return found
 
 
-def parse_snapshot(snapshot: Any) -> dict[str, _Description]:
+def parse_type_snapshot(snapshot: Any) -> dict[str, _Description]:
     """The description of each column's type; empty if nothing is known (None).
 
     Raises :class:`SerializationError` for a snapshot of another version.

@@ -15,13 +15,13 @@ from tidemill.datastream.functions.state_descriptors import StateDescriptor
 from tidemill.errors import InvalidKeyError, SerializationError, StateError, StateMigrationError, TypeMismatchError
 from tidemill.state.codecs.class_names import Loading, class_name
 from tidemill.state.codecs.column_codecs import ColumnCodec, codec_for, decode_column, encode_column
-from tidemill.state.codecs.plain_values import plain_loading, shown
+from tidemill.state.codecs.plain_values import as_data, plain_loading
 from tidemill.state.codecs.serializers import (
     Convert,
     Incompatible,
     StateTypes,
     compatibility,
-    parse_snapshot,
+    parse_type_snapshot,
     type_text,
 )
 from tidemill.state.codecs.ttl import Stamped, StampedTypeInfo
@@ -139,7 +139,7 @@ def type_changes(
     changes = {}
     # Operator state is stored under a name with a prefix.
     name = section.state.partition(":")[2] if "operator_state" in section.schema else section.state
-    stored, wanted = parse_snapshot(section.schema.get("types")), parse_snapshot(declared)
+    stored, wanted = parse_type_snapshot(section.schema.get("types")), parse_type_snapshot(declared)
     if "key" in wanted:
         stored = with_unknown_key(stored)
     for column in stored.keys() & wanted.keys():
@@ -152,7 +152,7 @@ def type_changes(
         if isinstance(found, Incompatible):
             raise StateMigrationError(
                 f"{where}: state {name!r} "
-                f"{refusal(column, type_text(stored[column]), type_text(wanted[column]), found.reason)}"
+                f"{type_refusal(column, type_text(stored[column]), type_text(wanted[column]), found.reason)}"
             )
         if isinstance(found, Convert) and (found.apply is not None or found.check):
             changes[column] = found
@@ -164,7 +164,7 @@ def with_unknown_key(stored: dict[str, Any]) -> dict[str, Any]:
     return stored if "key" in stored else {**stored, "key": Types.PICKLED_BYTE_ARRAY().describe()}
 
 
-def refusal(column: str, stored: str, declared: str, reason: str) -> str:
+def type_refusal(column: str, stored: str, declared: str, reason: str) -> str:
     """The reason why a state cannot be restored: the stored and the declared type of a column, and what to do."""
     what = {"key": "keys", "user_key": "map keys", "value": "values"}[column]
     own = ", register a migration with migrate_from() of its descriptor" if column == "value" else ""
@@ -304,7 +304,7 @@ def _changed(values: list[Any], change: Convert, declared: TypeInformation | Non
 
 def _migrating(function: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
     def migrate(value: Any) -> Any:
-        value = shown(value)
+        value = as_data(value)
         try:
             return function(value)
         except Exception as error:

@@ -36,16 +36,11 @@ from tidemill.state.files.sections import TIMER_SHAPE, StateShape, check_types, 
 from tidemill.state.files.state_file import GROUP_COLUMN, Section
 from tidemill.state.files.ttl_declared import DeclaredTtl, OperatorTime, StandingTime, stored_ttl
 from tidemill.state.files.ttl_rows import clock_of, with_counting_times
+from tidemill.state.keyed.collection_states import KeyedListState, KeyedMapState
 from tidemill.state.keyed.context import KeyContext
-from tidemill.state.keyed.keyed_states import (
-    KeyedAggregatingState,
-    KeyedListState,
-    KeyedMapState,
-    KeyedReducingState,
-    KeyedState,
-    KeyedValueState,
-)
+from tidemill.state.keyed.keyed_state import KeyedState
 from tidemill.state.keyed.kinds import StateKind, kind_of
+from tidemill.state.keyed.single_states import KeyedAggregatingState, KeyedReducingState, KeyedValueState
 from tidemill.state.keyed.tables import Table
 from tidemill.state.keyed.timers import Timers
 from tidemill.state.keyed.ttl import expires, expiring_state

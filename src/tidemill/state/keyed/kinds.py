@@ -37,6 +37,7 @@ from tidemill.state.codecs.serializers import StateTypes
 from tidemill.state.files.section_kinds import SectionKind, section_kind
 from tidemill.state.files.sections import StateShape
 from tidemill.state.files.ttl_declared import DeclaredTtl
+from tidemill.state.keyed.collection_states import KeyedListState, KeyedMapState
 from tidemill.state.keyed.immutable_states import (
     ImmutableAggregatingState,
     ImmutableListState,
@@ -45,14 +46,8 @@ from tidemill.state.keyed.immutable_states import (
     ImmutableState,
     ImmutableValueState,
 )
-from tidemill.state.keyed.keyed_states import (
-    KeyedAggregatingState,
-    KeyedListState,
-    KeyedMapState,
-    KeyedReducingState,
-    KeyedState,
-    KeyedValueState,
-)
+from tidemill.state.keyed.keyed_state import KeyedState
+from tidemill.state.keyed.single_states import KeyedAggregatingState, KeyedReducingState, KeyedValueState
 from tidemill.state.keyed.tables import ListTable, MapTable, Table, ValueTable
 from tidemill.state.keyed.timers import TimerQueue
 from tidemill.state.keyed.ttl_states import (

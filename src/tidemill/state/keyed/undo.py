@@ -14,10 +14,9 @@ from functools import partial
 from typing import Any, Final
 
 from tidemill.state.codecs.copies import ATOMIC, detached
-from tidemill.state.keyed.keyed_states import (
+from tidemill.state.keyed.collection_states import KeyedListState, KeyedMapState
+from tidemill.state.keyed.single_states import (
     KeyedAggregatingState,
-    KeyedListState,
-    KeyedMapState,
     KeyedReducingState,
     KeyedValueState,
     SingleValueState,

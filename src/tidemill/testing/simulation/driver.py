@@ -66,7 +66,7 @@ def placement_of(settings: Settings) -> Placement:
     return lambda epoch, level, partition: random.Random(f"{epoch} {level} {partition}").randrange(workers)
 
 
-def compile_program(world: World, shape: str, inputs: dict[str, Input], settings: Settings, parallelism: int) -> Launch:
+def compile_shape(world: World, shape: str, inputs: dict[str, Input], settings: Settings, parallelism: int) -> Launch:
     """Compile the program of a shape, which reads the inputs and writes to the world's output system."""
     configuration = Configuration()
     configuration.set(ExecutionOptions.TARGET, "local")
@@ -109,7 +109,7 @@ class SimulatedDriver:
         self._settings = settings
         self._started_with = parallelism
         # transient
-        launch = self._launch = compile_program(world, shape, inputs, settings, parallelism)
+        launch = self._launch = compile_shape(world, shape, inputs, settings, parallelism)
         self._parallelism: JobParallelism = launch.parallelism(parallelism) if earlier is None else earlier._parallelism
         workers = [WarmChains(settings.budget) for _ in range(settings.workers)] if earlier is None else earlier.workers
         bundle = dataclasses.replace(

@@ -102,7 +102,7 @@ def reference(plan: SimulationPlan) -> Result:
     )
     calm = dataclasses.replace(plan, troubles=(), settings=settings)
     if _last_reference is None or _last_reference.plan != calm:
-        _last_reference = run(calm)
+        _last_reference = run_plan(calm)
     return _last_reference
 
 
@@ -113,7 +113,7 @@ _last_reference: Result | None = None
 def simulate(plan: SimulationPlan) -> Result:
     """Run a plan; the result contains every invariant that is violated."""
     expected = reference(plan)
-    result = run(plan)
+    result = run_plan(plan)
     shape = SHAPES[plan.shape]
     result.violations[:0] = [f"without faults: {violation}" for violation in expected.violations]
     if shape.random:
@@ -125,7 +125,7 @@ def simulate(plan: SimulationPlan) -> Result:
     return result
 
 
-def run(plan: SimulationPlan) -> Result:
+def run_plan(plan: SimulationPlan) -> Result:
     """Run a plan and check the invariants that do not need a reference run."""
     with _deterministic(plan), contextlib.ExitStack() as stack:
         world = World(plan.troubles, f"world {plan.seed}")

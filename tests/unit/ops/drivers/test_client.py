@@ -12,7 +12,7 @@ import pytest
 
 from tests.certificates import Authority
 from tests.unit.ops.rest.test_https import certificate, signed, written
-from tidemill.ops.drivers.client import DriverGoneError, JobAddress, RefusedError, address_of
+from tidemill.ops.drivers.client import DriverGoneError, JobAddress, RefusedError, job_address
 from tidemill.ops.drivers.records import DriverJob, RestAddress, recorded
 from tidemill.ops.errors import NotThereError
 from tidemill.ops.rest.server import RestServer
@@ -52,11 +52,11 @@ def test_where_certificates_are_wanted_one_is_shown(tmp_path: Path) -> None:
     server = RestServer(settings)
     try:
         with pytest.raises(NotThereError, match="nobody"):
-            address_of("nobody", server.url, None, chain, ann).ask("GET")
+            job_address("nobody", server.url, None, chain, ann).ask("GET")
         with pytest.raises((RefusedError, DriverGoneError), match=r"requires a certificate: specify it|does not"):
-            address_of("nobody", server.url, None, chain, None).ask("GET")
+            job_address("nobody", server.url, None, chain, None).ask("GET")
         with pytest.raises(NotThereError, match=r"none\.pem cannot be used"):
-            address_of("nobody", server.url, None, chain, str(tmp_path / "none.pem")).ask("GET")
+            job_address("nobody", server.url, None, chain, str(tmp_path / "none.pem")).ask("GET")
     finally:
         server.close()
 
@@ -79,7 +79,7 @@ def test_a_token_does_not_go_where_a_server_points(monkeypatch: pytest.MonkeyPat
         threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         try:
             with pytest.raises(RefusedError, match="responded with 302"):
-                address_of("job", f"127.0.0.1:{server.server_port}", "env:THE_TOKEN").ask("GET")
+                job_address("job", f"127.0.0.1:{server.server_port}", "env:THE_TOKEN").ask("GET")
         finally:
             server.shutdown()
     assert asked == ["/jobs/job"]
@@ -96,10 +96,10 @@ def test_a_driver_without_a_server_cannot_be_asked() -> None:
     with recorded("job.py", None) as record:
         record.put(DriverJob("job-1", "one"))
         with pytest.raises(NotThereError, match=r"job job-1, process \d+, has no REST server: .* rest.enabled: false"):
-            address_of("job", None, None)
+            job_address("job", None, None)
 
 
 def test_an_address_without_a_scheme_is_plain_http() -> None:
-    assert address_of("job", "127.0.0.1:8081", "env:T") == JobAddress(
+    assert job_address("job", "127.0.0.1:8081", "env:T") == JobAddress(
         "job", RestAddress("http://127.0.0.1:8081", "env:T")
     )

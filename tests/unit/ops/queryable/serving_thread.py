@@ -12,7 +12,7 @@ from tests.waiting import eventually
 from tidemill.checkpoint.storage.storages import Storage
 from tidemill.ops.queryable import QueryableStateClient
 from tidemill.ops.queryable.committed import CommittedStates
-from tidemill.ops.queryable.connections import Access, Listening, listen
+from tidemill.ops.queryable.connections import Access, Listening, serve_queries
 from tidemill.ops.queryable.proxy import StateProxy
 from tidemill.ops.queryable.server import StateServer
 from tidemill.state_processor.job_directory import JobDirectory
@@ -71,10 +71,12 @@ class ServerThread:
                 servers.append(StateServer(states))
                 if self._follow:
                     followers.append(asyncio.create_task(servers[-1].follow(0.005)))
-                listening.append(await listen(servers[-1].handle, access, [self._port if self._servers == 1 else 0]))
+                listening.append(
+                    await serve_queries(servers[-1].handle, access, [self._port if self._servers == 1 else 0])
+                )
             proxy = StateProxy([("127.0.0.1", one.port) for one in listening], self._token)
             if self._servers > 1:
-                listening.append(await listen(proxy.handle, access, [self._port]))
+                listening.append(await serve_queries(proxy.handle, access, [self._port]))
         except BaseException as error:
             self._ready.set_exception(error)
             raise

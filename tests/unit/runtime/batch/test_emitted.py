@@ -11,7 +11,7 @@ import pytest
 from tidemill.common import Row, Types
 from tidemill.datastream import MapFunction, OutputTag
 from tidemill.runtime.batch.emitted import Emissions, Knowledge, UnsteadyOutputError, are_fixed, is_unshared
-from tidemill.state.codecs.copies import copied
+from tidemill.state.codecs.copies import copied_record
 from tidemill.testing import OperatorHarness
 
 
@@ -106,17 +106,17 @@ class Reduced:
 def test_copies_share_nothing() -> None:
     inner = [1]
     for value in ({"a": inner}, [inner], Row(a=inner), (1, inner), Event(inner), Frozen({"a": inner}), Slots(inner)):
-        before = repr(copied(value)) if not isinstance(value, Slots) else "[1]"
-        other = copied(value)
+        before = repr(copied_record(value)) if not isinstance(value, Slots) else "[1]"
+        other = copied_record(value)
         inner.append(2)
         assert repr(other) == before if not isinstance(value, Slots) else other.n == [1]
         inner.pop()
     row = Row(a=1)
-    assert copied(row) == row
-    assert copied(row) is not row
-    assert copied(Reduced()).copies == 1
+    assert copied_record(row) == row
+    assert copied_record(row) is not row
+    assert copied_record(Reduced()).copies == 1
     fixed = (1, (2, "a"))
-    assert copied(fixed) is fixed
+    assert copied_record(fixed) is fixed
 
 
 # --- who holds an object

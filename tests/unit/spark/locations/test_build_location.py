@@ -11,14 +11,14 @@ import pytest
 from tidemill.checkpoint.names import lineage_id, spark_location
 from tidemill.checkpoint.spark_logs import LogEntry, needed, recorded_logs, with_logs, without_logs
 from tidemill.errors import CorruptFileError, JobExecutionError
-from tidemill.spark.locations.build_location import Layout, Origin, build_location
+from tidemill.spark.locations.build_location import Origin, SourceNumbers, build_location
 from tidemill.spark.locations.job_locations import SparkLocations
 from tidemill.spark.locations.spark_checksums import checksum_of, checksum_path, is_intact
 from tidemill.spark.session.failures import _kind
 
 OLD, NEW = lineage_id(3, "abc"), lineage_id(8, "abc")
-FILES: Layout = {"files": [[0, 0, "FileSource"]]}
-TOPIC: Layout = {"topic": [[0, 0, "kafka"]]}
+FILES: SourceNumbers = {"files": [[0, 0, "FileSource"]]}
+TOPIC: SourceNumbers = {"topic": [[0, 0, "kafka"]]}
 POSITIONS: dict[str, Any] = {"batch_id": 4, "offsets": 'v1\n{}\n{"logOffset":4}', "lineage": OLD, "sources": FILES}
 CUT = 'v1\n{}\n{"logOffset":5}'
 
@@ -45,10 +45,10 @@ class Fixture:
         entry(self.old / "sources" / "0" / "5", "entry 5")
         entry(self.old / "offsets" / "5", CUT)
 
-    def build(self, layout: Layout = FILES, *, positions: Any = POSITIONS, **origin: Any) -> dict[str, str]:
+    def build(self, numbers: SourceNumbers = FILES, *, positions: Any = POSITIONS, **origin: Any) -> dict[str, str]:
         """What there is in the new location, without checksums."""
         known = {"recorded": self.recorded, **origin}
-        build_location(Origin(self.old, **known), self.new, positions, layout)
+        build_location(Origin(self.old, **known), self.new, positions, numbers)
         found = [path for path in sorted(self.new.rglob("*")) if path.is_file() and not path.name.startswith(".")]
         return {str(path.relative_to(self.new)): path.read_text() for path in found}
 

@@ -12,13 +12,13 @@ from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Slot
 from tidemill.checkpoint.names import SPARK, lineage_id, spark_location
 from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage, NotFoundError
 from tidemill.errors import CheckpointError
-from tidemill.spark.locations.build_location import Layout
+from tidemill.spark.locations.build_location import SourceNumbers
 from tidemill.spark.locations.job_locations import MirroredLocations, SparkLocations, open_locations
 from tidemill.spark.locations.locations import take_over
 from tidemill.spark.locations.spark_checksums import checksum_of, checksum_path
 
 FIRST, SECOND, THIRD, LATER = (lineage_id(slot, "abc") for slot in (1, 5, 9, 12))
-LAYOUT: Layout = {"files": [[0, 0, "FileSource"]]}
+NUMBERS: SourceNumbers = {"files": [[0, 0, "FileSource"]]}
 QUERY = '{"id": "query"}'
 CUT = 'v1\n{}\n{"logOffset":0}'
 
@@ -98,7 +98,7 @@ def found(locations: SparkLocations, lineage: str) -> dict[str, str]:
 
 
 def head(lineage: str, batch: int = 4) -> Manifest:
-    spark = {"batch_id": batch, "offsets": f"v1\n{{}}\n{batch}", "lineage": lineage, "sources": LAYOUT}
+    spark = {"batch_id": batch, "offsets": f"v1\n{{}}\n{batch}", "lineage": lineage, "sources": NUMBERS}
     return Manifest("epoch", "job", Lineage(lineage), Slot(8), Epoch(3), spark=spark)
 
 
@@ -145,7 +145,7 @@ def test_a_driver_elsewhere_goes_on_with_the_logs_of_the_lineage_that_committed(
         locations.keep(FIRST, begun=True)
     with process(storage) as locations:
         locations.bring(SECOND, head(FIRST))
-        positions = take_over(locations.directory, SECOND, head(FIRST), LAYOUT, allow_non_restored=False, sealed=True)
+        positions = take_over(locations.directory, SECOND, head(FIRST), NUMBERS, allow_non_restored=False, sealed=True)
         assert positions is not None
         assert positions["lineage"] == SECOND
         built = found(locations, SECOND)
@@ -172,7 +172,7 @@ def test_each_attempt_of_a_process_stores_all_that_its_own_lineage_needs() -> No
         locations.keep(FIRST, begun=True)
         assert names(storage, FIRST) == ["sources/0/0", "sources/0/1"], "what failed is done again"
         locations.bring(SECOND, head(FIRST))
-        take_over(locations.directory, SECOND, head(FIRST), LAYOUT, allow_non_restored=False, sealed=True)
+        take_over(locations.directory, SECOND, head(FIRST), NUMBERS, allow_non_restored=False, sealed=True)
         locations.keep(SECOND, begun=True)
         assert names(storage, SECOND) == ["sources/0/0", "sources/0/1"]
 
@@ -190,7 +190,7 @@ def test_before_the_first_committed_batch_it_is_stored_where_sources_began_and_h
     ]
     with process(storage) as locations:
         locations.bring(SECOND, None)
-        assert take_over(locations.directory, SECOND, None, LAYOUT, allow_non_restored=False, sealed=True) is None
+        assert take_over(locations.directory, SECOND, None, NUMBERS, allow_non_restored=False, sealed=True) is None
         assert found(locations, SECOND) == {
             "metadata": QUERY,
             "offsets/0": CUT,
@@ -205,7 +205,7 @@ def test_a_beginning_of_which_only_a_part_was_stored_does_not_count() -> None:
         locations.keep(FIRST, begun=False)
     with process(storage) as locations:
         locations.bring(SECOND, None)
-        take_over(locations.directory, SECOND, None, LAYOUT, allow_non_restored=False, sealed=True)
+        take_over(locations.directory, SECOND, None, NUMBERS, allow_non_restored=False, sealed=True)
         storage.failing = {f"{spark_location(SECOND)}/offsets/0"}
         with pytest.raises(CheckpointError, match="no way"):
             locations.keep(SECOND, begun=False)
@@ -267,7 +267,7 @@ def test_an_attempt_of_the_same_process_knows_more_than_what_is_stored() -> None
         storage.requests = 0
         locations.bring(THIRD, None)
         assert storage.requests == 0, "nothing is read"
-        take_over(locations.directory, THIRD, None, LAYOUT, allow_non_restored=False, sealed=True)
+        take_over(locations.directory, THIRD, None, NUMBERS, allow_non_restored=False, sealed=True)
         assert found(locations, THIRD)["offsets/0"] == CUT
         assert names(storage, FIRST) == ["metadata", "sources/0/0"], (
             "this process may still die before it stores its own"
@@ -373,7 +373,7 @@ class FileJob:
         self._slot += 1
         with process(self._storage) as locations:
             locations.bring(lineage, self.head)
-            take_over(locations.directory, lineage, self.head, LAYOUT, allow_non_restored=False, sealed=True)
+            take_over(locations.directory, lineage, self.head, NUMBERS, allow_non_restored=False, sealed=True)
             log = locations.directory / spark_location(lineage) / "sources" / "0"
             done = -1 if self.head is None or self.head.spark is None else int(self.head.spark["batch_id"])
             assert self._logged(log) >= set(range(done + 1)), "a file that was read would be read again"

@@ -20,13 +20,13 @@ from tidemill.checkpoint.names import spark_location
 from tidemill.checkpoint.protocol import should_skip
 from tidemill.checkpoint.spark_logs import with_logs
 from tidemill.checkpoint.storage.storages import LocalStorage
-from tidemill.spark.locations.build_location import Layout
+from tidemill.spark.locations.build_location import SourceNumbers
 from tidemill.spark.locations.job_locations import SparkLocations, open_locations
 from tidemill.spark.locations.locations import take_over
 
 JOB = "job"
 FILES = [f"file-{number}" for number in range(7)]
-LAYOUT: Layout = {"files": [[0, 0, "FileSource"]]}
+NUMBERS: SourceNumbers = {"files": [[0, 0, "FileSource"]]}
 
 
 class Driver:
@@ -41,7 +41,7 @@ class Driver:
         self._locations: SparkLocations = open_locations(storage, root / JOB)
         self._locations.bring(self.lineage, restored)
         self.positions = take_over(
-            root / JOB, self.lineage, restored, LAYOUT, allow_non_restored=False, durable=durable
+            root / JOB, self.lineage, restored, NUMBERS, allow_non_restored=False, durable=durable
         )
         self.query = Query(root / JOB / spark_location(self.lineage))
         self.dies = False
@@ -71,7 +71,7 @@ class Driver:
             return
         if self.dies:
             raise KeyboardInterrupt
-        self.positions = {"batch_id": batch, "offsets": offsets, "lineage": self.lineage, "sources": LAYOUT}
+        self.positions = {"batch_id": batch, "offsets": offsets, "lineage": self.lineage, "sources": NUMBERS}
         self._publish([*self.done, *paths])
 
     def _publish(self, done: list[str]) -> None:

@@ -25,8 +25,8 @@ def test_records_of_all_partitions_are_counted_also_new_ones() -> None:
 
 
 def test_a_source_of_several_streams_waits_for_the_records_of_all() -> None:
-    layout = {"both": [[0, 0, ""], [1, 1, ""]], "first": [[2, 0, ""]]}
-    assert pending_records({"sources": [KAFKA, KAFKA]}, layout) == {"both": 10, "first": 5}
+    numbers = {"both": [[0, 0, ""], [1, 1, ""]], "first": [[2, 0, ""]]}
+    assert pending_records({"sources": [KAFKA, KAFKA]}, numbers) == {"both": 10, "first": 5}
 
 
 @pytest.mark.parametrize("source", [FILES, RATE, {}, {**KAFKA, "latestOffset": None}])

@@ -17,7 +17,7 @@ def fakes() -> tuple[MagicMock, MagicMock, MagicMock, Any]:
     """Input, job and coordinator of a new job, and what its query is started from."""
     inputs, job, coordinator = MagicMock(), MagicMock(), MagicMock()
     inputs.kafka.named_loss = nullcontext
-    inputs.layout = {}
+    inputs.source_numbers = {}
     coordinator.open.return_value = None
     coordinator.lineage = "00000000000000000001-0123456789abcdef"
     coordinator.head = SimpleNamespace(sources={})

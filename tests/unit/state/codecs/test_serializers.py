@@ -23,7 +23,7 @@ from tidemill.datastream.state import (
     ValueStateDescriptor,
 )
 from tidemill.errors import SerializationError, StateError
-from tidemill.state.codecs.serializers import Convert, Incompatible, Same, compatibility, parse_snapshot, type_text
+from tidemill.state.codecs.serializers import Convert, Incompatible, Same, compatibility, parse_type_snapshot, type_text
 from tidemill.state.files.state_file import decode_sections, encode_sections
 from tidemill.state.keyed.kinds import shape_of
 from tidemill.state.merging import merge_sections
@@ -152,7 +152,7 @@ def test_another_class_is_another_type() -> None:
 @pytest.mark.parametrize("snapshot", [{"v": 2}, {}, [], "x"])
 def test_a_snapshot_of_another_version_is_refused(snapshot: Any) -> None:
     with pytest.raises(SerializationError, match="types of a stored state are of version"):
-        parse_snapshot(snapshot)
+        parse_type_snapshot(snapshot)
 
 
 # --- through a backend, as a restarted program does

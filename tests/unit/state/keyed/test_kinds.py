@@ -15,8 +15,8 @@ import pytest
 from tidemill.datastream.functions import state_descriptors
 from tidemill.datastream.functions.state_descriptors import StateDescriptor
 from tidemill.state.files.section_kinds import SECTION_KINDS, TIMER
-from tidemill.state.keyed import keyed_states
-from tidemill.state.keyed.keyed_states import KeyedState
+from tidemill.state.keyed import collection_states, single_states
+from tidemill.state.keyed.keyed_state import KeyedState
 from tidemill.state.keyed.kinds import KINDS, TIMERS, StateKind, tables_of
 from tidemill.state.keyed.ttl_states import TtlState
 
@@ -121,9 +121,13 @@ def test_every_descriptor_has_a_kind() -> None:
 
 
 def test_every_state_object_has_a_kind() -> None:
-    bases = (KeyedState, keyed_states.SingleValueState)
-    states = {cls for _, cls in inspect.getmembers(keyed_states, inspect.isclass) if issubclass(cls, KeyedState)}
-    assert states - set(bases) == {kind.state for kind in KINDS.values()}
+    states = {
+        cls
+        for module in (single_states, collection_states)
+        for _, cls in inspect.getmembers(module, inspect.isclass)
+        if issubclass(cls, KeyedState) and cls not in (KeyedState, single_states.SingleValueState)
+    }
+    assert states == {kind.state for kind in KINDS.values()}
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

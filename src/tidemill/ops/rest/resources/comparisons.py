@@ -17,8 +17,8 @@ from tidemill.ops.rest.errors import BadRequestError, ConflictError
 from tidemill.ops.rest.jobs_shown import ShownJob
 from tidemill.ops.rest.models.state import StateDifference
 from tidemill.ops.rest.parameters import JobPath, Name, operating
-from tidemill.ops.rest.state_pages import shown
-from tidemill.ops.rest.state_readers import find_state, reader_of, turn
+from tidemill.ops.rest.state_pages import json_value
+from tidemill.ops.rest.state_readers import find_state, state_reader, turn
 from tidemill.ops.state_rows import difference_in
 from tidemill.state_processor import OperatorInfo, SavepointReader, StateInfo
 
@@ -71,8 +71,8 @@ def get_difference(
 ) -> StateDifference:
     given = None if after is None else _Place(*map(int, after.split("-")))
     with turn():
-        old = reader_of(job, first if given is None else given.first)
-        new = reader_of(job, last if given is None else given.last)
+        old = state_reader(job, first if given is None else given.first)
+        new = state_reader(job, last if given is None else given.last)
         place = given or _Place(old.epoch, new.epoch)
         before, after_state = _keyed(job, old, operator, name), _keyed(job, new, operator, name)
         changes, behind = _page(job, (old, *before), (new, *after_state), place, limit)
@@ -126,4 +126,4 @@ def _page(
 
 
 def _shown(change: dict[str, Any]) -> dict[str, Any]:
-    return {name: shown(value) if name in _VALUES else value for name, value in change.items()}
+    return {name: json_value(value) if name in _VALUES else value for name, value in change.items()}
