@@ -58,7 +58,7 @@ def test_a_token_in_the_address_is_taken_out_of_it(
     assert tab.evaluate("Object.values(localStorage)") == [], "it does not outlive the tab"
 
 
-def test_who_may_only_read_sees_actions_that_do_not_work_and_why(
+def test_with_a_reading_token_actions_are_disabled_with_a_reason(
     visit: Callable[..., Visitor], guarded: Served, folder: Path
 ) -> None:
     visitor = visit(guarded)

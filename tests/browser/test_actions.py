@@ -27,9 +27,7 @@ def test_a_savepoint_is_taken_into_a_directory(visitor: Visitor, own: Served, tm
     own.goes_on()
 
 
-def test_a_savepoint_that_is_refused_is_told_and_can_be_tried_again(
-    visitor: Visitor, own: Served, tmp_path: Path
-) -> None:
+def test_a_refused_savepoint_is_reported_and_can_be_tried_again(visitor: Visitor, own: Served, tmp_path: Path) -> None:
     visitor.expect_complaint(r"status of 403.*/savepoints")
     tab = visitor.look(served=own)
     dialog = opened(tab, "Savepoint")

@@ -26,7 +26,7 @@ def alone(tmp_path: Path) -> Iterator[Served]:
         yield found
 
 
-def test_a_driver_that_is_gone_is_told_and_found_again(visit: Callable[..., Visitor], alone: Served) -> None:
+def test_a_driver_that_is_gone_is_reported_and_found_again(visit: Callable[..., Visitor], alone: Served) -> None:
     visitor = visit(alone)
     visitor.expect_complaint("net::ERR_|Failed to fetch")
     tab = visitor.look("epochs")
@@ -80,7 +80,7 @@ def test_a_tab_that_is_not_seen_asks_for_nothing(visitor: Visitor, running: Serv
     expect(tab.get_by_text("Live", exact=True)).to_be_visible()
 
 
-def test_a_job_that_ends_is_told_while_one_looks(visitor: Visitor, own: Served) -> None:
+def test_the_end_of_a_job_appears_on_an_open_page(visitor: Visitor, own: Served) -> None:
     tab = visitor.look(served=own)
     expect(tab.get_by_text("Live", exact=True)).to_be_visible()
     own.job.cancel().result(60)

@@ -23,7 +23,7 @@ def test_a_job_is_listed_with_what_it_does_and_leads_to_its_graph(visitor: Visit
     expect(tab.get_by_role("heading", name="Jobs", level=1)).to_be_visible()
 
 
-def test_epochs_go_on_in_the_list_while_one_looks(visitor: Visitor) -> None:
+def test_new_epochs_appear_in_the_list_of_an_open_page(visitor: Visitor) -> None:
     tab = visitor.go()
     epoch = tab.get_by_role("row", name=re.compile("orders")).get_by_role("cell").nth(1)
     expect(epoch).to_have_text(re.compile(r"^[\d,]+$"))
@@ -41,7 +41,7 @@ def test_jobs_that_are_over_stay_below_those_that_run(visitor: Visitor, own: Ser
     expect(tab.get_by_text("1 running, 1 ended")).to_be_visible()
 
 
-def test_a_job_that_is_not_known_is_told_in_words(visitor: Visitor) -> None:
+def test_an_unknown_job_is_reported_in_words(visitor: Visitor) -> None:
     visitor.expect_complaint("status of 404")
     tab = visitor.go("#/jobs/0123456789abcdef0123456789abcdef/epochs")
     expect(tab.get_by_role("alert")).to_contain_text("does not know the job 0123456789abcdef0123456789abcdef")

@@ -55,7 +55,7 @@ def tab(browser: Browser, running: Served) -> Iterator[Page]:
     page.close()
 
 
-def test_numbers_and_times_are_told_as_people_read_them(tab: Page) -> None:
+def test_numbers_and_times_are_formatted_for_people(tab: Page) -> None:
     found = tab.evaluate(
         """async cases => {
             const format = await import("/web/core/format.js");

@@ -110,7 +110,7 @@ def test_a_large_value_is_made_as_far_as_it_is_opened(tab: Page) -> None:
     assert (summary, closed, opened, more) == ("list of 1,000 items", 0, 51, 101)
 
 
-def test_an_operation_is_asked_after_less_and_less_often_until_it_is_over(tab: Page) -> None:
+def test_an_operation_is_polled_less_and_less_often_until_it_is_over(tab: Page) -> None:
     found, waits = tab.evaluate(
         """async () => {
             const { outcome } = await import("/web/actions/operations.js");
@@ -164,7 +164,7 @@ def test_a_request_is_sent_again_only_if_it_may_be_answered_then(tab: Page, stat
     assert sent == times
 
 
-def test_what_is_asked_for_while_it_loads_is_one_more_load(tab: Page) -> None:
+def test_a_request_while_it_loads_is_one_more_load(tab: Page) -> None:
     """Never two at a time; and what is stopped loads nothing more."""
     loads, most, after = tab.evaluate(
         """async () => {

@@ -87,7 +87,7 @@ def test_names_keys_and_errors_are_shown_as_they_are(visitor: Visitor) -> None:
     nothing_came_alive(tab)
 
 
-def test_an_action_tells_hostile_names_as_text(visitor: Visitor) -> None:
+def test_an_action_shows_hostile_names_as_text(visitor: Visitor) -> None:
     tab = visitor.look()
     tab.get_by_role("button", name="Rescale").click()
     dialog = tab.get_by_role("dialog")

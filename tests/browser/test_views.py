@@ -16,7 +16,7 @@ from tests.browser.visitor import Visitor
 from tidemill.ops.driver_log import LOG_VARIABLE
 
 
-def test_the_frame_tells_what_the_job_does_and_goes_on(visitor: Visitor, running: Served) -> None:
+def test_the_frame_shows_what_the_job_does_and_continues(visitor: Visitor, running: Served) -> None:
     tab = visitor.look()
     expect(tab.get_by_role("heading", level=1)).to_have_text("orders")
     expect(tab.get_by_role("main")).to_contain_text("Running")
@@ -137,7 +137,7 @@ def test_exceptions_have_the_users_traceback_and_the_record(visitor: Visitor) ->
     assert f"ValueError: order {BAD_ORDER} has no price" in tab.evaluate("navigator.clipboard.readText()")
 
 
-def test_a_failure_is_told_while_one_looks(visitor: Visitor, own: Served, tmp_path: Path) -> None:
+def test_a_failure_appears_on_an_open_page(visitor: Visitor, own: Served, tmp_path: Path) -> None:
     tab = visitor.look("exceptions", own)
     names = tab.get_by_role("listitem").locator("summary")
     expect(names).to_contain_text(["ValueError"])

@@ -97,7 +97,7 @@ def test_the_machine_finds_in_a_local_store(bug: str, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_an_example_tells(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_notices_the_bug(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     example, arguments = EXAMPLES[bug]
     wanted = example.__code__.co_varnames[: example.__code__.co_argcount]
     with Backends("hashmap") as new_backend:

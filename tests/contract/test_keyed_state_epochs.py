@@ -245,7 +245,7 @@ def test_state_is_loaded_before_or_after_it_is_registered(operator: Operator, ne
         assert states.at("c", WINDOW).seen() == operator.at("c", WINDOW).seen()
 
 
-def test_state_that_nobody_registers_is_left_alone(operator: Operator, new_backend: NewBackend) -> None:
+def test_state_that_is_not_registered_is_left_alone(operator: Operator, new_backend: NewBackend) -> None:
     history(operator)
     backend = load(new_backend(), operator.files)
     state = backend.value_state(ValueStateDescriptor("another"))

@@ -197,7 +197,7 @@ def test_a_map_whose_entries_are_all_removed_is_gone(operator: Operator, settle:
     assert dict(operator.at("a").map.items()) == {"y": 3}
 
 
-def test_what_is_put_after_a_clear_stands_alone(operator: Operator, settle: Callable[[], object]) -> None:
+def test_what_is_put_after_a_clear_is_the_whole_content(operator: Operator, settle: Callable[[], object]) -> None:
     operator.at("a").map.put_all({"x": 1, "y": 2})
     settle()
     operator.at("a").map.clear()

@@ -247,7 +247,7 @@ def test_a_large_state_is_written_again_over_several_epochs(
     assert start(new_backend, kind, NUMBER, merged(files, keep_deletes=False)).seen(keys) == new.seen(keys)
 
 
-def test_a_registered_migration_is_asked_even_where_values_could_be_converted(new_backend: Backends) -> None:
+def test_a_registered_migration_is_called_even_where_values_could_be_converted(new_backend: Backends) -> None:
     """Seconds in an INT become milliseconds in a LONG. Half-way through, a merge must not widen what is left."""
     old = start(new_backend, "value", Types.INT())
     for key in KEYS:

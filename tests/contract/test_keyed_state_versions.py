@@ -133,7 +133,7 @@ def test_what_was_not_committed_does_not_come_back(new_backend: Backends) -> Non
     assert everything(job.worker("here")) == truth(job)
 
 
-def test_a_version_of_another_lineage_is_of_no_use(new_backend: Backends) -> None:
+def test_a_version_of_another_lineage_is_not_used(new_backend: Backends) -> None:
     job = Job(new_backend)
     states = begun(job, 6)
     states.backend.close(forget=False)
@@ -147,7 +147,7 @@ def test_a_version_of_another_lineage_is_of_no_use(new_backend: Backends) -> Non
     assert everything(job.worker("here")) == truth(job)
 
 
-def test_a_worker_that_was_told_to_forget_leaves_nothing(new_backend: Backends) -> None:
+def test_a_worker_that_discards_its_chains_leaves_nothing(new_backend: Backends) -> None:
     job = Job(new_backend)
     states = job.worker("here")
     write(states, 0)

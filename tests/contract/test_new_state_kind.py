@@ -197,7 +197,7 @@ def test_the_harness_shows_and_sets_it() -> None:
         assert harness.state("set", "a") == {"w", "x"}
 
 
-def test_a_kind_that_nobody_knows_is_refused(new_backend: Backends, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_kind_is_refused(new_backend: Backends, monkeypatch: pytest.MonkeyPatch) -> None:
     data = commit(States(new_backend()).count("a", "x").backend)
     assert data is not None
     (section,) = [one for one in decode_sections(data, "a file") if one.state == "set"]

@@ -103,7 +103,7 @@ def test_ranges_end_where_the_file_ends(storage: Storage) -> None:
             storage.read_range("a", offset, length)
 
 
-def test_missing_names_are_told_apart(storage: Storage) -> None:
+def test_missing_names_are_distinguished(storage: Storage) -> None:
     reads: list[Callable[[str], object]] = [storage.read, storage.size, lambda name: storage.read_range(name, 0, 1)]
     for read in reads:
         with pytest.raises(NotFoundError, match="nowhere/file does not exist"):

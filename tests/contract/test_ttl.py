@@ -24,7 +24,7 @@ from tidemill.state.keyed.backend import StateVersion
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(steps=STEPS, cleanup=st.sampled_from(CLEANUPS), on_read=st.booleans())
-def test_nobody_can_tell_an_expired_entry_from_none(
+def test_an_expired_entry_looks_like_none(
     new_backend: Backends, steps: Any, cleanup: StateTtlConfig.Builder, on_read: bool
 ) -> None:
     check_against_model(steps, cleanup, on_read, new_backend)
@@ -42,7 +42,7 @@ def test_an_entry_lives_up_to_the_last_millisecond(new_backend: Backends, kind: 
     assert states.backend.entries() == 0
 
 
-def test_a_walk_goes_on_over_epochs_until_all_is_clean(new_backend: Backends) -> None:
+def test_a_walk_continues_over_epochs_until_all_is_clean(new_backend: Backends) -> None:
     ttl = config().cleanup_in_rocksdb_compact_filter(1).build()
     states = Expiring(ttl, new_backend=new_backend, per_epoch=300)
     for key in range(1000):

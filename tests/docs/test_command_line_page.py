@@ -12,6 +12,6 @@ def test_the_reference_is_the_one_of_the_command_line() -> None:
     assert written() == reference().strip(), "write it with: python -m tests.docs.command_line_reference"
 
 
-def test_every_exit_code_is_told() -> None:
+def test_every_exit_code_is_documented() -> None:
     told = [int(row[0]) for row in tables_of(PAGE, "Exit codes")[0][2:]]
     assert told == sorted({*map(int, ExitCode), *map(int, CommandExit)})

@@ -39,7 +39,7 @@ def rows(heading: str) -> dict[str, list[str]]:
     return {name: [cell.strip() for cell in row] for row in table for name in re.findall(r"`(\w+)`", row[0])}
 
 
-def test_every_source_is_told_with_whether_it_can_be_read_again() -> None:
+def test_every_source_is_listed_with_whether_it_can_be_read_again() -> None:
     told = rows("Sources")
     there = public(Source)
     assert set(told) >= set(there)
@@ -49,7 +49,7 @@ def test_every_source_is_told_with_whether_it_can_be_read_again() -> None:
             assert cells[-1].startswith("yes" if source.replayable else "no"), name
 
 
-def test_every_sink_is_told_with_its_guarantee() -> None:
+def test_every_sink_is_listed_with_its_guarantee() -> None:
     told = rows("Sinks")
     there = public(Sink)
     assert set(told) >= set(there)

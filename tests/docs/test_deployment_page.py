@@ -62,7 +62,7 @@ def test_settings_are_known(tmp_path: Path) -> None:
         load(block.text, tmp_path)
 
 
-def test_exit_codes_are_as_told() -> None:
+def test_exit_codes_are_as_documented() -> None:
     tables = tables_of(PAGE, "What every place needs")
     (codes,) = (rows[2:] for rows in tables if rows[0][0] == "code")
     assert [(row[0], "no" in row[1].split(":")[0]) for row in codes] == [

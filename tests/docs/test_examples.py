@@ -266,7 +266,7 @@ def test_without_spark(name: str, capsys: pytest.CaptureFixture[str], monkeypatc
     assert capsys.readouterr().out == expected(name)
 
 
-def test_the_demo_finds_every_fraud_without_spark_and_its_verdict_tells(tmp_path: Path) -> None:
+def test_the_demo_finds_every_fraud_without_spark_and_its_verdict_notices_failures(tmp_path: Path) -> None:
     configuration = Configuration().set_string("execution.target", "local")
     source = PaymentSource(seconds=3)
     env = StreamExecutionEnvironment.get_execution_environment(configuration)

@@ -37,10 +37,10 @@ def test_names_are_listed_once() -> None:
     assert len(names) == len(set(names))
 
 
-def test_the_options_of_logs_are_told_with_their_defaults() -> None:
+def test_the_options_of_logs_are_documented_with_their_defaults() -> None:
     rows = {row[0].strip("`"): row[1].strip("`") for row in tables_of(PAGE, "Logs")[0][2:]}
     assert rows == {option.key: option.default for option in (LoggingOptions.LEVEL, LoggingOptions.FORMAT)}
 
 
-def test_the_bound_is_as_told() -> None:
+def test_the_bound_is_as_documented() -> None:
     assert f"An operator has {MOST_METRICS:,}".replace(",", " ") in text_of(PAGE).replace("\n  ", " ")

@@ -60,7 +60,7 @@ def test_the_index_names_every_page() -> None:
     assert set(DOCS.glob("*.md")) - {DOCS / "README.md"} <= named
 
 
-def test_every_option_of_rocksdb_is_told_with_its_default() -> None:
+def test_every_option_of_rocksdb_is_documented_with_its_default() -> None:
     rows = tables_of(DOCS / "state-backends.md", "RocksDB's options")[0][2:]
     told = {key.strip("`* "): default for key, default, _ in rows}
     assert list(told) == list(ROCKSDB)
@@ -68,7 +68,7 @@ def test_every_option_of_rocksdb_is_told_with_its_default() -> None:
         assert ROCKSDB[key].default == (None if default == "not set" else ROCKSDB[key].parse(default)), key
 
 
-def test_the_predefined_options_of_rocksdb_are_as_told() -> None:
+def test_the_predefined_options_of_rocksdb_are_as_documented() -> None:
     (_, *names), _, *rows = tables_of(DOCS / "state-backends.md", "RocksDB's options")[1]
     for number, name in enumerate(names, start=1):
         by_name = Configuration().set_string("state.backend.rocksdb.predefined-options", name)
@@ -79,12 +79,12 @@ def test_the_predefined_options_of_rocksdb_are_as_told() -> None:
         assert RocksDBSettings.of(by_name) == RocksDBSettings.of(one_by_one), name
 
 
-def test_options_of_rocksdb_that_change_nothing_are_told_too() -> None:
+def test_options_of_rocksdb_that_change_nothing_are_documented_too() -> None:
     page = text_of(DOCS / "state-backends.md")
     prefix = "state.backend.rocksdb."
     names = {known.key.removeprefix(prefix) for known in ACCEPTED if known.key.startswith(prefix)}
     assert {name for name in names if f"`{name}`" not in page and not name.startswith("log.")} == set()
 
 
-def test_the_memory_that_stores_share_is_as_told() -> None:
+def test_the_memory_that_stores_share_is_as_documented() -> None:
     assert f"| {RocksDBSettings().memory >> 20} MB in all |" in text_of(DOCS / "state-backends.md")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.docs.porting_reference import MISSING, NAMES, missing, other_arguments, reference, written
 
 
-def test_what_is_not_here_is_told_and_nothing_else() -> None:
+def test_what_is_missing_is_reported_and_nothing_else() -> None:
     assert missing() == set(MISSING)
 
 

@@ -47,7 +47,7 @@ def test_every_setting_is_listed_with_its_default() -> None:
     assert tables_of(PAGE, "Settings")[0][2:] == setting_rows()
 
 
-def test_limits_are_as_told() -> None:
+def test_limits_are_as_documented() -> None:
     text = " ".join(text_of(PAGE).split())
     assert f"{server.MOST_CONNECTIONS} connections, {epochs._MOST_STREAMS} streams" in text
     assert f"{guard.LONGEST_BODY >> 10} kB of body" in text

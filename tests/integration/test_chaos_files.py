@@ -18,7 +18,7 @@ FAULTS = ("kill_worker", "rescale", "kill_driver")
 
 @WHEN_THOROUGH
 @pytest.mark.timeout(900)
-def test_files_equal_the_truth_and_nobody_saw_anything_too_early(tmp_path: Path) -> None:
+def test_files_equal_the_truth_and_nothing_was_visible_too_early(tmp_path: Path) -> None:
     story: list[str] = []
     plan = Plan(seed=1, minutes=1, folder=tmp_path, faults=FAULTS, variant=FilesVariant)
     verdict = Run(plan, story.append).run()
@@ -26,7 +26,7 @@ def test_files_equal_the_truth_and_nobody_saw_anything_too_early(tmp_path: Path)
     assert verdict.starts == 2
 
 
-def test_the_reader_tells_what_is_visible_too_early_and_what_changes(tmp_path: Path) -> None:
+def test_the_reader_reports_what_is_visible_too_early_and_what_changes(tmp_path: Path) -> None:
     output = tmp_path / "output" / "text"
     output.mkdir(parents=True)
     (output / ".part-1~l~a.inprogress").write_text("seen k 1 7\n")

@@ -98,7 +98,7 @@ def test_an_outage_is_an_error_that_names_the_object(proxy: Proxy, place: str) -
 
 
 @pytest.mark.parametrize("status", ["401", "403"])
-def test_who_is_refused_hears_it_at_the_start(proxy: Proxy, place: str, status: str) -> None:
+def test_a_refusal_is_raised_at_the_start(proxy: Proxy, place: str, status: str) -> None:
     proxy.trouble = lambda number, method, path: status
     with pytest.raises(
         ConnectorError, match=rf"cannot list {place}/\.tidemill.*refused access.*s3\.access-key"
@@ -118,7 +118,7 @@ def test_a_store_that_does_not_answer_is_waited_for_so_long(proxy: Proxy, place:
         write_numbers(file_sink(place), {**proxy.options, "timeout": "300 ms", "max-retries": "0"})
 
 
-def test_nobody_there_is_an_error_soon(place: str) -> None:
+def test_a_missing_server_is_an_error_soon(place: str) -> None:
     with pytest.raises(ConnectorError, match=rf"cannot list {place}/"):
         write_numbers(file_sink(place), options_for(1))
 

@@ -244,7 +244,7 @@ def test_what_a_zombie_prepares_late_goes_with_the_next_commit(postgres: Postgre
     assert results() == [3, 4]
 
 
-def test_a_transaction_that_somebody_rolled_back_is_not_passed_over(postgres: PostgresServer, results: Any) -> None:
+def test_a_transaction_that_was_rolled_back_by_hand_is_not_ignored(postgres: PostgresServer, results: Any) -> None:
     actor = Actor(sink_of(postgres))
     lost = actor.prepare(1, [1])
     postgres.run(f"ROLLBACK PREPARED '{name_of(lost)}'")
@@ -259,7 +259,7 @@ def test_a_transaction_that_somebody_rolled_back_is_not_passed_over(postgres: Po
     assert results() == [2]
 
 
-def test_two_subtasks_that_write_one_row_are_told_to_key_the_stream(postgres: PostgresServer) -> None:
+def test_for_two_subtasks_that_write_one_row_the_error_suggests_key_by(postgres: PostgresServer) -> None:
     actor = Actor(sink_of(postgres, UPSERT, lock_seconds=1))
     actor.prepare(1, [7], subtask=0)
     with pytest.raises(ConnectorError, match=r"Key the stream by the fields that(?s:.*)statement: INSERT INTO"):
@@ -278,7 +278,7 @@ def test_a_row_that_a_lost_attempt_holds_is_free_after_a_restart(postgres: Postg
     assert postgres.run("SELECT * FROM totals") == [("w7", 7)]
 
 
-def test_a_row_that_somebody_else_locks_is_waited_for(postgres: PostgresServer) -> None:
+def test_a_row_that_another_session_locks_is_waited_for(postgres: PostgresServer) -> None:
     postgres.run("INSERT INTO totals VALUES ('w7', 0)")
     with postgres.connect() as other:
         other.execute("BEGIN")
@@ -381,7 +381,9 @@ def test_a_server_with_too_few_of_them_is_refused_by_the_first_writer(postgres: 
         actor.begin(1, [1]).prepare_commit()
 
 
-def test_a_user_that_may_not_create_the_table_is_told_what_to_run(postgres: PostgresServer, results: Any) -> None:
+def test_a_user_without_permission_to_create_the_table_gets_the_statement_to_run(
+    postgres: PostgresServer, results: Any
+) -> None:
     postgres.run("DROP ROLE IF EXISTS writer")
     postgres.run("CREATE ROLE writer LOGIN PASSWORD 'another'")
     postgres.run("GRANT SELECT, INSERT ON results TO writer")
@@ -398,7 +400,7 @@ def test_a_user_that_may_not_create_the_table_is_told_what_to_run(postgres: Post
     postgres.run("DROP ROLE writer")
 
 
-def test_a_job_that_goes_on_in_another_database_is_stopped(postgres: PostgresServer) -> None:
+def test_a_job_that_continues_in_another_database_is_stopped(postgres: PostgresServer) -> None:
     committable = Actor(sink_of(postgres)).prepare(1, [1])
     postgres.run("CREATE DATABASE elsewhere")
     url = postgres.url.removesuffix(DATABASE) + "elsewhere"

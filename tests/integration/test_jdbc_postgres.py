@@ -177,7 +177,7 @@ def test_a_server_that_is_restarted_in_the_middle() -> None:
 # --- trouble with the server, and secrets
 
 
-def test_a_server_that_is_not_there_is_told_with_its_address_at_once() -> None:
+def test_a_missing_server_is_reported_with_its_address_at_once() -> None:
     with refusing_port() as port:
         url = f"jdbc:postgresql://127.0.0.1:{port}/shop"
         sink = JdbcSink.upsert("words", ["word"], WORDS, options_for(url, seconds=120))

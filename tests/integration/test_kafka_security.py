@@ -51,7 +51,7 @@ def test_each_result_is_delivered_once_by_every_way_in(
     ],
     ids=str,
 )
-def test_a_wrong_password_is_told_with_address_and_mechanism_and_never_printed(
+def test_a_wrong_password_is_reported_with_address_and_mechanism_and_never_printed(
     name: str,
     guarantee: DeliveryGuarantee,
     kafka: KafkaBroker,
@@ -68,9 +68,7 @@ def test_a_wrong_password_is_told_with_address_and_mechanism_and_never_printed(
     assert WRONG not in str(caught.value) + caplog.text
 
 
-def test_certificates_that_one_side_does_not_trust_are_told_by_which_one(
-    kafka: KafkaBroker, topic: str, tmp_path: Path
-) -> None:
+def test_for_untrusted_certificates_the_error_names_the_side(kafka: KafkaBroker, topic: str, tmp_path: Path) -> None:
     way = way_into(kafka, "SSL texts", tmp_path)
     stranger = WayIn(way.address, {**way.properties, **trusting(Authority("somebody else"))})
     with pytest.raises(TidemillError, match=rf"the broker's certificate is not trusted.*Kafka at {way.address}, SSL\)"):
@@ -91,9 +89,7 @@ def test_one_broker_of_several_that_does_not_let_us_in_is_not_the_end(
     assert visible(kafka, topic) == ["a"]
 
 
-def test_who_says_nothing_to_a_broker_that_waits_for_it_is_told_what_may_be_missing(
-    kafka: KafkaBroker, topic: str
-) -> None:
+def test_a_timeout_without_security_settings_suggests_what_may_be_missing(kafka: KafkaBroker, topic: str) -> None:
     quiet = builder(kafka, topic).set_bootstrap_servers(kafka.login_address).set_property("max.block.ms", "6000")
     with pytest.raises(TidemillError, match=r"no broker responded within 6 s; if the broker requires TLS or a login"):
         job_with(quiet.build)

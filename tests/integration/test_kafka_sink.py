@@ -335,7 +335,7 @@ def test_the_prefix_may_change_between_two_runs(kafka: KafkaBroker, topic: str) 
     assert visible(kafka, topic) == ["a1", "a2"]
 
 
-def test_who_is_fenced_off_in_the_middle_looks_again_and_gives_up_if_it_goes_on(kafka: KafkaBroker, topic: str) -> None:
+def test_a_fenced_producer_checks_again_and_fails_if_it_is_fenced_again(kafka: KafkaBroker, topic: str) -> None:
     mine, other = transactions(kafka, topic), transactions(kafka, topic)
 
     def while_taken_over() -> bytes:
@@ -373,7 +373,7 @@ def test_a_job_that_slept_longer_than_markers_live_asks_what_to_do(
     assert sorted(visible(kafka, topic)) == sorted(seen)
 
 
-def test_a_job_that_slept_for_long_but_finds_its_marker_goes_on(kafka: KafkaBroker, topic: str) -> None:
+def test_a_job_that_slept_for_long_but_finds_its_marker_continues(kafka: KafkaBroker, topic: str) -> None:
     mark = Mark("h", "1-a", 9)
     transactions(kafka, topic).deliver(delivery(mark, columns(topic, "old")))
     transactions(kafka, topic).deliver(delivery(mark, columns(topic, "old"), again=True, age=30 * 24 * 3600))
@@ -460,7 +460,7 @@ def test_without_a_guarantee_what_is_refused_is_logged_and_lost(
     assert f"1 record was not written (Kafka at {kafka.address}): topic '{small}', partition 0" in caplog.text
 
 
-def test_what_another_transaction_of_the_topic_does_is_of_no_interest(kafka: KafkaBroker, topic: str) -> None:
+def test_other_transactions_of_the_topic_are_ignored(kafka: KafkaBroker, topic: str) -> None:
     other = Producer({"bootstrap.servers": kafka.address, "transactional.id": f"of-others-{topic}", "log_level": 0})
     other.init_transactions(60)
     other.begin_transaction()

@@ -66,7 +66,7 @@ def test_an_answer_that_does_not_come_is_waited_for_so_long(proxy: Proxy, place:
     assert storage.read("state/a") == b"data"
 
 
-def test_a_creation_that_nobody_heard_of_counts(proxy: Proxy, place: str) -> None:
+def test_a_creation_without_a_response_counts(proxy: Proxy, place: str) -> None:
     """The store has created a takeover record, but each answer was lost: the next try finds what the first one did."""
 
     def lost(number: int, method: str, path: str) -> str | None:
@@ -112,7 +112,7 @@ def test_an_unknown_key_is_refused() -> None:
         ObjectStorage("s3://b/x", {"max-retries": "many"}).exists("a")
 
 
-def test_it_travels_and_tells_no_secret(server: Server, place: str) -> None:
+def test_it_is_pickled_and_shows_no_secret(server: Server, place: str) -> None:
     storage = ObjectStorage(place, server.options)
     storage.write("a", b"1")
     assert pickle.loads(pickle.dumps(storage)) == storage

@@ -65,13 +65,13 @@ def page(epochs: float, silent: float = 1.0) -> dict[str, float]:
     ],
     ids=["nothing", "megabytes", "blocks", "threads", "open files", "files", "history"],
 )
-def test_what_grows_is_told(changes: dict[str, float], told: list[str]) -> None:
+def test_what_grows_is_reported(changes: dict[str, float], told: list[str]) -> None:
     found = Report(Settings(), flat(**changes), 0.005, [page(epochs=5)]).failures()
     assert len(found) == len(told)
     assert all(text.startswith(start) for text, start in zip(found, told, strict=True))
 
 
-def test_a_page_that_costs_too_much_or_sees_nothing_is_told() -> None:
+def test_a_page_that_costs_too_much_or_receives_nothing_is_reported() -> None:
     too_much, unseen = "the page took 1.30% of a core", "an open page received no epochs, or stopped receiving them"
     assert Report(Settings(), flat(), 0.013, [page(epochs=0)]).failures() == [too_much, unseen]
     assert Report(Settings(), flat(), 0.005, [page(epochs=5), page(epochs=5, silent=90)]).failures() == [unseen]

@@ -127,7 +127,7 @@ def test_a_timeout_of_zero_is_none_and_all_lengths_of_time_will_do() -> None:
     assert run_all([1], Sleep(), timeout=30_000) == [1]
 
 
-def test_the_clock_of_a_timeout_stands_still_while_others_are_at_work(clock: LoopClock) -> None:
+def test_the_clock_of_a_timeout_stops_while_others_are_at_work(clock: LoopClock) -> None:
     with OperatorHarness(wait(After(), timeout=MEDIUM)) as harness:
         harness.process(("a", "b"))
         clock.now += 0.4  # the operators before and behind it

@@ -98,7 +98,7 @@ def test_unordered_results_change_places_between_two_watermarks_only() -> None:
 
 
 @both_orders
-def test_a_watermark_that_no_call_holds_up_goes_on_at_once(in_order: bool) -> None:
+def test_a_watermark_that_no_call_holds_up_is_forwarded_at_once(in_order: bool) -> None:
     with OperatorHarness(wait(Double(), in_order=in_order)) as harness:
         harness.watermark(3)
         harness.watermark(4)
@@ -106,7 +106,7 @@ def test_a_watermark_that_no_call_holds_up_goes_on_at_once(in_order: bool) -> No
 
 
 @both_orders
-def test_that_an_input_is_idle_is_told_behind_its_records(in_order: bool) -> None:
+def test_that_an_input_is_idle_is_sent_behind_its_records(in_order: bool) -> None:
     seen: list[Any] = []
     with OperatorHarness(wait(After(), in_order=in_order)) as harness:
         output = harness._chain.head.output
@@ -519,7 +519,7 @@ class Ask(AsyncFunction):
             await writer.wait_closed()
 
 
-def test_a_service_is_asked_over_http(port: int) -> None:
+def test_a_service_is_called_over_http(port: int) -> None:
     words = ["tide", "mill", "stream", "state"] * 10
     assert run_all(words, Ask(port)) == [(word, word.upper()) for word in words]
 

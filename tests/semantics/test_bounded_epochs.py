@@ -73,7 +73,7 @@ def test_slow_records_are_committed_steadily(keyed: bool) -> None:
         _check([len(values) for values in job.recording().by_epoch().values()], 300)
 
 
-def test_a_job_of_slow_records_commits_steadily_and_goes_on_so_after_a_failure() -> None:
+def test_a_job_of_slow_records_commits_steadily_also_after_a_failure() -> None:
     Failing.failed = False
     retry = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "0 ms"}
     env = _environment(**retry)

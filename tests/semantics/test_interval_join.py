@@ -294,7 +294,7 @@ def test_nothing_is_late_before_the_first_watermark() -> None:
         assert len(running.output()) == 1
 
 
-def test_late_records_are_dropped_and_counted_where_nobody_asked_for_them(caplog: pytest.LogCaptureFixture) -> None:
+def test_late_records_are_dropped_and_counted_if_they_are_not_read(caplog: pytest.LogCaptureFixture) -> None:
     def build(left: KeyedStream, right: KeyedStream) -> DataStream:
         return left.interval_join(right).between(-5, 5).process(Pair())
 
@@ -442,7 +442,7 @@ def test_a_key_that_comes_back_begins_anew() -> None:
 
 
 @pytest.mark.parametrize("typed", [False, True])
-def test_a_restored_join_goes_on(typed: bool) -> None:
+def test_a_restored_join_continues(typed: bool) -> None:
     declared = Types.TUPLE([Types.STRING(), Types.LONG()]) if typed else None
     running = harness(-5, 5, types=[declared, declared])
     push(running, "left", 10, 12)

@@ -363,7 +363,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_function_is_told(kind: str) -> None:
+def test_every_kind_of_function_is_reported(kind: str) -> None:
     CALLS.clear()
 
     def build(env: Env, events: DataStream) -> None:

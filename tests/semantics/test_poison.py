@@ -171,7 +171,7 @@ def outcome(kind: str, *, without_bad: bool, **options: Any) -> tuple[list[str],
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_job_goes_on_as_if_bad_records_had_never_come(kind: str) -> None:
+def test_a_job_continues_as_if_bad_records_had_never_come(kind: str) -> None:
     expected, none = outcome(kind, without_bad=True)
     assert none == []
     times = 2 if kind.startswith("co-") else 1
@@ -180,7 +180,7 @@ def test_a_job_goes_on_as_if_bad_records_had_never_come(kind: str) -> None:
     assert sorted(outcome(kind, without_bad=False, **moved)[1]) == [5] * times + [10] * times
 
 
-def test_what_is_put_aside_tells_all_about_it() -> None:
+def test_a_record_that_is_set_aside_has_its_whole_context() -> None:
     def build(stream: KeyedStream) -> DataStream:
         return stream.process(Running()).name("running").uid("running-1").on_error(ASIDE)
 

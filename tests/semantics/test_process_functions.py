@@ -86,7 +86,7 @@ TWO_SIDED = [Co, KeyedCo, Broadcasting, KeyedBroadcasting]
 
 
 @pytest.mark.parametrize("function", ALL, ids=lambda f: f.__name__)
-def test_a_record_is_told_with_its_time_clocks_and_key(function: Any) -> None:
+def test_a_record_is_reported_with_its_time_clocks_and_key(function: Any) -> None:
     with harness_of(function()) as harness:
         harness.set_processing_time(77)
         harness.process(("a", 1), timestamp=5)
@@ -100,7 +100,7 @@ def test_a_record_is_told_with_its_time_clocks_and_key(function: Any) -> None:
 
 
 @pytest.mark.parametrize("function", TWO_SIDED, ids=lambda f: f.__name__)
-def test_the_second_side_is_told_the_same(function: Any) -> None:
+def test_the_second_side_gets_the_same(function: Any) -> None:
     with harness_of(function()) as harness:
         harness.set_processing_time(77)
         harness.watermark(4, stream=1)
@@ -224,7 +224,7 @@ def test_without_a_key_there_are_no_timers(method: str, sides: int) -> None:
         harness.process("a", stream=sides)
 
 
-def test_the_time_domain_is_known_to_timers_only() -> None:
+def test_only_timers_have_a_time_domain() -> None:
     class Asking(KeyedProcessFunction):
         def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
             ctx.time_domain()  # type: ignore[attr-defined]

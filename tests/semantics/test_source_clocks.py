@@ -92,7 +92,7 @@ def test_what_is_read_in_one_epoch_does_not_make_each_other_late(at_source: bool
 
 
 @both_ways
-def test_the_furthest_task_tells_the_time_at_the_end_of_the_epoch(at_source: bool) -> None:
+def test_the_furthest_task_determines_the_time_at_the_end_of_the_epoch(at_source: bool) -> None:
     dealt = Dealt()
     with harness(telling(dealt, at_source=at_source)) as job:
         first = dealt.run(job, [a(10)], [a(50)], [])
@@ -215,7 +215,7 @@ def test_each_task_keeps_the_time_of_the_partitions_it_reads(crash: bool) -> Non
         assert [record[1] for record in second if record[0] == "alarm"] == [10, 50], "at once: each read its own"
 
 
-def test_nothing_is_known_of_partitions_before_the_first_row() -> None:
+def test_partitions_are_unknown_before_the_first_row() -> None:
     dealt, other = Dealt(), Dealt()
 
     def build(env: Env) -> DataStream:

@@ -123,7 +123,7 @@ def stamped(stream: DataStream) -> DataStream:
 
 
 @restarting
-def test_event_time_goes_on_from_where_it_was(restart: str) -> None:
+def test_event_time_continues_from_where_it_was(restart: str) -> None:
     def build(env: Env, events: DataStream) -> DataStream:
         return stamped(events).key_by(0).process(Clock())
 

@@ -293,7 +293,7 @@ def test_a_processing_time_timer_in_the_past_fires_in_the_same_epoch() -> None:
         assert job.output() == [("a", 50)]
 
 
-def test_timers_of_both_clocks_fire_before_the_watermark_goes_on() -> None:
+def test_timers_of_both_clocks_fire_before_the_watermark_is_forwarded() -> None:
     with harness() as job:
         job.process(("a", "event", 10))
         job.watermark(20)

@@ -247,7 +247,7 @@ def test_values_of_a_class_with_a_new_field_need_a_default(new_job: NewJob, defi
     assert attempt(job, build, ("a", None)) == [new.V(1, 7)]
 
 
-def test_a_migration_that_fails_is_told_by_the_dry_run(new_job: NewJob) -> None:
+def test_a_migration_that_fails_is_reported_by_the_dry_run(new_job: NewJob) -> None:
     class Migrating(Remember):
         def open(self, runtime_context: Any) -> None:
             descriptor = ValueStateDescriptor("kept", Types.LONG())
@@ -397,7 +397,7 @@ class OnlyMap(MapFunction):
         return value
 
 
-def test_timers_that_nobody_fires_any_more_are_refused(new_job: NewJob) -> None:
+def test_timers_that_can_no_longer_fire_are_refused(new_job: NewJob) -> None:
     def mapped(env: Any, records: Any) -> Any:
         return records.key_by(lambda record: record[0], Types.STRING()).map(OnlyMap()).uid("kept")
 
@@ -428,7 +428,7 @@ def test_a_process_function_takes_the_place_of_a_map(new_job: NewJob) -> None:
     assert attempt(job, remember(Types.LONG()), ("a", 2)) == [2]
 
 
-def test_the_dry_run_tells_that_keys_are_checked() -> None:
+def test_the_dry_run_reports_that_keys_are_checked() -> None:
     with JobHarness(remember(Types.LONG()), inputs=["records"]) as job:
         job.epoch(records=[(1, 1)])
         report = job.check_upgrade(remember(Types.LONG(), Types.LONG()))

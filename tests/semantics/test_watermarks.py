@@ -152,7 +152,7 @@ def test_watermarks_that_go_back_are_ignored() -> None:
         assert under_test.watermarks() == [10, 11]
 
 
-def test_a_periodic_generator_is_asked_after_each_batch_and_when_time_passes() -> None:
+def test_a_periodic_generator_is_called_after_each_batch_and_when_time_passes() -> None:
     class Asked(WatermarkGenerator):
         def __init__(self) -> None:
             self.times = 0
@@ -234,7 +234,7 @@ def test_what_the_users_code_raises_names_the_method(method: str) -> None:
         under_test.process("a")
 
 
-def test_with_an_interval_of_0_nobody_is_asked_periodically() -> None:
+def test_with_an_interval_of_0_no_generator_is_called_periodically() -> None:
     def build(env: StreamExecutionEnvironment, events: DataStream) -> dict[str, DataStream]:
         env.get_config().set_auto_watermark_interval(0)
         periodic = stamped(WatermarkStrategy.for_monotonous_timestamps().with_idleness(1))
@@ -260,7 +260,7 @@ def test_time_moves_on_within_a_large_epoch() -> None:
         assert sorted({str(time) for _, _, time in job.output()}) == ["16382", "8190", "min"]
 
 
-def test_in_batch_mode_time_stands_still_until_the_end() -> None:
+def test_in_batch_mode_time_does_not_move_until_the_end() -> None:
     with harness(
         stamped(WatermarkStrategy.for_monotonous_timestamps().with_idleness(1)), runtime_mode="BATCH"
     ) as under_test:

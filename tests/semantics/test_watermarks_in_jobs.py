@@ -122,7 +122,7 @@ def test_while_a_source_is_idle_time_moves_on_within_an_epoch() -> None:
 
 
 @restarting
-def test_when_a_source_goes_idle_is_known_beforehand(restart: str) -> None:
+def test_when_a_source_becomes_idle_is_known_beforehand(restart: str) -> None:
     with harness(two_sources(), restart, inputs=["one", "two"]) as job:
         step(job, restart, 5, one=[("a", 10)], two=[])
         assert job.head.next_timer == 106
@@ -163,7 +163,7 @@ def test_all_sources_idle() -> None:
         assert step(job, "never", 510, one=[("a", 20)], two=[]) == [("a", 20, 9), ("alarm", 10, 19)]
 
 
-def test_a_source_that_ends_while_it_is_idle_holds_nobody_back() -> None:
+def test_a_source_that_ends_while_it_is_idle_holds_no_other_back() -> None:
     log = Log("p")
     log.add(p=[("x", 3)])
 
@@ -268,7 +268,7 @@ def test_a_new_partition_counts_from_its_first_split_on() -> None:
         assert job.head.watermarks["log"] == (54,)
 
 
-def test_a_partition_that_has_ended_holds_nobody_back() -> None:
+def test_a_partition_that_has_ended_holds_no_other_back() -> None:
     log = Log("p", "q")
     with harness(of_log(log), "never") as job:
         log.add(p=[("p", 50)], q=[("q", 10)])
@@ -297,7 +297,7 @@ def test_partitions_keep_their_time_when_the_source_is_rescaled(live: bool) -> N
         assert step(job, "never") == [("p", 61, 29)], "now it is r"
 
 
-def test_a_subtask_without_partitions_holds_nobody_back() -> None:
+def test_a_subtask_without_partitions_holds_no_other_back() -> None:
     log = Log("p", "q")
     with harness(of_log(log, parallelism=4), "never") as job:
         log.add(p=[("p", 50)], q=[("q", 10)])

@@ -155,7 +155,7 @@ def test_a_purged_window_starts_afresh_with_late_records() -> None:
         assert left(harness) == 0
 
 
-def test_an_aggregate_goes_on_with_late_records() -> None:
+def test_an_aggregate_continues_with_late_records() -> None:
     with windows(tumbling(10), lambda windowed: windowed.allowed_lateness(5).aggregate(Mean())) as harness:
         push(harness, 1, 3)
         harness.watermark(10)

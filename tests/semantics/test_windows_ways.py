@@ -274,7 +274,7 @@ def test_an_error_names_the_record_in_both_ways(
 
 
 @pytest.mark.parametrize("trigger", [EventTimeTrigger(), Same()])
-def test_a_gap_that_cannot_be_told_names_the_record_in_both_ways(trigger: EventTimeTrigger) -> None:
+def test_a_gap_that_cannot_be_computed_names_the_record_in_both_ways(trigger: EventTimeTrigger) -> None:
     assigner = EventTimeSessionWindows.with_dynamic_gap(lambda value: 0 if value[1] == 13 else 10)
     with windows(assigner, lambda windowed: windowed.trigger(trigger).apply(Show())) as harness:
         with pytest.raises(UserCodeError) as caught:

@@ -116,7 +116,7 @@ def test_a_crash_loses_and_repeats_nothing(point: str) -> None:
         job.check()
 
 
-def test_a_warm_writer_goes_on_and_a_cold_one_is_restored() -> None:
+def test_a_warm_writer_continues_and_a_cold_one_is_restored() -> None:
     with Job() as job:
         for _ in range(3):
             job.epoch(numbers=job.numbers(3))

@@ -67,7 +67,7 @@ def test_a_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert first_failure(bug) is not None
 
 
-def test_a_failure_is_told_with_as_few_faults_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_reported_with_as_few_faults_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     bug = "a_takeover_carries_over_what_is_to_be_committed"
     RULES[bug](monkeypatch)
     failure = first_failure(bug)

@@ -67,13 +67,13 @@ class TestCoverage:
 
 
 @pytest.mark.parametrize("seed", [2, 46, 134])
-def test_a_seed_tells_the_same_story_every_time(seed: int) -> None:
+def test_a_seed_gives_the_same_story_every_time(seed: int) -> None:
     first, second = simulate(draw(seed)), simulate(draw(seed))
     assert first.story == second.story
     assert first.passed == second.passed
 
 
-def test_a_seed_tells_the_same_story_in_every_process() -> None:
+def test_a_seed_gives_the_same_story_in_every_process() -> None:
     code = (
         "import hashlib; from tidemill.testing.simulation.simulation import *;"
         "print(hashlib.sha256(repr([simulate(draw(seed)).story for seed in range(3)]).encode()).hexdigest())"

@@ -212,7 +212,7 @@ def test_the_look_at_a_worker_needs_nothing_there_but_what_spark_brings(tmp_path
         ({"spark_locality_wait_process": "0s", "spark_locality_wait_node": "0s"}, None),
     ],
 )
-def test_a_session_that_lets_tasks_wait_long_for_their_executor_is_told_of(
+def test_a_session_that_lets_tasks_wait_long_for_their_executor_is_warned_about(
     settings: dict[str, str], told: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     warn_of_long_waits(context(Cluster(**settings)))

@@ -74,7 +74,7 @@ def test_a_streaming_job_killed_between_the_three_logs_loses_and_repeats_nothing
 
 @WHEN_THOROUGH  # otherwise the Spark of a job on a cluster dies: test_standalone_cluster
 @pytest.mark.timeout(900)
-def test_a_driver_whose_spark_dies_goes_on_with_another_one(tmp_path: Path, expected: Result) -> None:
+def test_a_driver_whose_spark_dies_continues_with_another_one(tmp_path: Path, expected: Result) -> None:
     job = Run(tmp_path, options={"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "0 s"})
     # In local mode the executor is the JVM of the driver.
     assert job.finish(fault("task.batch", tmp_path / "dead", "kill_executor", skip=10)) == expected

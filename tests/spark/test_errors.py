@@ -138,7 +138,7 @@ def test_a_bad_key_names_the_exchange() -> None:
     assert quiet(caught.value)
 
 
-def test_a_corrected_program_goes_on_from_what_was_committed(tmp_path: Path) -> None:
+def test_a_corrected_program_resumes_from_what_was_committed(tmp_path: Path) -> None:
     with pytest.raises(UserCodeError, match="cannot digest"):
         run(tmp_path, Add(poison=35))
     head = committed_head(tmp_path / "job")
@@ -173,14 +173,14 @@ RESTART = {
 }
 
 
-def test_a_restart_goes_on_from_the_last_epoch_and_repeats_no_output(tmp_path: Path) -> None:
+def test_a_restart_resumes_from_the_last_epoch_and_repeats_no_output(tmp_path: Path) -> None:
     env = environment({"execution.epoch.max-records": "10", **RESTART})
     sums = env.from_collection(list(range(1, 51))).key_by(lambda n: n % 3).process(FailOnce(35, tmp_path / "token"))
     expected = [sum(m for m in range(1, n + 1) if m % 3 == n % 3) for n in range(1, 51)]
     assert sorted(collected(sums)) == sorted(expected)
 
 
-def test_a_restarted_stream_goes_on_from_the_last_batch(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_restarted_stream_resumes_from_the_last_batch(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for n in range(1, 7):
         (tmp_path / "in" / f"{n}.txt").write_text(f"{n}\n")

@@ -60,7 +60,7 @@ def test_no_plan_that_spark_prints_shows_a_key_or_a_login(spark: SparkSession) -
 
 
 @pytest.mark.parametrize("name", [name for name in WAYS if "SASL" in name])
-def test_a_wrong_password_is_told_with_address_and_mechanism_and_never_printed(
+def test_a_wrong_password_is_reported_with_address_and_mechanism_and_never_printed(
     name: str, spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     way = way_into(kafka, name, tmp_path, WRONG)
@@ -72,7 +72,7 @@ def test_a_wrong_password_is_told_with_address_and_mechanism_and_never_printed(
     assert WRONG not in f"{caught.value!r} {source(way, 'any')!r} {caplog.text}"
 
 
-def test_certificates_that_one_side_does_not_trust_are_told_by_which_one(
+def test_for_untrusted_certificates_the_error_names_the_side(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     way = way_into(kafka, "SSL texts", tmp_path)

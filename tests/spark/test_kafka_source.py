@@ -55,7 +55,7 @@ def test_topics_can_be_chosen_by_their_names(spark: SparkSession, kafka: KafkaBr
     assert read(reading(kafka).set_topic_pattern("orders-.*")) == ["orders-eu", "orders-us"]
 
 
-def test_only_committed_records_are_read_if_so_asked(spark: SparkSession, kafka: KafkaBroker) -> None:
+def test_only_committed_records_are_read_if_configured(spark: SparkSession, kafka: KafkaBroker) -> None:
     topic = kafka.create_topic("half-written")
     for end in ("commit_transaction", "abort_transaction", None):
         writer = Producer({"bootstrap.servers": kafka.address, "transactional.id": f"writer {end}"})
@@ -152,7 +152,7 @@ def test_where_reading_begins_and_ends_is_looked_up_in_each_partition(spark: Spa
 # --------------------------------------------------------------------------------------------------------------- errors
 
 
-def test_nobody_at_the_address_is_told_with_the_address_and_in_time(spark: SparkSession) -> None:
+def test_an_address_without_a_server_is_reported_in_time(spark: SparkSession) -> None:
     with refusing_port() as port:
         source = KafkaSource.builder().set_bootstrap_servers(f"127.0.0.1:{port}").set_topics("clicks")
         source.set_value_only_deserializer(SimpleStringSchema()).set_property("default.api.timeout.ms", "1500")
@@ -164,9 +164,7 @@ def test_nobody_at_the_address_is_told_with_the_address_and_in_time(spark: Spark
         assert time.monotonic() - begun < 60, "less than if it were not told how long"
 
 
-def test_a_topic_that_is_not_there_is_told_with_those_of_nearly_its_name(
-    spark: SparkSession, kafka: KafkaBroker
-) -> None:
+def test_a_missing_topic_is_reported_with_those_of_similar_names(spark: SparkSession, kafka: KafkaBroker) -> None:
     kafka.create_topic("measurements")
     with pytest.raises(ConfigurationError, match=r"topic 'mesurements' is not known to .*mean 'measurements'\?"):
         KafkaReader(reading(kafka, "mesurements").build()).check(spark)

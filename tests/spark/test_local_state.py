@@ -63,7 +63,7 @@ class Damaging(KeyedProcessFunction):
         yield f"{value % KEYS} {seen[-1]}"
 
 
-def test_damage_is_told_and_the_state_built_again_from_the_checkpoint(tmp_path: Path) -> None:
+def test_damage_is_reported_and_the_state_built_again_from_the_checkpoint(tmp_path: Path) -> None:
     options = {
         "execution.epoch.max-records": str(EPOCH),
         "parallelism.default": "1",

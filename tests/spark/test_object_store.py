@@ -58,7 +58,7 @@ def test_a_failed_job_comes_back_from_the_store(spark: SparkSession, server: Ser
     assert ("a", 1) not in results
 
 
-def test_a_failed_job_goes_on_with_the_files_it_has_begun_there(
+def test_a_failed_job_continues_with_the_files_it_has_started_there(
     spark: SparkSession, server: Server, tmp_path: Path
 ) -> None:
     place, obstacle = f"s3://{BUCKET}/{uuid.uuid4()}", tmp_path / "obstacle"

@@ -91,7 +91,9 @@ def test_rows_have_the_types_and_values_that_they_have_in_a_directory(
     assert spark.sparkContext.getLocalProperty(ZONE) is None, "as before"
 
 
-def test_what_fails_while_rows_are_written_is_told(spark: SparkSession, server: Server, store: ObjectStorage) -> None:
+def test_what_fails_while_rows_are_written_is_reported(
+    spark: SparkSession, server: Server, store: ObjectStorage
+) -> None:
     broken = spark.range(3).selectExpr("10 DIV (id - 1) AS n")
     with pytest.raises(JobExecutionError, match=r"could not read the source with uid 'rows'(.|\n)*DIVIDE_BY_ZERO"):
         materialise(lambda: broken, store, "rows")
@@ -182,7 +184,7 @@ def marked(spark: SparkSession, mark: int, partitions: int) -> DataFrame:
     return spark.range(0, 10 * partitions, 1, partitions).selectExpr("id", f"{mark}L AS mark")
 
 
-def test_a_job_whose_worker_is_killed_and_that_fails_goes_on_with_the_same_rows(
+def test_a_job_whose_worker_is_killed_and_that_fails_resumes_with_the_same_rows(
     spark: SparkSession, server: Server, tmp_path: Path
 ) -> None:
     obstacle, killed = tmp_path / "obstacle", tmp_path / "killed"

@@ -131,7 +131,7 @@ def test_file_stream_commits_every_file_and_stops_when_cancelled(spark: SparkSes
         assert next(results) == ("a", 3)
 
 
-def test_file_stream_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_stream_resumes_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
     source = tmp_path / "in"
     source.mkdir()
 
@@ -178,7 +178,7 @@ class Reminder(KeyedProcessFunction):
         yield self.text.value()
 
 
-def test_timers_of_a_stream_fire_without_input_and_input_goes_on_after_them(
+def test_timers_of_a_stream_fire_without_input_and_input_continues_after_them(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     source = tmp_path / "source"

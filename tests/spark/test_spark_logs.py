@@ -101,7 +101,7 @@ def test_what_is_not_committed_is_done_anew_if_it_is_torn(job: Job) -> None:
     job.run_until("a", "b", "c", "d")
 
 
-def test_a_batch_that_was_begun_is_cut_as_before(job: Job) -> None:
+def test_a_started_batch_keeps_its_boundaries(job: Job) -> None:
     (job.location / "commits" / "2").write_bytes(b"torn")  # it is replayed, as a batch of nothing
     job.add("d")
     job.run_until("a", "b", "c", "d")

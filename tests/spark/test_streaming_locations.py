@@ -54,7 +54,7 @@ def head(spark: dict[str, object] | None) -> Manifest:
     return Manifest("epoch", "job", Lineage(SECOND), Slot(8), Epoch(3), spark=spark)
 
 
-def test_a_job_goes_on_from_the_location_of_its_last_committed_batch(tmp_path: Path) -> None:
+def test_a_job_resumes_from_the_location_of_its_last_committed_batch(tmp_path: Path) -> None:
     for lineage in (FIRST, SECOND):
         location(tmp_path, lineage)
     restored = head({"batch_id": 4, "offsets": "o", "lineage": FIRST})

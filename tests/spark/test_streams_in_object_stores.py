@@ -45,7 +45,7 @@ def expected(files: int) -> Counter[str]:
 
 
 @pytest.mark.timeout(400)
-def test_a_watched_directory_goes_on_where_a_killed_driver_was_and_from_savepoints_here_and_there(
+def test_a_watched_directory_resumes_where_a_killed_driver_was_and_from_savepoints_in_both_kinds_of_storage(
     server: Server, tmp_path: Path
 ) -> None:
     source, place = tmp_path / "in", f"s3://{BUCKET}/{uuid.uuid4()}"

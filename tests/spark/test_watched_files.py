@@ -292,7 +292,7 @@ def test_another_job_starts_from_a_checkpoint_of_the_old_kind(old_job: Path, tmp
     client.cancel().result(SECONDS)
 
 
-def test_a_file_that_sparks_source_had_begun_and_is_gone_is_named(old_job: Path, tmp_path: Path) -> None:
+def test_a_file_that_sparks_source_had_started_and_is_gone_is_named(old_job: Path, tmp_path: Path) -> None:
     (tmp_path / "in" / BEGUN).unlink()
     with pytest.raises(LostInputError, match=r"c#d\.json"):
         resumed(tmp_path).get_job_execution_result().result(SECONDS)

@@ -52,7 +52,7 @@ def test_rescaled_while_it_runs_and_started_again_at_another_parallelism(tmp_pat
     assert_right(tmp_path)
 
 
-def test_a_driver_without_spark_is_killed_before_its_sinks_commit_and_one_with_spark_goes_on(
+def test_a_driver_without_spark_is_killed_before_its_sinks_commit_and_one_with_spark_continues(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     given = json.dumps(arguments(tmp_path, **{"parallelism.default": "1", **WITHOUT_SPARK}))

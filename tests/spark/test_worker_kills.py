@@ -61,7 +61,7 @@ def test_executors_killed_between_all_that_is_durable_change_nothing(tmp_path: P
 
 
 @pytest.mark.timeout(400)
-def test_a_job_that_changes_to_rocksdb_and_loses_workers_goes_on(tmp_path: Path, expected: Result) -> None:
+def test_a_job_that_changes_to_rocksdb_and_loses_workers_continues(tmp_path: Path, expected: Result) -> None:
     begun = Run(tmp_path / "run", options=WITHOUT_SPARK)  # the engine changes, too
     assert begun.start(fault("manifest.after", tmp_path / "driver", skip=1)).killed
     options = {

@@ -17,7 +17,7 @@ def test_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
         main()
 
 
-def test_who_interrupts_it_at_once_sees_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_immediate_interrupt_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupted(MetaPathFinder):
         def find_spec(self, fullname: str, path: object, target: object = None) -> None:
             raise KeyboardInterrupt

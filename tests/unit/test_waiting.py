@@ -16,7 +16,7 @@ def test_the_first_true_answer_is_returned() -> None:
     assert eventually(lambda: next(answers)) == [3]
 
 
-def test_it_is_asked_once_more_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_polled_once_more_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that stood still in between does not fail the test."""
     answers = iter([False, True])
     now = 0.0
@@ -30,7 +30,7 @@ def test_it_is_asked_once_more_when_the_time_is_over(monkeypatch: pytest.MonkeyP
     assert eventually(slow, seconds=60)
 
 
-def test_a_failure_tells_what_was_waited_for_and_what_was_seen() -> None:
+def test_a_failure_reports_what_was_waited_for_and_what_was_seen() -> None:
     lines = ["one"]
     with pytest.raises(AssertionError, match=r"^waited 0\.01 s in vain for a second line; seen: \['one'\]$"):
         eventually(lambda: len(lines) > 1, seconds=0.01, what="a second line", shown=lambda: lines)

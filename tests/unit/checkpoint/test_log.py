@@ -320,7 +320,7 @@ def test_a_job_that_starts_from_a_savepoint() -> None:
         ManifestLog(MemoryStorage(), JOB).open_lineage(initial=full_manifest())
 
 
-def test_a_history_that_has_begun_is_not_begun_again() -> None:
+def test_a_history_that_has_started_is_not_started_again() -> None:
     storage = MemoryStorage()
     opened(storage, epochs=3)
     snapshot = RunRef(Epoch(8), snapshot=snapshot_id(lineage_id(0, "saved"), 8, "abc"), bytes=9)

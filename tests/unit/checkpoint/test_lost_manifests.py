@@ -122,7 +122,7 @@ def test_names_are_listed_before_the_head_is_looked_for() -> None:
     assert again.slot == 2
 
 
-def test_a_driver_knows_of_its_own_lineage(tmp_path: Path) -> None:
+def test_a_driver_remembers_its_own_lineage(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path / JOB)
     log = ManifestLog(storage, JOB)
     lineage, _ = log.open_lineage()
@@ -186,7 +186,7 @@ def remove_last_two(job: Path) -> None:
         path.unlink()
 
 
-def test_a_job_that_was_killed_goes_on(job: Path) -> None:
+def test_a_killed_job_resumes(job: Path) -> None:
     assert [*(job / "state").rglob("000000000006-*")], "files of an epoch that did not count"
     assert len(run(job.parent)) == 20  # the last epoch's results are committed again
 
@@ -210,7 +210,7 @@ def test_a_job_whose_manifests_are_lost_does_not_start(job: Path, remove: Callab
 
 
 @pytest.mark.parametrize("remove", [remove_all, remove_epochs, remove_last_two])
-def test_it_begins_anew_when_that_is_asked_for(job: Path, remove: Callable[[Path], None]) -> None:
+def test_it_starts_again_when_that_is_configured(job: Path, remove: Callable[[Path], None]) -> None:
     remove(job)
     assert len(run(job.parent, **{"execution.resume-mode": "none"})) == 60
     assert not beyond(ManifestLog(LocalStorage(job), JOB).read_head(), evidence(LocalStorage(job)))

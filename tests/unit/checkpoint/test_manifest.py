@@ -159,7 +159,7 @@ def test_any_bytes_are_refused_without_a_crash(data: bytes) -> None:
             decode_manifest(content, "m")
 
 
-def test_a_newer_version_is_told_from_damage() -> None:
+def test_a_newer_version_is_distinguished_from_damage() -> None:
     data = frame.pack(MAGIC, 4, {"anything": "else"}, [])
     with pytest.raises(CheckpointError, match=r"^m has format version 4; .* reads up to 3: use a newer one") as caught:
         decode_manifest(data, "m")

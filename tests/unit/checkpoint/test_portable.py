@@ -52,7 +52,7 @@ def test_the_logs_of_sparks_sources_go_along_and_nothing_else_of_its_location() 
     assert names(taken(storage)) == []
 
 
-def test_a_later_log_stands_in_for_one_that_is_gone_and_an_earlier_one_never_does() -> None:
+def test_a_later_log_replaces_one_that_is_gone_and_an_earlier_one_never_does() -> None:
     storage = MemoryStorage()
     spark_log(storage, FIRST, "sources/0/0")
     spark_log(storage, THIRD, "sources/0/0")
@@ -92,7 +92,7 @@ def test_materialised_input_goes_along_as_long_as_some_of_it_is_to_be_read() -> 
     assert names(taken(storage, sources=positions, finished=True)) == []
 
 
-def test_results_go_along_only_where_nobody_may_have_committed_them() -> None:
+def test_results_go_along_only_where_they_cannot_have_been_committed() -> None:
     results = {"sink": {0: (b"file",)}}
     assert taken(MemoryStorage(), committables=results).manifest.committables == {}
     assert taken(MemoryStorage(), committables=results, pending=True).manifest.committables == results
@@ -104,7 +104,7 @@ def test_a_portable_manifest_can_be_stored_and_says_nothing_of_attempts_and_slot
     assert (manifest.attempts, manifest.metrics, manifest.checkpoints, manifest.lineage) == ({}, {}, (), OWN)
 
 
-def test_copying_ends_when_it_is_told_to_or_a_file_is_gone() -> None:
+def test_copying_ends_when_it_is_stopped_or_a_file_is_gone() -> None:
     storage = MemoryStorage()
     spark_log(storage, SECOND, "sources/0/0", "sources/0/1")
     state = taken(storage, spark={"batch_id": 4, "offsets": "o", "lineage": SECOND})

@@ -167,7 +167,7 @@ def test_the_manifest_of_the_first_epoch() -> None:
     )
 
 
-def test_an_empty_epoch_adds_no_run_and_keeps_what_it_is_not_told() -> None:
+def test_an_empty_epoch_adds_no_run_and_keeps_the_rest() -> None:
     head = replace(full_manifest(), kind="takeover", lineage=HEAD.lineage)
     publish = Publish(Epoch(9), 0, {"c": 1}, (ack("c", 0, epoch=9),))
     manifest = build_manifest(head, publish, clock=6)

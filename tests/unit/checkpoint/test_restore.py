@@ -95,7 +95,7 @@ def test_a_cache_spares_what_was_read(storage: CountingStorage, log: ManifestLog
     assert small.get(manifest_name(log.head.slot - 1)) is None
 
 
-def test_only_the_groups_and_operators_asked_for() -> None:
+def test_only_the_requested_groups_and_operators() -> None:
     def part(operator: str, first: int, last: int) -> Piece:
         return replace(
             piece(operator.encode()), sections=(SectionInfo(operator, "s", KeyGroup(first), KeyGroup(last), 1),)

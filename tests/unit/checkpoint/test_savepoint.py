@@ -244,7 +244,7 @@ def test_metadata_cannot_name_what_is_outside_or_leave_state_out() -> None:
         refuses(manifest=job.head)
 
 
-def test_a_newer_format_is_told_from_a_damaged_file(tmp_path: Path) -> None:
+def test_a_newer_format_is_distinguished_from_a_damaged_file(tmp_path: Path) -> None:
     manifest = encode_manifest(Manifest("epoch", "job", Lineage("000000000000-ab"), Slot(0), Epoch(3)))
     storage_for(str(tmp_path)).create(METADATA, pack(MAGIC, 2, {"files": [], "created": 0, "new": 1}, [manifest]))
     with pytest.raises(CheckpointError, match="format version 2; this version of Tidemill reads up to 1"):

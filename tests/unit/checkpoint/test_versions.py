@@ -42,7 +42,7 @@ def test_only_what_came_later() -> None:
     assert runs_after(head, StateVersion("new", 4, 3), no_manifest) == head.runs[1:]
 
 
-def test_a_snapshot_from_before_and_after_is_of_no_use() -> None:
+def test_a_snapshot_from_before_and_after_is_not_used() -> None:
     head = manifest(snapshot(3), snapshot(8), epoch_run(9))
     assert runs_after(head, StateVersion("new", 6, 5), no_manifest) is None
     # The second snapshot begins where the version ends.
@@ -59,7 +59,7 @@ def test_a_version_of_another_lineage_must_be_one_of_the_runs() -> None:
     assert runs_after(head, StateVersion("old", 7, 6), of_lineage("old")) is None  # type: ignore[arg-type]
 
 
-def test_a_version_from_the_future_is_of_no_use() -> None:
+def test_a_version_from_the_future_is_not_used() -> None:
     assert runs_after(manifest(epoch_run(4)), StateVersion("new", 101, 51), no_manifest) is None
 
 

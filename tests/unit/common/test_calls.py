@@ -65,7 +65,7 @@ def interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def test_an_interrupt_is_told_from_a_raise_statement() -> None:
+def test_an_interrupt_is_distinguished_from_a_raise_statement() -> None:
     by_signal = caught(lambda: signal.raise_signal(signal.SIGINT))
     assert is_interrupt(by_signal)
     assert not is_interrupt(caught(interrupt))

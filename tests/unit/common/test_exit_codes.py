@@ -36,7 +36,7 @@ def test_each_end_has_its_code(error: Exception | None, code: ExitCode) -> None:
     assert exit_code_of(error) is code
 
 
-def test_a_program_tells_what_it_raised(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_reports_what_it_raised(capsys: pytest.CaptureFixture[str]) -> None:
     def main() -> None:
         raise FencedError("taken over by lineage 7")
 

@@ -170,7 +170,7 @@ def test_values_of_another_type(type_info: TypeInformation, value: Any, words: s
     assert str(in_batch.value) == str(caught.value), "a batch is refused for the same reason"
 
 
-def test_the_path_goes_on_from_where_it_is_said_to_start() -> None:
+def test_the_path_continues_from_its_given_start() -> None:
     with pytest.raises(TypeMismatchError, match=r"value\.state\[1\]: expected Integer"):
         PAIR.validate(("a", None), ".state")
 

@@ -97,7 +97,7 @@ class TestFiles:
         committer.commit(pending)
         assert list(visible(tmp_path).values()) == ["a\n"]
 
-    def test_an_epoch_begun_anew_drops_what_the_last_one_left(self, tmp_path: Path) -> None:
+    def test_an_epoch_that_is_run_again_drops_what_the_last_one_left(self, tmp_path: Path) -> None:
         writer = self.sink(tmp_path).create_writer(0, 1)
         writer.begin_epoch(context(1))
         writer.write(["x"], None)
@@ -333,7 +333,7 @@ class TestRollingOverEpochs:
             assert text == "".join(f"line {n}\n" for n in range(6)), (killed, kill_at)
             assert files_below(folder) == visible(folder), (killed, kill_at)
 
-    def test_after_a_rescale_one_subtask_goes_on_with_the_parts_of_two(self, tmp_path: Path) -> None:
+    def test_after_a_rescale_one_subtask_continues_with_the_parts_of_two(self, tmp_path: Path) -> None:
         sink = self.sink(tmp_path)
         states: list[str] = []
         for subtask in range(2):

@@ -302,7 +302,7 @@ def test_a_table_is_read_whole_in_any_number_of_partitions(file: File) -> None:
     assert sorted(found, key=repr) == sorted(named, key=repr)
 
 
-def test_each_epoch_reads_a_partition_per_subtask_and_a_restart_goes_on_with_the_same_cuts(file: File) -> None:
+def test_each_epoch_reads_a_partition_per_subtask_and_a_restart_continues_with_the_same_boundaries(file: File) -> None:
     numbered(file, 40)
     source = (
         JdbcSource.builder()

@@ -84,7 +84,7 @@ def test_a_login_is_read_as_java_does(text: str, options: dict[str, str]) -> Non
     ids=["no semicolon", "a quote in quotes", "a number", "no flag", "two modules", "nothing"],
 )
 @pytest.mark.parametrize("client", ["source", "sink"])
-def test_a_login_that_cannot_be_read_is_told_without_a_word_of_it(client: str, text: str, rest: str) -> None:
+def test_a_login_that_cannot_be_read_is_reported_without_its_contents(client: str, text: str, rest: str) -> None:
     made: Any = source() if client == "source" else sink()
     place = len(text) - len(rest) + 1
     with pytest.raises(ConfigurationError, match=f"cannot be read from character {place} of {len(text)} on") as caught:
@@ -149,7 +149,7 @@ def test_a_way_to_log_in_that_only_java_has_is_refused_by_a_sink(properties: dic
         sink().set_properties({**LOGIN, **properties}).build()
 
 
-def test_a_mechanism_that_was_forgotten_is_asked_for() -> None:
+def test_a_missing_mechanism_is_named_in_the_error() -> None:
     forgotten = {name: value for name, value in LOGIN.items() if name != "sasl.mechanism"}
     for made in (source(), sink()):
         with pytest.raises(ConfigurationError, match=r"ScramLoginModule, but the mechanism is GSSAPI.*sasl\.mechanism"):

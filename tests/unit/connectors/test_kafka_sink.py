@@ -255,7 +255,7 @@ class Dead:
         return 0
 
 
-def test_what_a_producer_died_of_is_told_by_its_next_poll() -> None:
+def test_what_a_producer_died_of_is_raised_by_its_next_poll() -> None:
     fatal, fenced = KafkaError(KafkaError._FATAL), KafkaError(KafkaError._FENCED)
     dead: Any = Dead(fenced)
     assert _reason(dead, fatal) is fenced

@@ -41,7 +41,7 @@ def builder() -> KafkaSourceBuilder:
 # -------------------------------------------------------------------------------------------------------------- builder
 
 
-def test_a_source_reads_all_of_its_topics_as_they_come_unless_told_otherwise() -> None:
+def test_a_source_reads_all_of_its_topics_as_they_come_by_default() -> None:
     source = builder().build()
     assert (source.bounded, source.ends, source.replayable) == (False, False, True)
     assert source.starting == EARLIEST
@@ -97,7 +97,7 @@ def test_properties_are_kafkas_or_the_sources_own() -> None:
         (lambda: KafkaOffsetsInitializer.offsets({CLICKS: -1}), "clicks-0 must not be negative"),
     ],
 )
-def test_what_is_missing_or_does_not_fit_is_told(build: Callable[[], Any], told: str) -> None:
+def test_what_is_missing_or_does_not_fit_is_reported(build: Callable[[], Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         build()
 

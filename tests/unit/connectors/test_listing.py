@@ -41,7 +41,7 @@ def test_hidden_names_and_what_is_no_file_are_left_out(tmp_path: Path) -> None:
     assert found(tmp_path, recursive=True) == []
 
 
-def test_directories_below_count_if_they_name_columns_or_are_asked_for(tmp_path: Path) -> None:
+def test_directories_below_count_if_they_name_columns_or_are_requested(tmp_path: Path) -> None:
     inside = write(tmp_path / "day=1" / "hour=2" / "a")
     plain = write(tmp_path / "b" / "c" / "d")
     (tmp_path / "b" / "back").symlink_to(tmp_path)

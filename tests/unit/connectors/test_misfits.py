@@ -64,5 +64,5 @@ def test_csv(record: str, options: dict[str, str], told: str) -> None:
     ],
     ids=["JSON", "CSV", "long separator", "no escape", "long number", "long JSON number", "deep JSON"],
 )
-def test_where_it_is_not_clear_what_spark_did_not_like_the_schema_is_told(misfit: Misfit) -> None:
+def test_where_the_cause_of_sparks_error_is_unclear_the_schema_is_shown(misfit: Misfit) -> None:
     assert misfit.problem() == f"the schema is {SCHEMA}"

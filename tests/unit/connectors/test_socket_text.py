@@ -115,7 +115,7 @@ def test_it_connects_again_as_often_as_it_may(server: Server) -> None:
     assert read(server, max_retry=1) == ["a", "b"]
 
 
-def test_nobody_is_listening() -> None:
+def test_no_server_is_listening() -> None:
     with socket.socket() as taken:  # and nobody else can listen there, either
         taken.bind(("127.0.0.1", 0))
         port = int(taken.getsockname()[1])

@@ -115,7 +115,7 @@ class TestTypes:
         assert schema_of(Types.DATACLASS(Order)).ddl() == "`id` BIGINT, `note` STRING"
         assert schema_of(Types.NAMED_TUPLE(Point)).ddl() == "`x` DOUBLE, `y` DOUBLE"
 
-    def test_what_no_type_stands_for(self) -> None:
+    def test_what_has_no_type(self) -> None:
         with pytest.raises(GraphError, match=r"value\[\] has type BigInteger.*specify a schema"):
             schema_of(Types.LIST(Types.BIG_INT()))
         with pytest.raises(TypeError, match="DDL"):

@@ -391,7 +391,7 @@ class TestSparkSources:
         assert plan.chains[0].stateful
         assert [operator.operator_state for operator in plan.chains[0].operators] == [False, True]
 
-    def test_a_listener_has_no_state_but_goes_on_from_its_own_attempt(self, env: StreamExecutionEnvironment) -> None:
+    def test_a_listener_has_no_state_but_continues_from_its_own_attempt(self, env: StreamExecutionEnvironment) -> None:
         env.from_sequence(1, 9).map(Listening())
         (chain,) = compiled(env).chains
         assert chain.stateful
@@ -553,7 +553,7 @@ class TestProgram:
         plan = compiled(env)
         assert pickle.loads(pickle.dumps(plan)) == plan
 
-    def test_sinks_tell_their_guarantee(self, env: StreamExecutionEnvironment) -> None:
+    def test_sinks_report_their_guarantee(self, env: StreamExecutionEnvironment) -> None:
         env.from_sequence(1, 9).print()
         assert compiled(env).chains[0].operators[1].guarantee == "at-least-once"
 

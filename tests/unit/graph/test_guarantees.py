@@ -107,13 +107,13 @@ def test_a_source_that_cannot_be_read_again_reaches_only_what_it_feeds() -> None
     ]
 
 
-def test_who_asks_for_less_is_not_told() -> None:
+def test_at_least_once_by_choice_gets_no_warning() -> None:
     program = env(**{"execution.checkpointing.mode": "AT_LEAST_ONCE"})
     program.from_collection([1]).add_sink(Appends())
     assert warning(plan_of(program)) is None
 
 
-def test_nor_is_who_prints() -> None:
+def test_printing_gets_no_warning() -> None:
     program = env()
     program.from_collection([1]).print()
     plan = plan_of(program)

@@ -88,7 +88,7 @@ def test_a_gauge_is_what_it_was_set_to_or_says_now(registry: MetricRegistry) -> 
     assert registry.snapshot().get("uptime") == 9
 
 
-def test_variables_tell_metrics_of_one_name_apart(registry: MetricRegistry) -> None:
+def test_variables_distinguish_metrics_of_one_name(registry: MetricRegistry) -> None:
     for state, entries in (("a", 1), ("b", 2)):
         registry.gauge(at(0), "stateEntries", entries, (("state", state),))
     snapshot = registry.snapshot()
@@ -165,7 +165,7 @@ def test_an_update_is_seen_whole_or_not_at_all(registry: MetricRegistry) -> None
     assert found == [2]
 
 
-def test_who_looks_often_asks_for_some_names_only() -> None:
+def test_frequent_readers_request_some_names_only() -> None:
     registry = MetricRegistry("id", "job")
     asked: list[str] = []
 

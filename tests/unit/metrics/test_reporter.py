@@ -79,7 +79,7 @@ def registry() -> MetricRegistry:
     return registry
 
 
-def test_a_reporter_is_told_every_interval_and_at_the_end(registry: MetricRegistry) -> None:
+def test_a_reporter_is_called_every_interval_and_at_the_end(registry: MetricRegistry) -> None:
     keys = {"reporter__mine__factory.class": class_of(Noting), "reporter__mine__url": "x"}
     running = start_reporters(configured(**keys, reporter__mine__interval="10 ms"), registry)
     (mine,) = Noting.made
@@ -101,7 +101,7 @@ def test_those_that_are_named_are_started_else_all(registry: MetricRegistry) -> 
     assert len(Noting.made) == 3
 
 
-def test_one_that_fails_is_asked_again_and_logged_once(
+def test_one_that_fails_is_called_again_and_logged_once(
     registry: MetricRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
     keys = {"reporter__bad__factory.class": class_of(Failing)}
@@ -148,7 +148,7 @@ def test_the_end_of_a_job_does_not_wait_for_one_that_hangs(
         ),
     ],
 )
-def test_what_is_configured_wrongly_is_told_before_the_job_starts(
+def test_wrong_configuration_is_reported_before_the_job_starts(
     registry: MetricRegistry, keys: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
@@ -162,7 +162,7 @@ def test_flinks_own_class_of_the_prometheus_reporter_is_ours(registry: MetricReg
         start_reporters(configured(**keys), registry)
 
 
-def test_without_the_extra_it_is_told_what_to_install(
+def test_without_the_extra_the_error_names_what_to_install(
     registry: MetricRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in sys.modules if name.startswith(("prometheus_client", "tidemill.ops.prometheus"))]:

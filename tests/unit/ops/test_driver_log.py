@@ -35,7 +35,7 @@ def test_it_is_followed_by_whole_lines(log: Path) -> None:
     assert read_log(log, 10, 19).lines == ["five"]
 
 
-def test_a_log_that_was_begun_anew_is_read_from_its_beginning(log: Path) -> None:
+def test_a_log_that_was_started_again_is_read_from_its_beginning(log: Path) -> None:
     log.write_bytes(b"anew\n")
     assert read_log(log, 10, after=14) == LogPart(["anew"], skipped=False, end=5)
 

@@ -116,7 +116,7 @@ def test_open_metrics_are_spoken_too(reporter: PrometheusReporter) -> None:
     assert "tidemill_operator_numRecordsIn" in {family.name for family in parse_open(text)}  # type: ignore[no-untyped-call]
 
 
-def test_names_that_prometheus_cannot_tell_apart_do_not_break_it(registry: MetricRegistry) -> None:
+def test_names_that_are_equal_for_prometheus_do_not_break_it(registry: MetricRegistry) -> None:
     place = MetricPlace(MetricScope.OPERATOR, "uid", 0)
     registry.count(place, "a.b", 1)
     registry.series(place, "a-b", span=60).add(1)
@@ -189,7 +189,7 @@ def test_the_first_free_port_of_a_range_is_taken(registry: MetricRegistry) -> No
         reporter.close()
 
 
-def test_scrapers_that_hang_are_sent_away_and_hold_up_nobody(
+def test_scrapers_that_hang_are_disconnected_and_hold_up_no_other(
     registry: MetricRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reporter = PrometheusReporter()

@@ -73,7 +73,7 @@ def back_at_epoch_7(epoch: int, level: int, partition: int) -> int:
     return 0 if epoch in (1, 2, 7) else 1
 
 
-def test_a_version_that_a_snapshot_has_passed_is_of_no_use(tmp_path: Path, loaded: list[int]) -> None:
+def test_a_version_that_a_snapshot_has_passed_is_not_used(tmp_path: Path, loaded: list[int]) -> None:
     with job_on(tmp_path, workers=2, placement=back_at_epoch_7, merge_after=4) as job:
         for word in "abcdef":
             job.epoch(words=[word])
@@ -102,7 +102,7 @@ def test_workers_that_take_turns(tmp_path: Path) -> None:
         assert job.state("count", "with-state") == {"a": 7, "b": 7}
 
 
-def test_damage_is_told_and_the_state_built_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damage_is_reported_and_the_state_built_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with job_on(tmp_path) as job:
         job.epoch(words=[f"w{n}" for n in range(2000)])
         job.epoch(words=["w1"])

@@ -196,7 +196,7 @@ def test_a_timer_at_the_end_of_all_input_still_finds_its_state() -> None:
         assert at_end.output() == [("a", 1)]
 
 
-def test_restored_state_goes_on_by_the_restored_clocks() -> None:
+def test_restored_state_continues_by_the_restored_clocks() -> None:
     with harness(Count(ttl(event_time=True).build())) as counting:
         counting.process(("a", 1), timestamp=1000)
         counting.watermark(1050)

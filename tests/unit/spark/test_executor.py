@@ -31,7 +31,7 @@ class FakeLease:
     [(False, ConnectionError, "does not answer"), (True, JobExecutionError, "Spark is gone")],
     ids=["another-error", "spark-died"],
 )
-def test_a_job_that_cannot_be_prepared_releases_its_session_and_tells_if_spark_has_died(
+def test_a_job_that_cannot_be_prepared_releases_its_session_and_reports_if_spark_has_died(
     monkeypatch: pytest.MonkeyPatch, is_lost: bool, told: type[Exception], words: str
 ) -> None:
     leases: list[FakeLease] = []

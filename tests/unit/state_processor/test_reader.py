@@ -169,7 +169,7 @@ def test_types_are_natural(state: SavepointReader) -> None:
     assert state.schema("remember", "map").field("value").type == pa.float64()
 
 
-def test_values_of_no_common_type_are_json(state: SavepointReader) -> None:
+def test_values_without_a_common_type_are_json(state: SavepointReader) -> None:
     table = state.keyed_state("remember", "mixed")
     assert table.schema.field("value").metadata == {b"tidemill.shown": b"json"}
     assert rows(table) == {"a": '"6"', "b": '[7, "y"]', "c": '{"n": 3}', "d": '"1"'}
@@ -253,7 +253,7 @@ def test_some_key_groups(state: SavepointReader) -> None:
         state.keyed_state("remember", "count", key_groups=(5, 4))
 
 
-def test_batches_are_read_as_they_are_asked_for(monkeypatch: pytest.MonkeyPatch, state: SavepointReader) -> None:
+def test_batches_are_read_when_they_are_requested(monkeypatch: pytest.MonkeyPatch, state: SavepointReader) -> None:
     monkeypatch.setattr("tidemill.state_processor.reader._SLICE_BYTES", 100)
     batches = state.iter_batches("remember", "count")
     read: list[Any] = []

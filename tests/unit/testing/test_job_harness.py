@@ -87,7 +87,7 @@ def test_a_crash_while_a_merge_is_published_changes_nothing(truth: Any) -> None:
         assert any(run.snapshot for run in job.head.runs)
 
 
-def test_a_fault_that_is_not_reached_is_told() -> None:
+def test_a_fault_that_is_not_reached_is_reported() -> None:
     with (
         JobHarness(count, inputs=["words"]) as job,
         pytest.raises(AssertionError, match=r"did not reach manifest\.before"),
@@ -132,7 +132,7 @@ def test_a_failing_function_leaves_the_job_down_with_its_state() -> None:
             job.run()
 
 
-def test_another_program_goes_on_with_the_state() -> None:
+def test_another_program_continues_with_the_state() -> None:
     def doubled(env: Env, words: DataStream) -> DataStream:
         return count(env, words).map(lambda r: (r[0], 2 * r[1]))
 
@@ -153,7 +153,7 @@ def test_several_outputs_and_inputs_in_parallel() -> None:
         assert sorted(job.output("both")) == list(range(8))
 
 
-def test_an_unknown_operator_is_told() -> None:
+def test_an_unknown_operator_is_reported() -> None:
     with JobHarness(count, inputs=["words"]) as job:
         with pytest.raises(StateError, match=r"no operator has the uid or name 'other'"):
             job.state("other", "x")

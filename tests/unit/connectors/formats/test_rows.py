@@ -130,7 +130,7 @@ def test_json_has_rows_maps_and_tuples_inside() -> None:
         (b"\xff", "can't decode"),
     ],
 )
-def test_what_does_not_fit_is_told_or_skipped(message: bytes, told: str) -> None:
+def test_what_does_not_fit_is_reported_or_skipped(message: bytes, told: str) -> None:
     with pytest.raises(SerializationError, match=told):
         json_reader().build().deserialize(message)
     assert json_reader().ignore_parse_errors().build().deserialize(message) is None
@@ -216,7 +216,7 @@ def test_csv_is_read_as_it_was_said() -> None:
         (b'1,"', "unexpected end"),
     ],
 )
-def test_a_line_that_does_not_fit_is_told_or_skipped(line: bytes, told: str) -> None:
+def test_a_line_that_does_not_fit_is_reported_or_skipped(line: bytes, told: str) -> None:
     builder = CsvRowDeserializationSchema.Builder(PAIR)
     with pytest.raises(SerializationError, match=told):
         builder.build().deserialize(line)
@@ -239,7 +239,7 @@ def test_csv_is_written_as_it_was_said() -> None:
 # ----------------------------------------------------------------------------------------------------------------- Avro
 
 
-def test_what_is_not_avro_is_told() -> None:
+def test_what_is_not_avro_is_reported() -> None:
     read = AvroRowDeserializationSchema(avro_schema_string=json.dumps(AVRO))
     whole = AvroRowSerializationSchema(avro_schema_string=json.dumps(AVRO)).serialize(ORDER)
     for broken in (b"", whole[:-1], whole + b"\x00"):

@@ -131,9 +131,7 @@ def test_the_life_of_a_detached_job(tidemill: Tidemill, settings: tuple[str, ...
             psutil.Process(second.pid).kill()
 
 
-def test_a_driver_that_is_killed_is_known_to_be_gone(
-    tidemill: Tidemill, settings: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_killed_driver_is_detected(tidemill: Tidemill, settings: tuple[str, ...], tmp_path: Path) -> None:
     assert tidemill("run", "-d", *settings, tmp_path / "numbers.py").exit_code == 0
     (driver,) = drivers()
     psutil.Process(driver.pid).send_signal(signal.SIGKILL)
@@ -141,7 +139,9 @@ def test_a_driver_that_is_killed_is_known_to_be_gone(
     assert [one["status"] for one in json.loads(tidemill("list", "--json").stdout)] == ["ENDED"]
 
 
-def test_a_program_that_fails_at_once_tells_why(tidemill: Tidemill, settings: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_program_that_fails_at_once_reports_why(
+    tidemill: Tidemill, settings: tuple[str, ...], tmp_path: Path
+) -> None:
     (tmp_path / "numbers.py").write_text("raise RuntimeError('not today')\n")
     result = tidemill("run", "-d", *settings, tmp_path / "numbers.py")
     assert result.exit_code == 1

@@ -61,7 +61,7 @@ def test_the_terminal_of_a_container_is_its_log(terminal: TextIO, monkeypatch: p
     assert not is_attended(terminal)
 
 
-def test_a_terminal_without_a_size_has_nobody_before_it(terminal: TextIO) -> None:
+def test_a_terminal_without_a_size_has_no_user(terminal: TextIO) -> None:
     termios.tcsetwinsize(terminal.fileno(), (0, 0))
     assert not is_attended(terminal)
 
@@ -78,7 +78,7 @@ def test_a_pipe_is_not_attended(terminal: TextIO, tmp_path: Path) -> None:
         assert not is_attended(log)
 
 
-def test_a_full_disk_is_told_in_one_line(tidemill: Tidemill, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_in_one_line(tidemill: Tidemill, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "/data/x.csv")
 

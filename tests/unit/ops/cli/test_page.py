@@ -64,7 +64,7 @@ def test_a_log_gets_no_token(rest: RestAddress) -> None:
     assert piped == "REST is at http://127.0.0.1:8081; 'tidemill page one' prints the address of its page."
 
 
-def test_a_browser_is_not_told_the_token_where_others_can_see_it(
+def test_a_browser_does_not_get_the_token_where_others_can_see_it(
     tidemill: Tidemill, rest: RestAddress, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []

@@ -123,7 +123,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", list(ENDS))
-def test_how_a_program_ends_is_told_by_its_code(tidemill: Tidemill, tmp_path: Path, end: str) -> None:
+def test_the_exit_code_says_how_a_program_ends(tidemill: Tidemill, tmp_path: Path, end: str) -> None:
     text, code, told = ENDS[end]
     result = tidemill("run", *LOCAL, written(tmp_path, text))
     assert result.exit_code == code
@@ -131,7 +131,7 @@ def test_how_a_program_ends_is_told_by_its_code(tidemill: Tidemill, tmp_path: Pa
     assert "ops/cli" not in result.stderr  # the user's traceback, never ours
 
 
-def test_a_savepoint_that_is_asked_for_counts_for_a_job_that_has_epochs(tidemill: Tidemill, tmp_path: Path) -> None:
+def test_a_configured_savepoint_counts_for_a_job_that_has_epochs(tidemill: Tidemill, tmp_path: Path) -> None:
     program = written(tmp_path, f"{ENV}env.from_collection([1]).print()\nenv.execute()\n")
     job = ["-D", "execution.job-id=job", "-D", f"execution.checkpointing.dir={tmp_path}"]
     assert tidemill("run", *LOCAL, *job, program).exit_code == ExitCode.FINISHED
@@ -170,7 +170,7 @@ def test_info_shows_the_plan_and_runs_nothing(tidemill: Tidemill, script: Path) 
     assert {"sink": "Sink: Collect", "guarantee": "exactly-once", "because": []} in document["guarantees"]
 
 
-def test_info_tells_what_becomes_of_a_savepoint(tidemill: Tidemill, script: Path, tmp_path: Path) -> None:
+def test_info_reports_what_becomes_of_a_savepoint(tidemill: Tidemill, script: Path, tmp_path: Path) -> None:
     words_job(tmp_path / "jobs", "words", ["to be"])
     known = (*LOCAL, "-D", f"execution.checkpointing.dir={tmp_path / 'jobs'}")  # what is there is trusted
     finished = tidemill("info", *known, "-s", tmp_path / "jobs" / "words", script)

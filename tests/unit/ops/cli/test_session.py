@@ -104,7 +104,7 @@ def test_a_session_runs_programs_and_lists_their_jobs(tmp_path: Path) -> None:
         session.process.wait()
 
 
-def test_what_is_not_safe_or_not_free_is_told(tidemill: Tidemill, tmp_path: Path) -> None:
+def test_what_is_not_safe_or_not_free_is_reported(tidemill: Tidemill, tmp_path: Path) -> None:
     open_to_all = tidemill("session", "-D", "rest.bind-address=192.0.2.1", "-D", "rest.port=0")
     assert (open_to_all.exit_code, "the session cannot listen" in open_to_all.stderr) == (ExitCode.UNFIT, True)
     wrong = tidemill("session", "-D", "rest.operate-token=secret")
@@ -113,7 +113,7 @@ def test_what_is_not_safe_or_not_free_is_told(tidemill: Tidemill, tmp_path: Path
 
 
 @pytest.mark.usefixtures("home")
-def test_jobs_of_drivers_that_are_gone_are_told_as_they_were_left() -> None:
+def test_jobs_of_drivers_that_are_gone_are_listed_as_they_were_left() -> None:
     with recorded("job.py", None) as record:
         record.put(DriverJob("first", "the first", None, "FINISHED"))
     killed = DriverRecord(records_directory() / "driver-1-1.json", Driver(1, "other.py", 5))
@@ -129,7 +129,7 @@ def test_jobs_of_drivers_that_are_gone_are_told_as_they_were_left() -> None:
 
 
 @pytest.mark.usefixtures("home")
-def test_a_job_that_went_on_elsewhere_is_told_once() -> None:
+def test_a_job_that_continued_elsewhere_is_listed_once() -> None:
     for status in ("FAILED", "FINISHED"):
         with recorded("job.py", None) as record:
             record.put(DriverJob("same", "the same", None, status))

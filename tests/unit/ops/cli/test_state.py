@@ -168,7 +168,7 @@ def test_a_usage_error_has_a_code_of_its_own(
     assert told in result.stderr
 
 
-def test_a_wrong_setting_is_told_in_one_line(tidemill: Tidemill) -> None:
+def test_a_wrong_setting_is_reported_in_one_line(tidemill: Tidemill) -> None:
     result = tidemill("list", "-D", "state.backed.type=rocksdb")
     assert result.exit_code == 4
     assert result.stderr.startswith("error: Unknown configuration key 'state.backed.type'. Did you mean")

@@ -92,7 +92,7 @@ def test_a_token_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     assert not (tmp_path / "token").exists()
 
 
-def test_a_driver_without_a_server_cannot_be_asked() -> None:
+def test_a_driver_without_a_server_cannot_be_queried() -> None:
     with recorded("job.py", None) as record:
         record.put(DriverJob("job-1", "one"))
         with pytest.raises(NotThereError, match=r"job job-1, process \d+, has no REST server: .* rest.enabled: false"):

@@ -103,7 +103,7 @@ def test_every_kind_comes_back_as_a_state_that_can_only_be_read(client: Queryabl
             change(1)
 
 
-def test_what_is_not_there_is_told_apart(client: QueryableStateClient) -> None:
+def test_missing_things_are_distinguished(client: QueryableStateClient) -> None:
     value, elements = descriptors()["value"], descriptors()["list"]
     text = ValueStateDescriptor("text", Types.STRING())
     cases: list[tuple[type[Exception], str, tuple[Any, ...]]] = [
@@ -170,7 +170,7 @@ def test_keys_of_declared_types(most_in_dict: int, monkeypatch: pytest.MonkeyPat
                 assert found.value() == key
 
 
-def test_a_client_unpickles_only_if_it_is_told_to() -> None:
+def test_a_client_unpickles_only_if_it_is_allowed_to() -> None:
     def build(_env: Any, records: DataStream) -> None:
         records.key_by(lambda record: record[0]).as_queryable_state("trapped")
 
@@ -264,7 +264,7 @@ def test_requests_of_the_wrong_form_are_answered_with_an_error(
     assert client.get_plain(JOB, "value", "a").result(60) == (1, 5)
 
 
-def test_a_fault_of_the_server_is_told_at_once_and_logged(
+def test_a_fault_of_the_server_is_reported_at_once_and_logged(
     server: ServerThread,
     client: QueryableStateClient,
     monkeypatch: pytest.MonkeyPatch,
@@ -300,7 +300,7 @@ def test_lookups_go_on_over_a_restart_of_the_server_and_fail_in_time_without_one
         lonely.get_plain(JOB, "value", "a").result(60)
 
 
-def test_an_answer_of_a_server_that_is_gone_is_asked_for_again(job: JobHarness) -> None:
+def test_a_request_to_a_server_that_is_gone_is_repeated(job: JobHarness) -> None:
     """A new server has not handed out the schema that the old one's answer names."""
     with ServerThread(job.storage) as server, QueryableStateClient("127.0.0.1", server.port, timeout=60) as client:
         asked: list[str] = []

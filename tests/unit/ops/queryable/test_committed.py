@@ -394,7 +394,7 @@ def test_of_a_list_that_was_migrated_only_what_came_of_it_counts() -> None:
 
 
 @pytest.mark.parametrize("most_in_dict", [20_000, 0], ids=["dict", "hashes"])
-def test_keys_whose_hashes_are_equal_are_told_apart(most_in_dict: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_whose_hashes_are_equal_are_distinguished(most_in_dict: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_index, "_MOST_IN_DICT", most_in_dict)
     keys = [-1, -2, 0, 2**61 - 1]
     assert len(set(map(hash, keys))) == 2

@@ -199,7 +199,7 @@ def test_a_value_that_may_not_be_read_spoils_no_other() -> None:
         assert not trap.SPRUNG
 
 
-def test_what_is_large_is_asked_for_alone() -> None:
+def test_large_answers_are_requested_alone() -> None:
     with JobHarness(keep_anything, inputs=["records"], parallelism=1) as job:
         sizes = {1: 10, 2: 3_000_000, 3: 20, 4: 3_000_000, 5: 6_000_000, 6: 30}
         job.epoch(records=[(key, "x" * size) for key, size in sizes.items()])
@@ -217,7 +217,7 @@ def noting(ended: list[tuple[float, Any]]) -> Callable[[CompletableFuture[Any]],
     return lambda future: ended.append((time.monotonic() - began, future.exception()))
 
 
-def test_who_asks_while_nobody_answers_gets_all_of_his_time_and_is_answered_later() -> None:
+def test_a_request_that_is_not_answered_in_its_time_is_answered_later() -> None:
     with JobHarness(keep, inputs=["records"]) as job:
         job.epoch(records=[(1, 1)])
         with ServerThread(job.storage) as server:

@@ -18,7 +18,7 @@ def start(folder: Path, **more: str) -> JobClient:
     return env.execute_async("words")
 
 
-def test_they_are_told_as_state_reads_tell_keys(tmp_path: Path) -> None:
+def test_they_are_formatted_like_keys_in_state_reads(tmp_path: Path) -> None:
     job = start(tmp_path)
     with client_of(job) as (client, path):
         job.get_job_execution_result().result()

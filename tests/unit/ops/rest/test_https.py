@@ -80,7 +80,7 @@ def test_with_a_certificate_it_is_https(tmp_path: Path) -> None:
         plain.close()
 
 
-def test_who_connects_and_says_nothing_uses_up_no_files_and_keeps_nobody_out(tmp_path: Path) -> None:
+def test_silent_connections_use_up_no_files_and_keep_no_client_out(tmp_path: Path) -> None:
     chain, key = certificate(tmp_path)
     with serving(RestSettings(ports=(0,), certificate=chain, certificate_key=key)) as server, ExitStack() as silent:
         address = ("127.0.0.1", server.port)
@@ -115,7 +115,7 @@ def test_a_handshake_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             assert quick.recv(12) == b"HTTP/1.1 200", "the others have not to hurry"
 
 
-def test_who_does_a_handshake_and_says_nothing_keeps_nobody_out(tmp_path: Path) -> None:
+def test_silent_clients_after_the_handshake_keep_no_client_out(tmp_path: Path) -> None:
     chain, key = certificate(tmp_path)
     with serving(RestSettings(ports=(0,), certificate=chain, certificate_key=key)) as server, ExitStack() as silent:
         trusting = ssl.create_default_context(cafile=chain)

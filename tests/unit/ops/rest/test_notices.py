@@ -101,7 +101,7 @@ def test_a_level_that_the_program_sets_counts(capsys: pytest.CaptureFixture[str]
     ],
     ids=["open", "token in a file", "token in a variable"],
 )
-def test_a_person_is_told_where_the_page_is_and_what_it_wants(
+def test_a_user_is_shown_where_the_page_is_and_what_it_needs(
     settings: dict[str, str],
     told: str,
     tmp_path: Path,
@@ -143,7 +143,7 @@ for method in ("PATCH", "GET"):  # when the second is answered, the first has be
 """
 
 
-def test_a_plain_program_tells_both(tmp_path: Path) -> None:
+def test_a_plain_program_prints_both(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env=child_environment(),

@@ -125,7 +125,7 @@ def test_a_request_that_is_sent_twice_begins_one_operation(job: tuple[Client, Jo
         ("POST", "/stop", [], "body: Input should be"),
     ],
 )
-def test_a_wrong_request_is_told_by_its_field(
+def test_a_wrong_request_is_reported_by_its_field(
     client: Client, path: str, method: str, action: str, body: object, message: str
 ) -> None:
     answer = client.ask(method, path + action, body)
@@ -191,7 +191,7 @@ def test_of_equal_requests_that_come_at_once_one_begins_something() -> None:
         known.begin("rescaling", "job", begin, "mine")
 
 
-def test_what_fails_soon_is_an_operation_that_failed_and_what_is_wrong_is_told_at_once() -> None:
+def test_what_fails_soon_is_an_operation_that_failed_and_what_is_wrong_is_reported_at_once() -> None:
     known = Operations()
     failed: CompletableFuture[str] = CompletableFuture.failed(CheckpointError("the disk is full"))
     assert known.known("savepoints", "job", known.begun("savepoints", "job", failed))
@@ -205,7 +205,7 @@ def test_what_fails_soon_is_an_operation_that_failed_and_what_is_wrong_is_told_a
             known.begun("savepoints", "job", wrong)
 
 
-def test_a_program_ends_when_its_clients_know_what_became_of_what_they_asked_for() -> None:
+def test_a_program_ends_when_its_clients_have_the_results_of_their_requests() -> None:
     known = Operations()
     assert not known.await_told(10), "nobody has asked for anything"
     savepoint: Future[str] = Future()

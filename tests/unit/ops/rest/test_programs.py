@@ -153,7 +153,7 @@ def test_the_life_of_a_program(client: Client, tmp_path: Path) -> None:
     assert client.ask("DELETE", f"/jars/{program}").status == 404
 
 
-def test_a_program_that_ends_at_once_tells_why_without_secrets(client: Client) -> None:
+def test_a_program_that_ends_at_once_reports_why_without_secrets(client: Client) -> None:
     program = uploaded(client, "job.py", ENDS_AT_ONCE)
     for answer in (client.ask("POST", f"/jars/{program}/run"), client.get(f"/jars/{program}/plan")):
         assert answer.status == 400
@@ -169,7 +169,7 @@ def test_a_program_begins_with_the_settings_of_its_server_but_serves_elsewhere_a
     assert programs._settings(RunRequest()).to_dict() == {"parallelism.default": "3"}
 
 
-def test_a_program_that_does_nothing_is_told_to_have_no_job(client: Client) -> None:
+def test_a_program_that_does_nothing_is_reported_to_have_no_job(client: Client) -> None:
     program = uploaded(client, "job.py", b"x = 1\n")
     answer = client.ask("POST", f"/jars/{program}/run")
     assert (answer.status, "ended with code 0 and without a job" in answer.errors) == (400, True)
@@ -219,7 +219,7 @@ def test_a_program_that_is_being_started_cannot_be_deleted_and_a_deleted_one_not
         client.server.app.state.programs.run(found, RunRequest())
 
 
-def test_a_program_for_which_there_is_no_process_left_is_not_told_to_be_started_already(
+def test_a_program_for_which_there_is_no_process_left_is_not_reported_as_started_already(
     client: Client, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*args: object) -> None:
@@ -246,7 +246,7 @@ def test_a_program_without_an_end_has_no_plan(client: Client, monkeypatch: pytes
     assert "no plan after" in client.get(f"/jars/{program}/plan").errors
 
 
-def test_what_is_asked_of_a_run_is_checked_first(client: Client) -> None:
+def test_the_arguments_of_a_run_are_checked_first(client: Client) -> None:
     program = uploaded(client, "job.zip", zipped(**{"a.py": "x", "b.py": "x", "c/d.py": "x"}))
     run, before = f"/jars/{program}/run", drivers()
 

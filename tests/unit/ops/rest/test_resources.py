@@ -48,7 +48,7 @@ def test_the_plan_is_a_graph_of_chains(client: Client, path: str) -> None:
     assert sums["operators"][0]["line"].partition(":")[0].endswith("serving.py")
 
 
-def test_vertices_tell_of_their_subtasks(client: Client, path: str) -> None:
+def test_vertices_list_their_subtasks(client: Client, path: str) -> None:
     vertex = f"{path}/vertices/{vertex_id('sums')}"
     found = client.read(vertex)
     assert [one["subtask"] for one in found["subtasks"]] == [0, 1]
@@ -142,7 +142,7 @@ def test_a_page_of_an_epoch_that_is_not_there_is_refused(client: Client, path: s
     assert "cannot be read (any more)" in answer.errors
 
 
-def test_queryable_state_is_asked_for_by_name(tmp_path: Path) -> None:
+def test_queryable_state_is_requested_by_name(tmp_path: Path) -> None:
     env = environment(options(tmp_path))
     words = env.from_collection([("tide", 1), ("mill", 2), ("tide", 3)])
     words.key_by(lambda pair: pair[0]).as_queryable_state("last word")
@@ -157,7 +157,7 @@ def test_queryable_state_is_asked_for_by_name(tmp_path: Path) -> None:
         assert client.get(f"{path}/queryable-state/unknown?key=1").status == 404
 
 
-def test_a_stream_of_events_tells_of_epochs(client: Client, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_of_events_reports_epochs(client: Client, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epochs, "_PAUSE", 60.0)
     with events(client, path) as stream:
 
@@ -180,7 +180,7 @@ def test_a_stream_of_events_tells_of_epochs(client: Client, path: str, monkeypat
     assert second["vertices"][0]["records-out-per-second"] > 0
 
 
-def test_a_failed_job_tells_why(tmp_path: Path) -> None:
+def test_a_failed_job_reports_why(tmp_path: Path) -> None:
     env = environment(options(tmp_path, restart__strategy_type="none"))
     env.from_sequence(1, 10).map(lambda n: 1 // (n - 7)).name("divide").uid("divide").print()
     job = env.execute_async("divide")

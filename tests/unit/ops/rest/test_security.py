@@ -88,7 +88,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, C
         yield operating, reading, job
 
 
-def test_without_a_token_nothing_is_told_on_any_path(tokens: tuple[Client, Client, JobClient]) -> None:
+def test_without_a_token_no_path_returns_anything(tokens: tuple[Client, Client, JobClient]) -> None:
     server = tokens[0].server
     for wrong in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"}, {"Authorization": "Bearer "}):
         for method, path in [*paths(), *NOT_THERE, ("GET", "/openapi.json"), ("OPTIONS", "/jobs")]:
@@ -110,7 +110,7 @@ def test_to_read_is_not_to_operate_and_not_to_see_state(tokens: tuple[Client, Cl
     assert is_running(job)
 
 
-def test_with_only_a_token_to_read_nobody_operates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_to_read_does_not_allow_operations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN_TO_READ", "reading")
     with serving(options(tmp_path, rest_read__token="env:TOKEN_TO_READ")) as (client, job):  # noqa: S106 - a place
         reading = Client(client.server, {"Authorization": "Bearer reading"})
@@ -258,7 +258,7 @@ def test_every_answer_keeps_browsers_from_harm(client: Client) -> None:
         assert not {"server", "set-cookie", "access-control-allow-origin"} & set(map(str.lower, answer.headers))
 
 
-def test_what_is_not_there_is_told_as_an_error(client: Client, path: str) -> None:
+def test_what_is_missing_is_an_error(client: Client, path: str) -> None:
     for method, missing in NOT_THERE:
         assert client.ask(method, missing).errors == "Not Found"
     assert client.ask("DELETE", path).status == 405
@@ -474,7 +474,7 @@ def test_who_is_refused_does_not_fill_the_log(
         server.close()
 
 
-def test_what_goes_wrong_inside_is_not_told(
+def test_internal_errors_are_not_disclosed(
     client: Client, path: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(self: ShownJobs) -> list[object]:

@@ -43,7 +43,7 @@ def is_cut_off(connection: socket.socket) -> bool:
         return True
 
 
-def test_who_says_nothing_holds_up_nobody(job: tuple[Client, JobClient]) -> None:
+def test_a_silent_connection_holds_up_no_other(job: tuple[Client, JobClient]) -> None:
     client, running = job
     with ExitStack() as silent:
         for _ in range(server.MOST_CONNECTIONS):
@@ -141,7 +141,7 @@ def test_so_many_streams_of_events_are_open_at_a_time(
     eventually(lambda: not client.server.app.state.streams.open)
 
 
-def test_a_job_goes_on_when_its_server_is_gone(job: tuple[Client, JobClient]) -> None:
+def test_a_job_continues_when_its_server_is_gone(job: tuple[Client, JobClient]) -> None:
     client, running = job
     with events(client, f"/jobs/{running.get_job_id()}") as open_stream:
         client.server.close()
@@ -154,7 +154,7 @@ def test_a_job_goes_on_when_its_server_is_gone(job: tuple[Client, JobClient]) ->
     goes_on(running)
 
 
-def test_a_job_goes_on_when_its_server_breaks(job: tuple[Client, JobClient]) -> None:
+def test_a_job_continues_when_its_server_breaks(job: tuple[Client, JobClient]) -> None:
     client, running = job
     loop = loop_of(client.server)
     loop.call_soon_threadsafe(loop.stop)

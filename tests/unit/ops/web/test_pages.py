@@ -33,7 +33,7 @@ def test_the_page_is_had_without_a_token_and_what_it_shows_is_not(client: Client
     assert client.get("/jobs").status == 401
 
 
-def test_the_guard_stands_before_the_page_too(client: Client) -> None:
+def test_the_guard_also_protects_the_page(client: Client) -> None:
     assert client.get("/", Host="evil.example.org").status == 403
     assert client.get("/", Origin="https://evil.example.org").status == 403
     assert client.ask("POST", "/").status == 401

@@ -138,7 +138,7 @@ def test_a_parcel_of_columns_is_bounded_too() -> None:
     assert sum(len(received(parcels)[0]) for parcels in shipped.values()) == 40_000
 
 
-def test_values_are_made_when_asked_for() -> None:
+def test_values_are_created_on_demand() -> None:
     batch = batch_of([(1, 2), (3, 4)], [pa.int64(), pa.int64()])
     assert len(batch) == 2
     assert batch.values == [(1, 2), (3, 4)]

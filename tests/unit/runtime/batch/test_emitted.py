@@ -122,7 +122,7 @@ def test_copies_share_nothing() -> None:
 # --- who holds an object
 
 
-def test_nested_objects_that_somebody_else_holds() -> None:
+def test_nested_objects_that_something_else_holds() -> None:
     # In variables, as the arguments of calls in an assertion are held by pytest.
     nested, event = is_unshared({"a": [1, {"b": 2}], "c": (1, [2])}), is_unshared(Event([1]))
     assert nested
@@ -157,7 +157,7 @@ def taken(make: Callable[[], Any], keep: list[Any] | None = None, *, as_list: bo
 
 @pytest.mark.parametrize("as_list", [False, True], ids=["yielded", "in a list"])
 @pytest.mark.parametrize("make", [lambda: [1], lambda: {"a": [1]}, lambda: Row(1), lambda: Event(1), lambda: (1, [2])])
-def test_what_nobody_else_holds_is_not_copied(make: Callable[[], Any], as_list: bool) -> None:
+def test_what_nothing_else_holds_is_not_copied(make: Callable[[], Any], as_list: bool) -> None:
     identity, value = taken(make, as_list=as_list)
     assert id(value) == identity
     kept: list[Any] = []

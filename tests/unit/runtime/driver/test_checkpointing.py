@@ -215,7 +215,7 @@ def finished(directory: Path, **options: str) -> tuple[JobClient, list[Any]]:
     return client, list(OUT)
 
 
-def test_a_job_tells_of_its_checkpoints(tmp_path: Path) -> None:
+def test_a_job_reports_its_checkpoints(tmp_path: Path) -> None:
     client, _ = finished(tmp_path, execution__checkpointing__num_retained="3")
     history = client.get_checkpoint_history()
     assert history.completed == 8

@@ -67,7 +67,7 @@ def test_a_job_is_compared_with_its_own_last_epoch(committed: Path) -> None:
     assert files(committed) == before
 
 
-def test_a_program_that_fits_is_told_so(committed: Path) -> None:
+def test_a_program_that_fits_is_reported_as_compatible(committed: Path) -> None:
     report = program(committed).check_upgrade()
     assert report.refused == []
     report.check()

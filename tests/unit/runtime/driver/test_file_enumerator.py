@@ -79,7 +79,7 @@ def test_the_latest_first_or_by_name_only() -> None:
     files.close()
 
 
-def test_what_was_begun_comes_first_and_as_a_whole() -> None:
+def test_what_was_started_comes_first_and_as_a_whole() -> None:
     shelf = Shelf(a=(1, 1.0), b=(1, 2.0), c=(1, 3.0))
     files = of(shelf, read=["a"], begun=["c", "a", "b"])
     assert files.available()

@@ -133,7 +133,7 @@ def test_a_crash_at_any_point_loses_and_repeats_no_file(point: str, skip: int) -
     assert sorted(read + [path for paths in driver.taken.values() for path in paths]) == listing.names
 
 
-def test_files_of_an_epoch_that_was_begun_are_missed() -> None:
+def test_files_of_a_started_epoch_are_missed() -> None:
     storage, listing = MemoryStorage(), Names(6)
     driver = Driver(storage, listing)
     driver.epoch(FileBounds(files=2))

@@ -75,7 +75,7 @@ def at_record(record: int) -> TidemillError:
     return user_error("operator 'parse'", ValueError("bad"), record=record)
 
 
-def test_the_history_tells_what_failed_and_what_followed() -> None:
+def test_the_history_lists_what_failed_and_what_followed() -> None:
     failures = [at_record(1), at_record(1), CheckpointError("the disk is full"), at_record(2)]
 
     def fail(stop: StopSignal) -> None:

@@ -22,7 +22,7 @@ def delays(restarts: Restarts, *times: int) -> list[int | None]:
     return [restarts.after_failure(time) for time in times]
 
 
-def test_none_gives_up_at_once() -> None:
+def test_without_a_strategy_the_job_fails_at_once() -> None:
     assert delays(NoRestarts(), 0) == [None]
     assert isinstance(restarts_for(RestartStrategies.no_restart()), NoRestarts)
 

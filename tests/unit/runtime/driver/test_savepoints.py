@@ -149,7 +149,7 @@ def over(client: JobClient) -> JobStatus:
 # --- taking one
 
 
-def test_a_running_job_goes_on_while_it_is_saved(job: Job) -> None:
+def test_a_running_job_continues_while_it_is_saved(job: Job) -> None:
     job.words.add(["a", "b"])
     client, lines = job.start()
     eventually(lambda: len(lines) == 2)
@@ -330,7 +330,7 @@ def test_that_a_drained_job_can_be_saved_is_tried_before_it_is_drained(job: Job)
     assert lines[2:] == ["('a', 'at the end')"]
 
 
-def test_who_asks_too_late_or_for_no_place_or_of_a_batch_job_is_told(job: Job) -> None:
+def test_a_savepoint_request_too_late_or_without_a_place_or_of_a_batch_job_is_refused(job: Job) -> None:
     client, _ = job.start(**{"execution.checkpointing.savepoint-dir": ""})
     with pytest.raises(ConfigurationError, match=r"execution\.checkpointing\.savepoint-dir"):
         client.trigger_savepoint().result(SECONDS)
@@ -426,7 +426,7 @@ def saved(job: Job) -> str:
     return client.stop_with_savepoint(False).result(SECONDS)
 
 
-def test_a_job_starts_from_a_savepoint_once_and_goes_on_from_its_own_epochs(job: Job, saved: str) -> None:
+def test_a_job_starts_from_a_savepoint_once_and_then_resumes_from_its_own_epochs(job: Job, saved: str) -> None:
     for expected in ("('a', 2)", "('a', 3)"):
         job.words.add(["a"])
         client, lines = job.start("second", **{"execution.savepoint.path": saved})

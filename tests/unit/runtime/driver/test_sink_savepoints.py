@@ -33,7 +33,7 @@ def numbers(rows: list[Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
-def test_a_job_goes_on_from_a_savepoint_and_delivers_nothing_twice(size: int, tmp_path: Path) -> None:
+def test_a_job_resumes_from_a_savepoint_and_delivers_nothing_twice(size: int, tmp_path: Path) -> None:
     table = System("table")
     with JobHarness(to_table, inputs=["records"]) as job:
         job.epoch(records=[record(n, size) for n in range(4)])

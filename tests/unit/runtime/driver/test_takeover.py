@@ -75,7 +75,7 @@ def test_a_fenced_driver_does_not_start_the_job_again(tmp_path: Path, successor:
     assert successor.commits == 1, "a fenced driver commits nothing more"
 
 
-def test_a_lineage_is_not_opened_after_somebody_elses() -> None:
+def test_a_lineage_is_not_opened_after_that_of_another_driver() -> None:
     storage = MemoryStorage()
     mine, other = ManifestLog(storage, "job"), ManifestLog(storage, "job")
     first = mine.open_lineage().lineage

@@ -187,7 +187,7 @@ def make_sender(
     return sender
 
 
-def test_every_target_is_told_the_end_and_how_much_it_was_sent() -> None:
+def test_every_target_gets_the_end_and_how_much_it_was_sent() -> None:
     sent = Sent()
     sender = make_sender(sent, PartitionKind.GLOBAL, 3)
     sender.send(Batch([1, 2, 3]))
@@ -215,7 +215,7 @@ def test_marks_say_where_time_moved() -> None:
     assert decode_records(payload) == (["a", "b", "c"], [1, 2, None], None, [(2, 8), (3, 9)])
 
 
-def test_full_parcels_leave_early_and_begin_with_the_time_they_were_begun_at() -> None:
+def test_full_parcels_leave_early_and_begin_with_the_time_they_were_started_at() -> None:
     sent = Sent()
     sender = make_sender(sent, PartitionKind.GLOBAL, 1)
     sender.send(Batch(list(range(3000))))
@@ -271,7 +271,7 @@ def test_a_new_epoch_starts_from_scratch() -> None:
 
 
 @pytest.mark.parametrize("kind", [PartitionKind.REBALANCE, PartitionKind.BROADCAST])
-def test_idleness_is_told_at_once_and_with_the_end(kind: PartitionKind) -> None:
+def test_idleness_is_sent_at_once_and_with_the_end(kind: PartitionKind) -> None:
     sent = Sent()
     sender = make_sender(sent, kind)
     sender.send(Batch([1, 2], [1, 2]))
@@ -342,7 +342,7 @@ def test_the_shared_strand_has_no_time_of_its_own() -> None:
     assert Opening.unpack(data).strands[0] == SentStrand(0, None, 1, 5)
 
 
-def test_records_of_an_unknown_file_are_told_of_also_when_all_partitions_have_ended() -> None:
+def test_records_of_an_unknown_file_are_reported_also_when_all_partitions_have_ended() -> None:
     sent = Sent()
     sender = make_sender(sent, PartitionKind.GLOBAL, 2, dealt=True)
     sender.send(Batch(["a"], [10]))
@@ -353,7 +353,7 @@ def test_records_of_an_unknown_file_are_told_of_also_when_all_partitions_have_en
     assert not sent.of(11, ParcelKind.OPEN), "there is nothing to tell"
 
 
-def test_who_has_no_event_time_tells_nothing_of_strands() -> None:
+def test_without_event_time_no_strands_are_sent() -> None:
     sent = Sent()
     sender = make_sender(sent, PartitionKind.GLOBAL, 1, dealt=True)
     sender.progress(Strand(1), 5)

@@ -124,7 +124,7 @@ def test_the_status_of_channels_travels_in_band() -> None:
     assert events == [8, "idle", "active", 9, 10, ["a"], 12]
 
 
-def test_a_source_that_tells_nothing_of_strands_has_the_time_of_its_furthest_sender() -> None:
+def test_a_source_without_strands_has_the_time_of_its_furthest_sender() -> None:
     events: list[Any] = []
     inbox = Inbox(
         {0: 3, 1: 1}, MIN_TIME, MIN_TIME, lambda edge, batch: events.append(batch.values), events.append, dealt=[0]

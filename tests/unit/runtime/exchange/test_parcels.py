@@ -52,7 +52,7 @@ def test_a_header_is_its_bytes() -> None:
     assert Header.unpack(one.pack() + b"payload") == one
 
 
-def test_what_is_told_of_strands_comes_before_all_else() -> None:
+def test_the_list_of_strands_comes_before_all_else() -> None:
     first = header(watermark=MIN_TIME, strand=0).pack()
     parcels = [
         header(ParcelKind.END, seq=1).pack(),
@@ -188,7 +188,7 @@ def test_a_class_of_a_function_survives() -> None:
     assert again.x == 7
 
 
-def test_what_cannot_be_pickled_is_told() -> None:
+def test_what_cannot_be_pickled_is_reported() -> None:
     with pytest.raises(SerializationError, match=r"type generator cannot be sent.*must be picklable"):
         encode_records([(n for n in range(3))], None, None, None)
 

@@ -65,7 +65,7 @@ def test_objects_without_a_text_of_their_own_are_recognised_again() -> None:
     assert (entry.times, entry.site.record) == (2, "<object object>")
 
 
-def test_failures_without_a_record_are_told_one_by_one_and_only_the_last_are_kept() -> None:
+def test_failures_without_a_record_are_reported_one_by_one_and_only_the_last_are_kept() -> None:
     history = ExceptionHistory(2)
     for number in range(4):
         history.failed(CheckpointError(f"disk {number}"), number)

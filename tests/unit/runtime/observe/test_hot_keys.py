@@ -103,7 +103,7 @@ def run(
 @pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
 @pytest.mark.parametrize("selector", [0, lambda record: record[0]], ids=["field", "function"])
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_keyed_operators_of_all_kinds_tell_their_hottest_keys(operator: str, selector: Any, mode: str) -> None:
+def test_keyed_operators_of_all_kinds_report_their_hottest_keys(operator: str, selector: Any, mode: str) -> None:
     job = run(
         lambda stream: OPERATORS[operator](stream.key_by(selector, Types.STRING())), {"execution.runtime-mode": mode}
     )

@@ -97,7 +97,7 @@ def test_what_was_hot_fades() -> None:
     assert shares["today"] > 0.99
 
 
-def test_it_tells_at_once_then_now_and_then_and_at_the_end() -> None:
+def test_it_reports_at_once_then_now_and_then_and_at_the_end() -> None:
     clock = Clock()
     one = sampler(clock)
     one.take(["a", "a"])
@@ -109,7 +109,7 @@ def test_it_tells_at_once_then_now_and_then_and_at_the_end() -> None:
     assert one.report() is not None
 
 
-def test_a_subtask_without_records_tells_so() -> None:
+def test_a_subtask_without_records_reports_it() -> None:
     assert sampler().report() == KeySample(0, 0, ())
 
 
@@ -143,7 +143,7 @@ class User:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_keys_are_told_as_json(key: Any, shown: Any) -> None:
+def test_keys_are_reported_as_json(key: Any, shown: Any) -> None:
     stable_hash(key)
     one = sampler()
     one.take([key, key])

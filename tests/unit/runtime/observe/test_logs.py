@@ -200,7 +200,7 @@ def test_a_worker_writes_warnings_as_text_by_default(capsys: pytest.CaptureFixtu
         assert json.loads(capsys.readouterr().err)["message"] == "now"
 
 
-def test_a_driver_that_was_told_nothing_sets_up_nothing() -> None:
+def test_a_driver_without_settings_sets_up_nothing() -> None:
     with fresh_process() as root:
         settings().set_up_driver()
         assert root.handlers == []

@@ -52,7 +52,7 @@ def test_groups_put_names_before_and_make_variables(metrics: OperatorMetrics) ->
     assert report.variables["shop.country.fr.orders"] == ("shop.country.orders", (("country", "fr"),))
 
 
-def test_a_name_asked_for_twice_is_one_metric(metrics: OperatorMetrics) -> None:
+def test_a_name_requested_twice_is_one_metric(metrics: OperatorMetrics) -> None:
     assert metrics.group.counter("a") is metrics.group.counter("a")
     assert metrics.group.meter("m") is metrics.group.meter("m", 5)
     assert metrics.group.add_group("g").histogram("h") is metrics.group.add_group("g").histogram("h")
@@ -61,7 +61,7 @@ def test_a_name_asked_for_twice_is_one_metric(metrics: OperatorMetrics) -> None:
     assert metrics.report("uid").gauges == {"g": 2.0}
 
 
-def test_a_gauge_that_raises_is_left_out_and_told_once(
+def test_a_gauge_that_raises_is_left_out_and_reported_once(
     metrics: OperatorMetrics, caplog: pytest.LogCaptureFixture
 ) -> None:
     metrics.group.gauge("bad", lambda: 1 // 0)

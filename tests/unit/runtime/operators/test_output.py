@@ -60,7 +60,7 @@ def test_pairs_without_tags_stay_pairs() -> None:
     assert [value for value, _ in main.records] == [("a", 1), ("b", 2)]
 
 
-def test_unread_side_outputs_are_dropped_or_told() -> None:
+def test_unread_side_outputs_are_dropped_or_reported() -> None:
     output = Output("operator 'x'", None)
     main = Consumer(output)
     output.emit_tagged([(ODD, 1), 2], None)

@@ -285,7 +285,7 @@ def jobs(tmp_path: Path) -> Jobs:
 RETAIN = {"execution.checkpointing.num-retained": "100", "execution.checkpointing.interval": "1ms"}
 
 
-def test_a_jobs_own_directory_is_where_it_goes_on(jobs: Jobs) -> None:
+def test_a_job_resumes_from_its_own_directory(jobs: Jobs) -> None:
     own = {PATH: str(jobs.folder / "job")}
     head = jobs.run_for(3, "job")
     assert jobs.run_for(1, "job", **own).epoch > head.epoch
@@ -308,7 +308,7 @@ def test_a_checkpoint_of_its_own_takes_a_job_back_once(jobs: Jobs) -> None:
     assert again.history == taken_back.history
 
 
-def test_another_jobs_directory_is_taken_once_though_that_job_goes_on(jobs: Jobs) -> None:
+def test_another_jobs_directory_is_taken_once_though_that_job_continues(jobs: Jobs) -> None:
     jobs.run_for(3, "first")
     second = jobs.run_for(2, "second", **{PATH: str(jobs.folder / "first")})
     jobs.run_for(20, "first")
@@ -317,7 +317,7 @@ def test_another_jobs_directory_is_taken_once_though_that_job_goes_on(jobs: Jobs
     assert again.history == second.history
 
 
-def test_of_two_drivers_that_take_a_job_back_at_once_the_second_goes_on_where_the_first_has_come(jobs: Jobs) -> None:
+def test_of_two_drivers_that_take_a_job_back_at_once_the_second_continues_where_the_first_has_come(jobs: Jobs) -> None:
     jobs.run_for(3, "first")
     back = {PATH: str(jobs.folder / "first")}
     jobs.run_for(2, "job")
@@ -346,7 +346,7 @@ def test_a_job_that_starts_over_has_a_new_history(jobs: Jobs) -> None:
     assert jobs.run_for(1, "job", **{"execution.resume-mode": "none"}).history["lineage"] > "000000000001"
 
 
-def test_the_dry_run_looks_at_what_the_start_would_take(jobs: Jobs) -> None:
+def test_the_dry_run_checks_what_the_start_would_take(jobs: Jobs) -> None:
     def report(**options: str) -> int:
         env = jobs.environment("second", **options)
         count(env, env.from_sequence(1, 2).uid("numbers").map(lambda n: "n", Types.STRING()))

@@ -160,7 +160,7 @@ def test_data_from_elsewhere_needs_no_permission(saved: Saved) -> None:
     assert sorted(map(str, start(saved("other")))) == ["2", "good"]
 
 
-def test_all_that_stands_in_the_way_is_named_up_to_a_few(saved: Saved) -> None:
+def test_all_obstacles_are_named_up_to_a_few(saved: Saved) -> None:
     path = saved("evil value", "evil list", "evil map", "evil split", "evil known")
     with pytest.raises(UntrustedStateError, match=r"(?s)state 'list'.*and 2 more"):
         start(path)
@@ -238,7 +238,7 @@ def test_what_a_watermark_generator_remembers_is_not_unpickled(saved: Saved) -> 
 
 
 @pytest.mark.parametrize("allowed", [False, True])
-def test_a_dry_run_tells_of_it(saved: Saved, allowed: bool) -> None:
+def test_a_dry_run_reports_it(saved: Saved, allowed: bool) -> None:
     path = saved("evil value")
     settings = {"execution.target": "local", **(ALLOW if allowed else {})}
     env = StreamExecutionEnvironment(Configuration.from_dict(settings))

@@ -221,7 +221,7 @@ def test_keys_of_another_type_are_refused_before_anything_runs() -> None:
         assert job.state("memory", "s") == {1: 2, 2: 3}
 
 
-def test_everything_that_stands_in_the_way_is_in_one_message() -> None:
+def test_all_obstacles_are_in_one_message() -> None:
     def both(env: Any, records: Any) -> Any:
         remember(value("s", None), uid="one")(env, records)
         return remember(value("s", None), uid="two")(env, records)
@@ -501,7 +501,7 @@ def test_operator_state_is_migrated_and_reported_too(parallelism: int) -> None:
 # --- the report
 
 
-def test_a_function_that_cannot_be_opened_here_is_told() -> None:
+def test_a_function_that_cannot_be_opened_here_is_reported() -> None:
     class Picky(Remember):
         def open(self, runtime_context: RuntimeContext) -> None:
             if runtime_context.get_number_of_parallel_subtasks() == 1:

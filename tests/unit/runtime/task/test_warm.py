@@ -68,7 +68,7 @@ def previous(context: EpochContext = CONTEXT) -> EpochContext:
     return replace(context, epoch=Epoch(context.epoch - 1))
 
 
-def test_a_chain_goes_on_from_the_attempt_that_counted() -> None:
+def test_a_chain_continues_from_the_attempt_that_counted() -> None:
     warm, chain = WarmChains(), open_chain()
     warm.keep("unit", chain, previous(), "one")
     assert warm.take("unit", KEYED, Subtask(0), CONTEXT) is chain
@@ -94,7 +94,7 @@ def test_another_subtask_job_lineage_or_parallelism_does_not_match() -> None:
     assert warm.take("unit", KEYED, Subtask(0), CONTEXT) is not None
 
 
-def test_chains_that_no_epoch_can_go_on_with_are_closed_wherever_a_task_comes_by() -> None:
+def test_chains_that_no_epoch_can_continue_with_are_closed_wherever_a_task_runs() -> None:
     warm = WarmChains()
     for subtask in range(2):
         warm.keep("unit", open_chain(STATELESS, subtask), previous(), "one")
@@ -119,7 +119,7 @@ def test_what_another_attempt_of_a_subtask_leaves_takes_its_place() -> None:
     assert warm.take("unit", STATELESS, Subtask(0), CONTEXT) is chain
 
 
-def test_a_chain_without_state_goes_on_but_not_in_a_rerun() -> None:
+def test_a_chain_without_state_continues_but_not_in_a_rerun() -> None:
     warm, chain = WarmChains(), open_chain(STATELESS)
     warm.keep("unit", chain, previous(), "whoever")
     assert warm.take("unit", STATELESS, Subtask(0), CONTEXT) is chain
@@ -139,7 +139,7 @@ def remembering(context: EpochContext) -> Chain:
     return chain
 
 
-def test_a_chain_with_operator_state_goes_on_only_from_the_attempt_that_counted() -> None:
+def test_a_chain_with_operator_state_continues_only_from_the_attempt_that_counted() -> None:
     assert WITH_STATE.stateful
     context = replace(CONTEXT, attempts={WITH_STATE.id: ("one", "two")}, checkpoint=True)
     warm, chain = WarmChains(), remembering(previous())
@@ -153,7 +153,7 @@ def test_a_chain_with_operator_state_goes_on_only_from_the_attempt_that_counted(
     assert CLOSED == ["complete 1"]
 
 
-def test_a_chain_is_told_that_its_epoch_is_run_again() -> None:
+def test_a_chain_is_notified_that_its_epoch_is_run_again() -> None:
     warm = WarmChains()
     warm.keep("unit", remembering(CONTEXT), CONTEXT, "one")
     assert warm.take("unit", WITH_STATE, Subtask(0), replace(CONTEXT, rerun=1)) is None
@@ -176,7 +176,7 @@ def test_chains_are_closed_when_they_are_given_up() -> None:
     assert CLOSED == ["closed"] * 3
 
 
-def test_a_function_that_fails_to_close_hurts_nobody() -> None:
+def test_a_function_that_fails_to_close_affects_no_other() -> None:
     CLOSED.clear()
     plan = bundle(lambda env: build(env, ClosingBadly())).plan
     stateless = next(chain for chain in plan.chains if chain.head.spec_kind == "MapSpec")

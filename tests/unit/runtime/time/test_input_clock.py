@@ -33,7 +33,7 @@ def test_one_channel_moves_the_clock_alone() -> None:
     assert tell(InputClock([ONE], MIN_TIME), (ONE, 1), (ONE, 1), (ONE, 3)) == [1, None, 3]
 
 
-def test_an_epoch_goes_on_from_the_clock_and_waits_for_all() -> None:
+def test_an_epoch_continues_from_the_clock_and_waits_for_all() -> None:
     clock = InputClock([ONE, TWO], 10)
     assert tell(clock, (ONE, 10), (ONE, 25), (TWO, 10), (TWO, 15)) == [None, None, None, 15]
 

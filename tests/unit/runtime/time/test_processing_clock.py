@@ -139,7 +139,7 @@ def test_any_jumps_leave_a_time_that_passes_and_returns(seed: int) -> None:
     assert machine.ahead == 0
 
 
-def test_a_job_whose_last_epoch_is_ahead_of_the_clock_goes_on_from_there() -> None:
+def test_a_job_whose_last_epoch_is_ahead_of_the_clock_continues_from_there() -> None:
     steady = [0]
     clock = ProcessingClock(wall=lambda: START + steady[0], steady=lambda: steady[0])
     ahead = (START + 20 * SECOND) // 10**6
@@ -151,7 +151,7 @@ def test_a_job_whose_last_epoch_is_ahead_of_the_clock_goes_on_from_there() -> No
     assert clock() == (START + steady[0]) // 10**6
 
 
-def test_a_job_that_was_down_goes_on_at_wall_time() -> None:
+def test_a_job_that_was_down_continues_at_wall_time() -> None:
     clock = ProcessingClock(wall=lambda: START, steady=lambda: 0)
     clock.resume((START - HOUR) // 10**6)
     assert clock() == START // 10**6

@@ -44,12 +44,12 @@ def test_a_strand_never_goes_back_and_one_that_is_not_known_counts_for_nothing()
     assert clock.time == 8
 
 
-def test_a_strand_without_parcels_for_this_target_holds_nobody_back() -> None:
+def test_a_strand_without_parcels_for_this_target_holds_no_other_back() -> None:
     clock = opened(Opening([SentStrand(1, None, 0, 5)], [PartitionEnd(None, 9, False)]))
     assert clock.time == 9
 
 
-def test_the_slowest_partition_counts_also_where_nobody_has_read_it() -> None:
+def test_the_slowest_partition_counts_also_where_no_task_has_read_it() -> None:
     reader = Opening([SentStrand(1, "p", 1, 50)], [PartitionEnd("p", 80, False)])
     keeper = Opening([], [PartitionEnd("p", 50, True), PartitionEnd("q", 60, False), PartitionEnd("idle", 1, True)])
     clock = opened(reader, keeper)
@@ -73,12 +73,12 @@ def test_a_partition_read_by_two_has_the_time_of_the_slower_and_then_of_the_furt
     assert clock.time == 200
 
 
-def test_what_stands_for_unknown_partitions_counts_only_while_none_is_known() -> None:
+def test_the_placeholder_for_unknown_partitions_counts_only_while_none_is_known() -> None:
     assert opened(Opening([], [PartitionEnd(None, MIN_TIME, False)])).time == MIN_TIME
     assert opened(Opening([], [PartitionEnd(None, 3, False)]), Opening([], [PartitionEnd("p", 7, False)])).time == 7
 
 
-def test_a_partition_that_has_ended_holds_nobody_back() -> None:
+def test_a_partition_that_has_ended_holds_no_other_back() -> None:
     clock = opened(Opening([SentStrand(1, "ended", 1, 5)], [PartitionEnd("p", 70, False)]))
     clock.parcel_read(0, 1)
     assert clock.time == 70

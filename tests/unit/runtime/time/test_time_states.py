@@ -40,7 +40,7 @@ def test_nothing_to_go_on_with() -> None:
     assert deal((None, None), 3) == [None, None, None]
 
 
-def test_each_subtask_goes_on_with_its_own() -> None:
+def test_each_subtask_continues_with_its_own() -> None:
     states = ([entry(None, 5, True)], None, [entry(None, 7, False, 3)])
     assert deal(states, 3) == [[entry(None, 5, True)], None, [entry(None, 7, False, 3)]]
 
@@ -72,7 +72,7 @@ def test_a_partition_that_rows_of_a_split_have_named_goes_to_who_reads_the_split
     assert deal(states, 2, {"g"}, {"f"})[0][-2:] == [entry("g"), entry("g/p", 6)], "but here a name is only a name"
 
 
-def test_a_new_partition_is_known_to_who_reads_it() -> None:
+def test_a_new_partition_is_known_to_its_reader() -> None:
     assert deal((), 2, {"q", "p"}, {"r"}) == [[entry("p"), entry("q")], [entry("r")]]
 
 
@@ -100,7 +100,7 @@ def test_no_partition_is_lost_by_rescaling(parallelism: int) -> None:
     ],
     ids=["the furthest, by who had records last", "one is active", "one has nothing to keep", "nothing is known"],
 )
-def test_a_source_with_one_clock_goes_on_as_one(states: Any, expected: Any) -> None:
+def test_a_source_with_one_clock_continues_as_one(states: Any, expected: Any) -> None:
     assert deal(states, 2, clock_of=ClockOf.SOURCE) == [expected] * 2
 
 

@@ -34,7 +34,7 @@ def failing(value: Any, before: int) -> int:
     ],
     ids=["bounded", "monotonous", "of one's own", "no assigner", "raises", "ingestion time", "no strategy"],
 )
-def test_a_strategy_is_asked(strategy: WatermarkStrategy | None, expected: Beginning) -> None:
+def test_a_strategy_is_called(strategy: WatermarkStrategy | None, expected: Beginning) -> None:
     assert FirstRows(strategy).beginning(Batch([("a", 100)], [7])) == expected
 
 

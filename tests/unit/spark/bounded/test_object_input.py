@@ -79,7 +79,7 @@ def numbers(source: ParquetSource, read: Iterable[Split]) -> list[int]:
     return [n for split in read for rows in source.read(split) for n in rows.column("n").to_pylist()]
 
 
-def test_a_part_becomes_objects_of_row_groups_of_about_the_sizes_that_are_asked_for() -> None:
+def test_a_part_becomes_objects_of_row_groups_of_about_the_requested_sizes() -> None:
     storage = MemoryStorage()
     (part,) = stored(storage, range(1000))
     rows = [count for file in part.files for count in file.rows]
@@ -166,7 +166,7 @@ class FirstField(TimestampAssigner):
         return int(value[0])
 
 
-def test_what_a_task_sends_on_is_told_by_its_partition_and_never_twice_by_one_name() -> None:
+def test_what_a_task_sends_on_is_named_by_its_partition_and_never_twice_by_one_name() -> None:
     storage = MemoryStorage()
     sent = pa.schema([("n", pa.int64()), ("text", pa.large_string())])
     columns = [pa.array([1, 2]), pa.array(["a", "b"], pa.large_string())]
@@ -191,7 +191,7 @@ def test_the_words_of_the_storage_come_through_if_it_fails() -> None:
         numbers(source(storage), read)
 
 
-def test_a_damaged_index_is_told_and_never_read_as_less_input() -> None:
+def test_a_damaged_index_is_reported_and_never_read_as_less_input() -> None:
     storage = MemoryStorage()
     stored(storage, range(100))
     name = f"{FOLDER}{INDEX}"
@@ -234,7 +234,7 @@ def test_files_of_spark_are_read_in_a_store_too_by_their_names() -> None:
     assert numbers(source(storage), splits(source(storage))) == list(range(90))
 
 
-def test_input_that_is_gone_is_told_and_never_taken_for_no_rows() -> None:
+def test_input_that_is_gone_is_reported_and_never_taken_for_no_rows() -> None:
     storage = MemoryStorage()
     with pytest.raises(CorruptFileError, match=f"{FOLDER} in the job's directory is missing or empty"):
         source(storage).create_enumerator(None)
@@ -242,7 +242,7 @@ def test_input_that_is_gone_is_told_and_never_taken_for_no_rows() -> None:
     assert source(storage).create_enumerator(None).finished, "a frame of no rows"
 
 
-def test_a_driver_that_wakes_up_late_removes_nothing_of_one_that_has_begun_anew(
+def test_a_driver_that_wakes_up_late_removes_nothing_of_its_successor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Pausing(MemoryStorage):

@@ -79,7 +79,7 @@ def test_files_of_which_nothing_is_known_are_read_in_turn() -> None:
     assert [read(groups.next_splits(1, 10)) for _ in range(3)] == [[("f0", 0)], [("f1", 0)], [("f0", 1)]]
 
 
-def test_each_file_is_a_partition_and_those_not_begun_are_one() -> None:
+def test_each_file_is_a_partition_and_those_not_started_are_one() -> None:
     starts = [0, 50], [10, 20], [30]
     groups = RowGroups(files(*starts), None, beginning_at(*starts))
     first, second, third, fourth = (by_task(groups.next_splits(1, 10))[0] for _ in range(4))
@@ -97,7 +97,7 @@ def test_a_file_that_ends_says_so_to_all_that_read_it() -> None:
     ] * 2
 
 
-def test_nobody_looks_into_files_that_are_read_at_once() -> None:
+def test_files_that_are_read_at_once_are_not_inspected() -> None:
     def never(group: RowGroup) -> Beginning:
         raise AssertionError(group)
 
@@ -246,7 +246,7 @@ def test_files_of_the_same_time_are_read_side_by_side(tmp_path: Path, behind: bo
 
 
 @pytest.mark.parametrize("at_source", [True, False], ids=["at the source", "behind it"])
-def test_a_partition_in_a_file_of_its_own_is_known_before_it_is_read(tmp_path: Path, at_source: bool) -> None:
+def test_a_partition_in_a_separate_file_is_announced_before_it_is_read(tmp_path: Path, at_source: bool) -> None:
     """As of a topic that is read as a batch: one partition would else be at its end before another begins."""
     logs = [[(part, at, part) for at in range(start, start + 100, 10)] for part, start in (("p", 50), ("q", 0))]
     by = ("part",) if at_source else ()
@@ -272,7 +272,7 @@ def test_a_file_that_waits_for_its_turn_is_not_idle(tmp_path: Path, at_source: b
         assert all(mark == "min" or mark < at for _, at, mark in records(job.output())), "none is late"
 
 
-def test_a_partition_of_a_file_that_has_ended_elsewhere_holds_nobody_back(tmp_path: Path) -> None:
+def test_a_partition_of_a_file_that_has_ended_elsewhere_holds_no_other_back(tmp_path: Path) -> None:
     """The second file is begun by the second task, and read to its end by the first."""
     starts = {"a": (0, 50), "b": (0, 100), "c": (55, 255)}
     contents = [[(name, at, "p") for at in range(start, end, 10)] for name, (start, end) in starts.items()]

@@ -20,7 +20,7 @@ def offset(number: int) -> str:
     return json.dumps({"logOffset": number})
 
 
-def test_entries_up_to_the_position_were_read_and_later_ones_begun(tmp_path: Path) -> None:
+def test_entries_up_to_the_position_were_read_and_later_ones_started(tmp_path: Path) -> None:
     entry(tmp_path, "1.compact", {"file:///in/a%20b": 0, "file:/in/c": 1})
     entry(tmp_path, "1", {"file:/in/c": 1})
     entry(tmp_path, "2", {"file:///in/d": 2, "file:///in/%25": 2})
@@ -40,7 +40,7 @@ def test_entries_up_to_the_position_were_read_and_later_ones_begun(tmp_path: Pat
     assert found.begun == []
 
 
-def test_what_a_later_entry_stands_for_may_be_gone(tmp_path: Path) -> None:
+def test_what_a_later_entry_replaces_may_be_gone(tmp_path: Path) -> None:
     entry(tmp_path, "2.compact", {"file:///in/a": 0, "file:///in/b": 1, "file:///in/c": 2})
     assert logged_files(tmp_path, offset(1)) == ({"/in/a", "/in/b"}, ["/in/c"])
 

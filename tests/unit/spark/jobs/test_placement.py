@@ -121,7 +121,7 @@ def test_lanes_are_left_before_they_move_and_only_while_their_executor_lives(mon
     assert placed.cores == 2
 
 
-def test_a_lane_that_is_not_settled_gets_a_home_and_moves_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lane_that_is_not_settled_gets_a_home_and_moves_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch)
     cluster.executors = ["1"]
     placed = Placement(None)  # type: ignore[arg-type]

@@ -97,7 +97,7 @@ def test_the_position_of_a_topic_that_is_not_read_any_more_is_dropped(
     assert "orders-0 is no longer read: its position 3 is discarded" in caplog.text
 
 
-def test_a_topic_is_known_by_its_id_and_asked_for_it_once(broker: type[FakeBroker]) -> None:
+def test_a_topic_is_identified_by_its_id_which_is_requested_once(broker: type[FakeBroker]) -> None:
     first = positions(reading().build())
     stored = {"topics": first.topics(ENTRY)}
     assert stored == {"topics": {"topic": {"clicks": "first"}}}
@@ -158,7 +158,7 @@ def test_what_cannot_be_closed_hides_no_error(
     assert "the JVM is gone" in caplog.text
 
 
-def test_the_group_is_told_of_checkpoints_only_and_only_where_there_is_one(broker: type[FakeBroker]) -> None:
+def test_the_group_gets_offsets_of_checkpoints_only_and_only_where_there_is_one(broker: type[FakeBroker]) -> None:
     grouped = positions(reading().set_group_id("shop").build())
     grouped.committed(ENTRY, checkpoint=False)
     positions(reading().build()).committed(ENTRY, checkpoint=True)
@@ -170,7 +170,7 @@ def test_the_group_is_told_of_checkpoints_only_and_only_where_there_is_one(broke
     assert broker.told == [{ZERO: 12}, {ZERO: 14}], "but of the last one"
 
 
-def test_spark_is_asked_for_what_the_source_says() -> None:
+def test_spark_reads_what_the_source_says() -> None:
     options = reader_options(reading().set_group_id("shop").set_client_id_prefix("me").build())
     assert options == {
         "kafka.bootstrap.servers": "broker:9092",

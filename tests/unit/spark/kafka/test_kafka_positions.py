@@ -91,7 +91,7 @@ def test_positions_of_partitions_that_are_gone_are_refused_unless_all_is_well_wi
     assert resumed({ZERO: 2, gone: 7}, FACTS, EARLIEST) == {ZERO: 10, gone: 7}
 
 
-def test_a_topic_that_only_has_the_name_of_another_is_refused_or_begun_anew() -> None:
+def test_a_topic_that_only_has_the_name_of_another_is_refused_or_read_from_the_beginning() -> None:
     with pytest.raises(LostInputError, match=r"'clicks' was deleted and created again .* offset 12 of partition 0"):
         resumed({ZERO: 12}, FACTS, NONE, {"clicks"})
     assert resumed({ZERO: 12, ONE: 4}, FACTS, EARLIEST, {"clicks"}) == {ZERO: 10, ONE: 0}

@@ -143,7 +143,7 @@ def test_what_has_no_checksum_is_made_durable_as_well(tmp_path: Path, monkeypatc
 # --- what is recorded
 
 
-def test_all_that_is_recorded_and_what_was_begun_is_taken_over(made: Fixture) -> None:
+def test_all_that_is_recorded_and_what_was_started_is_taken_over(made: Fixture) -> None:
     assert made.build() == {**RECORDED, **BEGUN}
     assert is_intact(made.new / "offsets" / "5", CUT.encode()), "so that the next driver can tell as well"
     # Spark would check against an old checksum what the manifest has said.
@@ -176,7 +176,7 @@ def test_what_is_recorded_must_be_there_as_it_was(made: Fixture, name: str, how:
 
 @pytest.mark.parametrize("name", ["sources/0/5", "offsets/5"])
 @pytest.mark.parametrize("how", ["flipped", "empty", "checksum torn", "no checksum", "missing"])
-def test_a_batch_that_was_begun_is_cut_anew_if_a_part_of_it_is_not_whole(made: Fixture, name: str, how: str) -> None:
+def test_a_started_batch_gets_new_boundaries_if_a_part_of_it_is_incomplete(made: Fixture, name: str, how: str) -> None:
     path = made.old / name
     match how:
         case "flipped":

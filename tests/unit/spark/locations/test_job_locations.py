@@ -138,7 +138,7 @@ def test_an_epoch_stores_what_sources_have_logged_since_the_last_one() -> None:
         assert storage.read(f"{spark_location(FIRST)}/sources/0/1") == b"c, and more", "not every source only adds"
 
 
-def test_a_driver_elsewhere_goes_on_with_the_logs_of_the_lineage_that_committed() -> None:
+def test_a_driver_on_another_host_continues_with_the_logs_of_the_lineage_that_committed() -> None:
     storage = Watched()
     with process(storage) as locations:
         write(locations, FIRST, sources_0_0="a", sources_0_1="b")

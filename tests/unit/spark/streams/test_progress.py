@@ -39,7 +39,7 @@ def test_progress_before_the_first_batch_says_nothing() -> None:
     assert pending_records({"sources": []}, {"uid": [[0, 0, ""]]}) == {}
 
 
-def test_spark_is_asked_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_is_polled_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     class Query:
         asked = 0
 

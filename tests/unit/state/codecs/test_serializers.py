@@ -178,7 +178,7 @@ def restarted(stored: Any, value: Any, declared: Any) -> Any:
     return state.value()
 
 
-def test_the_snapshot_stands_in_every_section() -> None:
+def test_the_snapshot_is_in_every_section() -> None:
     backend = make_backend(key_type=T.STRING())
     backend.context.key = "k"
     backend.map_state(MapStateDescriptor("m", T.STRING(), T.LIST(T.LONG()))).put("x", [1])

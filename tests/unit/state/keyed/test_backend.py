@@ -50,7 +50,7 @@ def test_export_all_is_the_whole_committed_state() -> None:
     assert list(again.backend.processing_timers.pending()) == [(6, "a", "w")]
 
 
-def test_mutable_tells_whether_user_code_could_change_what_it_read() -> None:
+def test_mutable_says_whether_user_code_could_change_what_it_read() -> None:
     backend = make_backend()
     backend.value_state(ValueStateDescriptor("n", Types.LONG()))
     backend.value_state(ValueStateDescriptor("t", Types.TUPLE([Types.STRING(), Types.DOUBLE()])))

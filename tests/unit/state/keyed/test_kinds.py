@@ -93,7 +93,7 @@ def test_what_is_no_switch_passes(source: str) -> None:
     assert not list(switches(source))
 
 
-def test_nobody_asks_for_the_kind_of_a_state() -> None:
+def test_no_module_distinguishes_the_kind_of_a_state() -> None:
     found = []
     for path in sorted((SOURCE / "tidemill").rglob("*.py")):
         module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
@@ -102,7 +102,7 @@ def test_nobody_asks_for_the_kind_of_a_state() -> None:
     assert not found, "look up the kind in tidemill.state.keyed.kinds or files.section_kinds:\n" + "\n".join(found)
 
 
-def test_who_may_ask_still_does() -> None:
+def test_the_modules_that_may_ask_still_do() -> None:
     idle = [
         module
         for module in MAY_ASK

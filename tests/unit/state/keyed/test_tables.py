@@ -49,7 +49,7 @@ def test_what_can_change_anywhere_inside_is_copied(value: Any) -> None:
     assert repr(value) == before
 
 
-def test_values_that_nobody_changes_are_folded_as_they_are() -> None:
+def test_values_that_are_never_changed_are_folded_without_copies() -> None:
     table = MapTable()
     table.unshared = True
     change = table.layer(None).overlay["a"] = MapChange(cleared=False)

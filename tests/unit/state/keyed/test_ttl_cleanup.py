@@ -67,7 +67,7 @@ def test_accesses_clean_up_the_whole_state_little_by_little(kind: str) -> None:
     assert all(states.in_memory()[other] == MANY for other in others)  # only the state that is accessed
 
 
-def test_no_access_looks_at_more_entries_than_it_was_told_to() -> None:
+def test_no_access_checks_more_entries_than_it_may() -> None:
     states = filled(config().cleanup_incrementally(3, False).build())
     states.at(TTL)
     seen = looked_at(states)
@@ -135,7 +135,7 @@ def test_records_can_drive_the_cleanup() -> None:
         assert states.in_memory().get("value", 0) == left
 
 
-def test_each_epoch_looks_at_some_entries_by_default() -> None:
+def test_each_epoch_checks_some_entries_by_default() -> None:
     states = filled(StateTtlConfig.new_builder(Time.milliseconds(TTL)).build(), keys=2500)
     states.at(TTL)
     left = []
@@ -176,7 +176,7 @@ def test_an_entry_is_looked_at_a_few_times_in_its_life_however_often_the_state_i
     assert len(seen) < 5 * TTL * 6
 
 
-def test_what_is_written_while_a_walk_goes_on_is_found_by_the_next() -> None:
+def test_what_is_written_during_a_walk_is_found_by_the_next() -> None:
     states = filled(config().cleanup_in_rocksdb_compact_filter(1).build(), keys=10, per_epoch=4)
     for step in range(40):
         states.at(step * 10).key(f"new {step}").value.update(1)
@@ -256,7 +256,7 @@ def test_a_merge_takes_away_what_no_cleanup_has_found() -> None:
     assert states.at(1 + TTL).seen() == NOTHING  # nobody can tell
 
 
-def test_stamped_values_are_told_by_their_time() -> None:
+def test_stamped_values_are_distinguished_by_their_time() -> None:
     assert Stamped(1, 2) == Stamped(1, 2) != Stamped(1, 3)
     assert repr(Stamped("a", 2)) == "Stamped('a', 2)"
     assert sections_of([]) == []

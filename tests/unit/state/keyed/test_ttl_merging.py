@@ -174,7 +174,7 @@ def test_event_time_expires_by_the_committed_watermark(kind: str) -> None:
     assert merged(states.files, at(10**9, other=10**9)) == merged(states.files, None)
 
 
-def test_what_has_no_time_goes_when_it_is_known_since_when() -> None:
+def test_what_has_no_time_expires_once_its_start_is_known() -> None:
     states = by_watermark()
     states.clock.current_watermark = 1000
     states.key("c").write_all()

@@ -113,7 +113,7 @@ def _copy(entries: dict[Any, list[list[Any]]]) -> dict[Any, list[list[Any]]]:
 
 @settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(steps=STEPS, cleanup=st.sampled_from(CLEANUPS), on_read=st.booleans())
-def test_nobody_can_tell_an_expired_entry_from_none(steps: Any, cleanup: StateTtlConfig.Builder, on_read: bool) -> None:
+def test_an_expired_entry_looks_like_none(steps: Any, cleanup: StateTtlConfig.Builder, on_read: bool) -> None:
     check_against_model(steps, cleanup, on_read, make_backend)
 
 

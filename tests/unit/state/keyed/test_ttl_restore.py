@@ -66,7 +66,7 @@ def test_a_value_without_a_time_is_refused() -> None:
         encode_column("value", TtlCodec(codec_for(None)), [Stamped(1, 1), 2])
 
 
-def test_a_section_tells_its_time_to_live_and_its_plain_types() -> None:
+def test_a_section_has_its_time_to_live_and_its_plain_types() -> None:
     ttl = config().cleanup_full_snapshot().update_ttl_on_read_and_write().build()
     for section in sections_of(written(ttl, now=42)):
         assert section.schema["ttl"] == {
@@ -118,7 +118,7 @@ def test_the_time_it_was_turned_on_is_stored_though_nothing_is_written(kind: str
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_once_told_the_time_it_was_turned_on_does_not_move(kind: str) -> None:
+def test_once_set_the_time_it_was_turned_on_does_not_move(kind: str) -> None:
     states = Expiring(config().build(), written(None), now=5000)
     states.key("other").write_all()
     states.commit()

@@ -251,7 +251,7 @@ def test_a_very_long_life_does_not_end() -> None:
     assert states.at(MAX_TIME).seen() == HELD
 
 
-def test_a_life_of_no_length_is_refused() -> None:
+def test_a_time_to_live_of_zero_is_refused() -> None:
     for length in (Time.milliseconds(0), Duration.of_nanos(999_999), Time.seconds(-1)):
         with pytest.raises(ValueError, match="at least one millisecond"):
             StateTtlConfig.new_builder(length).build()

@@ -268,7 +268,7 @@ def test_an_empty_subtask_counts_too() -> None:
     assert [list(backend.get_list_state(BUFFER)) for backend in op.subtasks] == [[10, 11], [], [], []]
 
 
-def test_state_that_nobody_registers_is_kept_and_dealt_out() -> None:
+def test_state_that_is_not_registered_is_kept_and_redistributed() -> None:
     op = Operator(2)
     for backend in op.subtasks:
         backend.get_list_state(BUFFER).update([1, 2])

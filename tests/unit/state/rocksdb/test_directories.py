@@ -41,7 +41,7 @@ def test_a_directory_that_others_could_look_into_is_made_private(tmp_path: Path)
     directory.close(remove=True)
 
 
-def test_a_link_put_there_by_somebody_is_refused(tmp_path: Path) -> None:
+def test_a_link_put_there_by_another_user_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / f"tidemill-rocksdb-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(LocalStateError, match="belongs to another user"):
@@ -96,7 +96,7 @@ def test_other_key_groups_or_another_subtask_find_nothing(tmp_path: Path) -> Non
         assert directory_for(other, (str(tmp_path),), "RANDOM")[1] is False
 
 
-def test_what_nobody_owned_for_an_hour_is_removed_whatever_its_job(tmp_path: Path) -> None:
+def test_what_had_no_owner_for_an_hour_is_removed_whatever_its_job(tmp_path: Path) -> None:
     held, _ = directory_for(place(job_id="running"), (str(tmp_path),), "RANDOM")
     dead, _ = directory_for(place(job_id="dead"), (str(tmp_path),), "RANDOM")
     recent, _ = directory_for(place(job_id="recent"), (str(tmp_path),), "RANDOM")
