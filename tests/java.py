@@ -28,7 +28,7 @@ QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SPARK_CLASSES: Final = _archive()
 QUICK_SPARK: Final = f"{QUICK_JAVA} -XX:SharedArchiveFile={SPARK_CLASSES} -Xlog:disable"
 
-#: How long the file may take to be made. On a machine that is busy with other things the tests rather go on without.
+#: How long the file may take to be made. On a machine that is busy with other things the tests rather do without.
 _SECONDS: Final = 60
 #: Comes by most of what the programs of tests use of Spark, and ends when its Java has ended.
 _PROGRAM: Final = """
@@ -49,7 +49,7 @@ java.communicate()
 
 
 def keep_classes(folder: Path) -> None:
-    """Make the file of Spark's classes, once, in the cache; while one process does so, others go on without."""
+    """Make the file of Spark's classes, once, in the cache; while one process does so, others do without."""
     if SPARK_CLASSES.exists():
         return
     CACHE.mkdir(exist_ok=True)

@@ -51,7 +51,7 @@ class KafkaBroker(KafkaTopics):
         self._process: subprocess.Popen[bytes] | None = None
         self._ports = dict(zip(_LISTENERS, own_ports(len(_LISTENERS)), strict=True))
         super().__init__(self._address("OPEN"))
-        #: What it is told besides, from its first start on.
+        #: Its other settings, from its first start on.
         self.settings = dict(settings or {})
         #: Wants ``USER`` and ``PASSWORD``, by SASL PLAIN or SCRAM-SHA-512.
         self.login_address = self._address("LOGIN")

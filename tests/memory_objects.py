@@ -53,7 +53,7 @@ class MemoryObjects:
         return request
 
     def revive(self) -> None:
-        """Another process goes on."""
+        """Another process continues."""
         self._dead, self.die_at = False, None
 
     @property

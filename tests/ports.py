@@ -1,4 +1,4 @@
-"""Ports of loopback for servers that must be told one: nobody else takes it before they listen, or between two starts.
+"""Ports of loopback for servers that must be given one: nobody else takes it before they listen, or between two starts.
 
 A port that is found free, and closed again, may be anybody's a moment later.
 """
@@ -37,7 +37,7 @@ def own_ports(count: int) -> list[int]:
 
 @contextmanager
 def refusing_port() -> Iterator[int]:
-    """A port at which connections are refused as long as the block runs: somebody has it, and does not listen."""
+    """A port at which connections are refused as long as the block runs: someone has it, and does not listen."""
     with socket.socket() as holder:
         holder.bind((_HOST, 0))
         yield holder.getsockname()[1]

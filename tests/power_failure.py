@@ -150,7 +150,7 @@ class Recorder:
                         if file not in self._data:
                             self._data[file] = Path(entry.path).read_bytes()
                         names[entry.name] = file
-                    except FileNotFoundError:  # another process goes on meanwhile
+                    except FileNotFoundError:  # another process continues meanwhile
                         continue
             except FileNotFoundError:
                 continue

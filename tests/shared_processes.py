@@ -10,7 +10,7 @@ _shared: list[Callable[[], set[int]]] = []
 
 @contextmanager
 def outliving(pids: Callable[[], set[int]]) -> Iterator[None]:
-    """While the block runs, these processes may run on when a module is over; they are asked for each time."""
+    """While the block runs, these processes may run on when a module is over; the function is called each time."""
     _shared.append(pids)
     try:
         yield

@@ -26,7 +26,7 @@ def eventually(
         if waited >= seconds:
             seen = f"; seen: {shown()}" if shown else ""
             raise AssertionError(f"waited {seconds:g} s in vain for {what or written(ask)}{seen}")
-        # What comes soon is seen soon; what takes long is not asked for so often that it takes longer.
+        # What comes soon is seen soon; what takes long is not polled so often that it takes longer.
         time.sleep(min(max(0.005, waited / 20), 0.1))
 
 

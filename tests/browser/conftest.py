@@ -1,4 +1,4 @@
-"""A browser for each module of tests, and a job that only runs, with somebody who looks at it.
+"""A browser for each module of tests, and a job that only runs, with a user who watches it.
 
 The browser is of a module, not of the whole run: while it is there, asyncio cannot be used in this thread.
 """
@@ -32,7 +32,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def running(settings: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The job with the orders, which has failed once and gone on."""
+    """The job with the orders, which has failed once and continued."""
     folder = tmp_path_factory.mktemp("orders")
     with served(lambda: start_orders(settings, folder), epochs=5) as found:
         yield found
@@ -63,7 +63,7 @@ def visit(browser: Browser) -> Iterator[Callable[..., Visitor]]:
 
 @pytest.fixture(scope="module")
 def watcher(browser: Browser, running: Served) -> Iterator[Visitor]:
-    """Somebody who looks at the job with the orders, all the time."""
+    """A user who watches the job with the orders, all the time."""
     visitor = Visitor(browser, running)
     yield visitor
     visitor.leave()

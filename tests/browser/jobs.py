@@ -47,7 +47,7 @@ class Order(NamedTuple):
 
 
 class Parse:
-    """Makes an order of its number; fails at one of them the first time that it comes, and whenever it is told to."""
+    """Makes an order of its number; fails at one of them the first time that it comes, and whenever a flag says so."""
 
     def __init__(self, folder: Path) -> None:
         self._failed = folder / "failed"

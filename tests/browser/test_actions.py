@@ -117,7 +117,7 @@ def opened(tab: Page, name: str) -> Locator:
 
 
 def result(tab: Page, told: str) -> str:
-    """The path of the savepoint that is told of with these words."""
+    """The path of the savepoint that is reported with these words."""
     done = tab.get_by_role("list", name="Results of actions").get_by_role("listitem").filter(has_text=told)
     expect(done).to_be_visible()
     return done.locator("code").first.inner_text()

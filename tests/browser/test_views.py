@@ -1,4 +1,4 @@
-"""Each view of a job that runs: what it shows is what the server says, and it goes on while one looks.
+"""Each view of a job that runs: what it shows is what the server says, and it continues while the page is open.
 
 The job's graph has tests of its own.
 """

@@ -1,4 +1,4 @@
-"""A visitor of the page: a browser with nothing remembered, and a record of what it asked for and complained about."""
+"""A visitor of the page: a browser with nothing remembered, and a record of what it requested and complained about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test the tests: each bug that is put into a backend is found by the machine, and by an example that tells it."""
+"""Test the tests: each bug that is put into a backend is found by the machine, and by an example that shows it."""
 
 from __future__ import annotations
 

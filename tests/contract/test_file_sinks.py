@@ -24,7 +24,7 @@ PLACES = ["directory", "object store"]
 
 
 def in_place(name: str) -> pytest.MarkDecorator:
-    """Where a format is written: here, or in all places. Each case is told in each place, and in each format."""
+    """Where a format is written: here, or in all places. Each case runs in each place, and in each format."""
     return pytest.mark.parametrize("place", PLACES if THOROUGH else [name], indirect=True)
 
 

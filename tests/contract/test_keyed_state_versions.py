@@ -1,4 +1,4 @@
-"""A worker that comes back goes on from what it has on its local disk, if that is a committed version, and only then.
+"""A worker that comes back resumes from what it has on its local disk, if that is a committed version, and only then.
 
 A backend that keeps nothing on disk has no version: it loads everything, and the same tests hold for it.
 """

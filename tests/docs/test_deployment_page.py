@@ -31,7 +31,7 @@ COMMANDS = [
     if block.info.partition(" ")[0] == "sh"
     for line in block.text.replace("\\\n", "").splitlines()
 ]
-#: After these another start is of no use.
+#: After these another start is useless.
 FOR_GOOD = [int(ExitCode.FENCED), int(ExitCode.UNFIT)]
 
 

@@ -1,4 +1,4 @@
-"""A disk that is really full: the error says so, nothing is lost, and the job goes on when there is room again."""
+"""A disk that is really full: the error says so, nothing is lost, and the job continues when there is room again."""
 
 from __future__ import annotations
 

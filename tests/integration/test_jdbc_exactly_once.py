@@ -252,7 +252,7 @@ def test_a_transaction_that_was_rolled_back_by_hand_is_not_ignored(postgres: Pos
         actor.commit(1, lost)
     with pytest.raises(CheckpointError, match="another user or program rolled it back") as raised:
         actor.commit(1, lost, again=True)
-    # The message says how to go on without it.
+    # The message says how to continue without it.
     postgres.run(str(raised.value).partition("to continue without them: ")[2])
     actor.commit(1, lost, again=True)
     actor.commit(2, actor.prepare(2, [2]))
@@ -298,7 +298,7 @@ def test_a_row_that_another_session_locks_is_waited_for(postgres: PostgresServer
     assert postgres.run("SELECT * FROM totals") == [("w7", 7)]
 
 
-#: Has whoever writes w2 wait until somebody else waits for a lock: there is a deadlock then, whoever is slow.
+#: Has whoever writes w2 wait until someone else waits for a lock: there is a deadlock then, whoever is slow.
 MEETING = """
 CREATE OR REPLACE FUNCTION meet() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -112,7 +112,7 @@ def test_a_server_beside_a_job_answers_over_its_restart_and_its_end(tmp_path: Pa
 
 @contextmanager
 def serve_by_hand(directory: Path, job: str) -> Iterator[tuple[str, int]]:
-    """Two state servers behind a proxy; when it is told to end, all of them do."""
+    """Two state servers behind a proxy; when it ends, all of them do."""
     options = ("queryable-state.proxy.ports=0", "queryable-state.server.ports=0", "queryable-state.servers=2")
     command = [sys.executable, "-m", "tidemill.ops.queryable", "--directory", str(directory), "--job", job]
     command += [part for option in options for part in ("-D", option)]

@@ -1,4 +1,4 @@
-"""Some hundred epochs with somebody who looks at the page: nothing is left behind by an epoch, and looking is cheap.
+"""Some hundred epochs with a user who watches the page: nothing is left behind by an epoch, and watching is cheap.
 
 ``python -m bench.soak`` is the same with 50 operators and 10 000 epochs.
 """
@@ -48,7 +48,7 @@ def flat(**changes: Any) -> list[Sample]:
 
 
 def page(epochs: float, silent: float = 1.0) -> dict[str, float]:
-    """What somebody tells who looked on."""
+    """What a watcher of the page reports."""
     return {"epochs": epochs, "seconds since the last event": silent}
 
 

@@ -1,4 +1,4 @@
-"""A program under a supervisor: started again after it died, but not when that would be of no use."""
+"""A program under a supervisor: started again after it died, but not when that would be useless."""
 
 from __future__ import annotations
 

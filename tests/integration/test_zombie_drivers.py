@@ -1,4 +1,4 @@
-"""Real driver processes that stand still at a point of the protocol while others take their job over, and come back.
+"""Real driver processes that are paused at a point of the protocol while others take their job over, and come back.
 
 They run in one process each, without Spark, so that also the points of workers are theirs.
 """
@@ -19,7 +19,7 @@ from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.storage.storages import storage_for
 from tidemill.common import ExitCode
 
-#: Where drivers stand still, one after the other, after so many passes.
+#: Where drivers are paused, one after the other, after so many passes.
 POINTS = [
     ("task.batch", 3),  # in the middle of an epoch
     ("sink.precommit.after", 1),  # with files of its sinks written

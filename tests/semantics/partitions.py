@@ -1,4 +1,4 @@
-"""A source with named partitions, and functions that tell the time: what tests of event time are made of."""
+"""A source with named partitions, and functions that report the time: what tests of event time are made of."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from tidemill.testing import JobHarness, OperatorHarness
 
 
 class Clock:
-    """What functions tell the time by, since they are copied."""
+    """The clock of the functions, which are copied."""
 
     of_the_test: LoopClock
 

@@ -132,7 +132,7 @@ def test_in_batch_mode_the_broadcast_side_comes_first(size: int) -> None:
 
 
 class Limits(KeyedBroadcastProcessFunction):
-    """Sums up per key until a limit that is broadcast; a timer tells what is there. ``reset`` empties all keys."""
+    """Sums up per key until a limit that is broadcast; a timer emits what is there. ``reset`` empties all keys."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.descriptor = ValueStateDescriptor("total", Types.LONG(), 0)

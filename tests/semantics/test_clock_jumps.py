@@ -1,4 +1,4 @@
-"""Jobs whose machine's clock jumps: timers and windows of processing time go on."""
+"""Jobs whose machine's clock jumps: timers and windows of processing time continue."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def outcome(build: Callable[[DataStream], DataStream], records: Iterable[Any], *
     return found
 
 
-# --- a function that goes on with what it emitted
+# --- a function that continues with what it emitted
 
 
 class Buffered(FlatMapFunction):
@@ -291,7 +291,7 @@ def test_both_sides_of_a_connection_to_itself() -> None:
 
 
 class Keeping(KeyedProcessFunction):
-    """Emits the list that is in its state, then goes on with it."""
+    """Emits the list that is in its state, then continues with it."""
 
     def open(self, runtime_context: Any) -> None:
         self.state = runtime_context.get_state(ValueStateDescriptor("all"))

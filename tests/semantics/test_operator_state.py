@@ -143,7 +143,7 @@ def test_a_count_survives_any_parallelism(live: bool) -> None:
 
 
 class Everything(MapFunction, CheckpointedFunction):
-    """Keeps its records in a list, tells all of its name by a union list, and writes bytes of its own."""
+    """Keeps its records in a list, publishes all of its name in a union list, and writes bytes of its own."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.subtask = runtime_context.get_index_of_this_subtask()

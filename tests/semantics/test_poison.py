@@ -1,4 +1,4 @@
-"""Records at which a function raises are put aside, and the job goes on as if they had never come."""
+"""Records at which a function raises are set aside, and the job continues as if they had never come."""
 
 from __future__ import annotations
 

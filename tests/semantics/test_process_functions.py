@@ -1,4 +1,4 @@
-"""Process functions: what each of them is told, and where what it yields goes."""
+"""Process functions: what each of them receives, and where what it yields goes."""
 
 from __future__ import annotations
 

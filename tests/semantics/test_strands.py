@@ -222,7 +222,7 @@ class Model:
         self.since: dict[str, int] = {}
 
     def strands(self, tasks: Tasks) -> dict[Any, list[tuple[str, int]]]:
-        """The rows of each strand as (name, the strand's time before it); the last one tells the time after all."""
+        """The rows of each strand as (name, the strand's time before it); the last one has the time after all."""
         found: dict[Any, list[tuple[str, int]]] = {}
         for number, rows in enumerate(tasks):
             times: dict[str, int] = {}
@@ -244,7 +244,7 @@ class Model:
             yield list(rows)
 
     def check(self, tasks: Tasks, clock: int, told: list[tuple[int, str, int]], end: Any) -> None:
-        """What the targets told in an epoch must be what the rules allow; then go on to the next epoch."""
+        """What the targets reported in an epoch must be what the rules allow; then go to the next epoch."""
         found = self.strands(tasks)
         before = self.time
         self._end(found, clock)

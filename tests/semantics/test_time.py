@@ -1,4 +1,4 @@
-"""Time across epochs: clocks and timers go on after moves, crashes and restores as if nothing had happened."""
+"""Time across epochs: clocks and timers continue after moves, crashes and restores as if nothing had happened."""
 
 from __future__ import annotations
 

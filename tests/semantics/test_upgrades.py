@@ -1,6 +1,6 @@
 """Upgrades of a program: what is stored is found again, or the start is refused, and a dry run says which.
 
-Every refusal leaves things as they were: the old program goes on.
+Every refusal leaves things as they were: the old program continues.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _raised(action: Callable[[], Any]) -> TidemillError | None:
 
 
 class Remember(KeyedProcessFunction):
-    """Keeps the second field of records, and tells what it has."""
+    """Keeps the second field of records, and emits what it has."""
 
     def __init__(self, value_type: Any = None, *, timer: bool = False, map_state: bool = False) -> None:
         self._type = value_type

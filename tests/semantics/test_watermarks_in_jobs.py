@@ -95,8 +95,8 @@ def test_an_idle_source_is_not_waited_for_and_comes_back(restart: str, exchange:
     with harness(two_sources(exchange=exchange), restart, inputs=["one", "two"]) as job:
         assert sorted_step(0, [("a", 10)], [("b", 1)]) == [("a", 10, "min"), ("b", 1, "min")]
         assert sorted_step(50, [("a", 20)], []) == [("a", 20, 0)]
-        # In this epoch the second source is found to be idle, which is told before the records of the first. Behind an
-        # exchange a subtask of the first has no record, and tells its time only with the end of the epoch.
+        # In this epoch the second source is found to be idle, which is sent before the records of the first. Behind an
+        # exchange a subtask of the first has no record, and sends its time only with the end of the epoch.
         seen, rung = (0, 29) if exchange else (19, 19)
         assert sorted_step(101, [("a", 30)], []) == [
             ("a", 30, seen),

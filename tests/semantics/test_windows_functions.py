@@ -102,7 +102,7 @@ def test_aggregates_of_a_field(method: str, expected: Any) -> None:
 
 
 class Diary(ProcessWindowFunction):
-    """Counts evaluations of each window, and of all of them; tells when it is told to clear."""
+    """Counts evaluations of each window, and of all of them; emits a record when it is cleared."""
 
     once = ValueStateDescriptor("evaluations", Types.LONG(), default_value=0)
     side = OutputTag("side")
@@ -173,7 +173,7 @@ class ExpiringDiary(ProcessWindowFunction):
         yield start, mine(None), every(None)
 
     def counter(self, store: Any) -> Any:
-        """Adds what it is given, and tells all that it was given."""
+        """Adds what it is given, and emits all that it was given."""
         state: Any
         if self.kind == "value":
             descriptor = ValueStateDescriptor("starts", Types.STRING())

@@ -224,7 +224,7 @@ def test_event_time_to_live(drawn: list[tuple[list[Record], Life]]) -> None:
             for of_key in by_key(records).values():
                 expected += [(key, count) for count, (key, *_) in enumerate(of_key, 1)]
             begin += 1000
-            # Time goes on in all subtasks of the source, until the counts are dead and those of the ticks as well.
+            # Time advances in all subtasks of the source, until the counts are dead and those of the ticks as well.
             for at in (begin, begin + 5 * LIFE):
                 job.epoch(events=[("tick", at, 0)] * 8)
             begin += 1000

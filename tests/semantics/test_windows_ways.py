@@ -1,4 +1,4 @@
-"""Windows that can go a fast way against the same windows that go the general one: nobody can tell them apart."""
+"""Windows that can go a fast way against the same windows that go the general one: the results are the same."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def compare(rng: random.Random, assigner: Any, how: str, fast_kind: type, genera
         elif what < 0.15:
             assert fast.committed() == general.committed()
         elif what < 0.22:
-            # Each goes on from what the other has written, at another parallelism, sometimes with time gone back.
+            # Each resumes from what the other has written, at another parallelism, sometimes with time gone back.
             snapshots = fast.snapshot(), general.snapshot()
             watermark = rng.choice([snapshots[0].watermark, snapshots[0].watermark - 10])
             parallelism = rng.choice([1, 1, 2, 3])

@@ -92,7 +92,7 @@ def left(harness: KeyedHarness) -> int:
 
 
 def random_steps(rng: random.Random) -> list[Step]:
-    """Batches of records around a time that goes on, with watermarks between them that are often too early."""
+    """Batches of records around a time that advances, with watermarks between them that are often too early."""
     steps: list[Step] = []
     now = rng.choice([-50, 0, 1000])
     watermark = MIN_TIME

@@ -84,7 +84,7 @@ class _Draw:
             "inline": dice.choice((None, None, "0b")),
             "chaining": dice.random() < 0.8,
         }
-        # A final result of a rolling aggregate has no time: what such programs mean in BATCH mode is told elsewhere.
+        # A final result of a rolling aggregate has no time: what such programs mean in BATCH mode is tested elsewhere.
         rolls = any(node.kind in ("reduce", "rolling") for node in self.program)
         epochs = self._epochs(inputs, settings)
         settings["batch"] = not rolls and dice.random() < 0.15

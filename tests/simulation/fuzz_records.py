@@ -89,7 +89,7 @@ def name_of(key: Any) -> str:
 
 
 def type_of(form: str, *, typed: bool) -> TypeInformation | None:
-    """The declared type of a form, if it has one and is asked for it."""
+    """The declared type of a form, if it has one and the caller wants it."""
     if not typed:
         return None
     return {"tuple": _TUPLES, "row": _ROWS}.get(form)

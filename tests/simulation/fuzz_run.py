@@ -238,7 +238,7 @@ class _Run:
             self._savepoint(args[0])
 
     def _struck(self, records: dict[str, list[Any]], kind: str, args: list[Any]) -> None:
-        """An epoch in which something fails, if it comes that far; then the job is started again, and goes on."""
+        """An epoch in which something fails, if it comes that far; then the job is started again, and continues."""
         fault = Fault(args[0], skip=args[1]) if kind == "crash" else None
         FLAKY.left = args[0] if kind == "flaky" else None
         try:

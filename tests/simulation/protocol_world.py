@@ -85,7 +85,7 @@ class Habits:
 
     @classmethod
     def draw(cls, dice: random.Random) -> Habits:
-        if dice.random() < 0.06:  # long enough for a slot to be deleted while somebody is about to claim it
+        if dice.random() < 0.06:  # long enough for a slot to be deleted while someone is about to claim it
             return cls(9, 60.0, 4, 300.0, 0.0, 0.5, 2, 0.0, 0.0)
         return cls(
             batches=dice.choice((1, 2, 2, 3, 4)),

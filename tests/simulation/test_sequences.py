@@ -43,7 +43,7 @@ def test_the_first_sequences_hold_all_programs_and_all_that_can_happen() -> None
 
 
 def test_rows_of_no_version_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sequences catch what they are made for: a worker that goes on with whatever it finds on its disk."""
+    """The sequences catch what they are made for: a worker that continues with whatever it finds on its disk."""
 
     def reopen(self: Store) -> None:
         self._open()

@@ -1,6 +1,6 @@
 """Seeded faults: whatever is killed, paused, lost or repeated, output and state are those of a run without faults.
 
-``TIDEMILL_SEEDS`` says how many seeds are run; a failing one is told with its smallest plan and a story. For one seed:
+``TIDEMILL_SEEDS`` is the number of seeds; a failing one is reported with its smallest plan and a story. For one seed:
 ``python -c "from tidemill.testing.simulation.simulation import check_seed; check_seed(17)"``.
 """
 

@@ -34,7 +34,7 @@ class FakeKubernetes:
         self._lock = threading.Lock()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._pods: dict[str, Json] = {driver: {"metadata": {"name": driver, "uid": driver}, "spec": {}}}
-        #: All pods that were ever asked for.
+        #: All pods that were ever requested.
         self.asked_for: list[Json] = []
 
     def running(self) -> list[str]:

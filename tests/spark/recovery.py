@@ -15,7 +15,7 @@ from tests.spark.processes import Ended, run
 from tests.spark.programs import keyed_job
 
 JOB_ID = "keyed"
-#: Two executors with a core each. What a killed one held is not asked for again for 15 seconds, as is Spark's default.
+#: Two executors with a core each. What a killed one held is not requested again for 15 seconds, as is Spark's default.
 CLUSTER = {
     "spark.master": "local-cluster[2,1,1024]",
     "spark.executor.memory": "512m",

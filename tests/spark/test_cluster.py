@@ -31,7 +31,7 @@ class Known:
 
 
 class Cluster:
-    """As much of a SparkContext as is asked for, and of the Java context behind it."""
+    """The parts of a SparkContext that are used, and of the Java context behind it."""
 
     def __init__(self, *executors: Known, **settings: str) -> None:
         self.master = "spark://127.0.0.1:7077"
@@ -91,7 +91,7 @@ def context(stand_in: Cluster) -> Any:
 
 
 class Clock:
-    """Time that passes while somebody sleeps, and only then; what is to happen at a time happens then."""
+    """Time that passes only during a sleep; what is scheduled for a time happens then."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""What goes wrong on Spark is told in the user's words, and leaves what is committed as it was."""
+"""What goes wrong on Spark is reported in the user's words, and leaves what is committed as it was."""
 
 from __future__ import annotations
 
@@ -321,7 +321,7 @@ def test_a_flipped_byte_is_found_and_the_file_is_named(tmp_path: Path, choose: C
         run(tmp_path, Add())
     assert damaged.name in str(caught.value)
     assert quiet(caught.value)
-    # Nothing was committed on top of what is damaged: with the file back in place, the job goes on.
+    # Nothing was committed on top of what is damaged: with the file back in place, the job continues.
     damaged.write_bytes(before)
     assert len(list((tmp_path / "job" / "manifests").iterdir())) <= manifests + 1
     run(tmp_path, Add())

@@ -1,4 +1,4 @@
-"""Files read through Spark: what is written is read again, and what cannot be read is told with file and line."""
+"""Files read through Spark: what is written is read again, and what cannot be read is reported with file and line."""
 
 from __future__ import annotations
 

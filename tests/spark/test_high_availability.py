@@ -1,4 +1,4 @@
-"""Real drivers of one job on Spark that stand still while another one takes the job over, and come back."""
+"""Real drivers of one job on Spark that are paused while another one takes the job over, and come back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.spark.zombies import zombies
 from tests.thorough import THOROUGH
 from tidemill.common import ExitCode
 
-#: Where drivers stand still, one after the other: before the commit point and behind it. A driver passes them in the
+#: Where drivers are paused, one after the other: before the commit point and behind it. A driver passes them in the
 #: same way without Spark, where both are always tried (tests/integration/test_zombie_drivers).
 STOPPED = [("manifest.before", 1), *([("sink.commit.before", 1)] if THOROUGH else [])]
 

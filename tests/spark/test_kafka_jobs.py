@@ -104,7 +104,7 @@ def test_new_partitions_are_read_from_their_beginning_and_a_broker_may_go_and_co
     kafka.produce(topic, ["before"])
     latest = KafkaOffsetsInitializer.latest()
     job = counting(reading(kafka, topic).set_starting_offsets(latest), tmp_path)
-    # Nothing tells when it has looked where the end is: only what comes later is sure to be read.
+    # Nothing says when it has looked where the end is: only what comes later is sure to be read.
     eventually(lambda: bool(after_one_more(kafka, topic, "x", tmp_path)))
     kafka.add_partitions(topic, 2)
     kafka.produce(topic, ["in the new one"], partition=1)

@@ -57,7 +57,7 @@ class Pod:
             "spark.executor.cores": 1,
             "spark.executor.memory": "512m",
             "spark.executor.extraJavaOptions": QUICK_JAVA,
-            # Nothing is watched here, only asked for.
+            # Nothing is watched here, only polled.
             "spark.kubernetes.executor.enableApiWatcher": "false",
             "spark.kubernetes.executor.apiPollingInterval": "1s",
         }

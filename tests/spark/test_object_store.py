@@ -52,7 +52,7 @@ def test_a_failed_job_comes_back_from_the_store(spark: SparkSession, server: Ser
     with pytest.raises(UserCodeError, match="not yet"):
         counted(server.options, place, "hashmap")
     obstacle.unlink()
-    # The first two epochs are committed: their counts are in the store, and another backend goes on with them.
+    # The first two epochs are committed: their counts are in the store, and another backend continues with them.
     results = set(counted(server.options, place, "rocksdb"))
     assert results >= {("a", 3), ("a", 4), ("b", 3), ("b", 4)}
     assert ("a", 1) not in results

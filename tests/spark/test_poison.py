@@ -1,4 +1,4 @@
-"""Bad records on Spark: put aside by operators with a policy, named by a job without one."""
+"""Bad records on Spark: set aside by operators with a policy, named by a job without one."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def test_timers_of_a_stream_fire_without_input_and_input_continues_after_them(
     eventually(lambda: written(tmp_path / "out") == ["remember a"])
     add_file(source / "2.json", '{"k": "b"}\n')
     eventually(lambda: written(tmp_path / "out") == ["remember a", "remember b"])
-    # The last manifest is of an epoch without input: the stream goes on from the batch before it.
+    # The last manifest is of an epoch without input: the stream resumes from the batch before it.
     client.cancel().result(60)
     client = start()
     add_file(source / "3.json", '{"k": "c"}\n')
@@ -389,7 +389,7 @@ def test_a_cancelled_stream_keeps_the_input_of_its_bounded_sources(spark: SparkS
 
 
 class Unlucky(KeyedProcessFunction):
-    """Its timer, which fires between two batches, fails when a batch waits for it, of which it is told by a file."""
+    """Its timer, which fires between two batches, fails when a batch waits for it, which a file indicates."""
 
     def __init__(self, fires: Path, awaited: Path) -> None:
         self.fires, self.awaited = fires, awaited

@@ -1,4 +1,4 @@
-"""Which Spark checkpoint location a lineage goes on from, what it takes over, and what it may delete."""
+"""Which Spark checkpoint location a lineage resumes from, what it takes over, and what it may delete."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def wrong_version() -> TypeInformation:
 
 
 class Visits(KeyedProcessFunction):
-    """Counts how often somebody came."""
+    """Counts how often someone came."""
 
     def __init__(self, account: Any) -> None:
         self.account = account

@@ -1,4 +1,4 @@
-"""The web page of a job on Spark, in a browser that is killed in the end: the job goes on."""
+"""The web page of a job on Spark, in a browser that is killed in the end: the job continues."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def test_memory_stays_flat_over_many_epochs(spark: SparkSession, tmp_path: Path)
 
     eventually(lambda: epoch() >= early, seconds=300)
     seen = [(epoch(), resident(spark))]
-    while len(seen) == 1 or (grows() and len(seen) < 4):  # what happens once is no leak: one goes on
+    while len(seen) == 1 or (grows() and len(seen) < 4):  # what happens once is no leak: continue
         eventually(lambda: epoch() >= seen[-1][0] + stretch, seconds=600)
         seen.append((epoch(), resident(spark)))
     assert not grows(), f"bytes by epoch: {seen}"

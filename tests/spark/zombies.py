@@ -1,4 +1,4 @@
-"""Drivers that stand still while another one takes their job over, and then go on."""
+"""Drivers that are paused while another one takes their job over, and then continue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Zombie:
         self._family.look()
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Let it continue."""
         self._child.send_signal(signal.SIGCONT)
 
     def ended(self, seconds: float = 120.0) -> Ended:
@@ -45,7 +45,7 @@ class Zombie:
         return Ended(self._child.returncode, self._log.read_text(errors="replace"))
 
     def kill(self) -> None:
-        """End it, also if it stands still."""
+        """End it, also if it is paused."""
         if self._child.poll() is None:
             self._child.kill()
             self._child.wait()

@@ -1,4 +1,4 @@
-"""Waiting ends with the answer, or in a failure that tells what was waited for."""
+"""Waiting ends with the answer, or in a failure that reports what was waited for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_first_true_answer_is_returned() -> None:
 
 
 def test_it_is_polled_once_more_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that stood still in between does not fail the test."""
+    """A machine that was paused in between does not fail the test."""
     answers = iter([False, True])
     now = 0.0
 

@@ -1,4 +1,4 @@
-"""A job without a checkpoint directory that runs until somebody ends it; says ``RUNNING`` once an epoch is committed.
+"""A job without a checkpoint directory that runs until someone ends it; says ``RUNNING`` once an epoch is committed.
 
 One argument: ``stream`` for a streaming query, ``loop`` for a bounded job that takes very long, without Spark.
 """

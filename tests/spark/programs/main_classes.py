@@ -1,7 +1,7 @@
 """Records, keys and state values of classes that are defined in the main script, which no worker can import.
 
-Arguments: the checkpoint directory, and the engine if it is not Spark. The first run fails half-way, the second goes on
-from what it committed.
+Arguments: the checkpoint directory, and the engine if it is not Spark. The first run fails half-way, the second
+resumes from what it committed.
 """
 
 from __future__ import annotations

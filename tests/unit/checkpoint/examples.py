@@ -48,7 +48,7 @@ def ack(
     epoch: int = 1,
     rerun: int = 0,
 ) -> Ack:
-    """An ack of epoch 1, run 0, whose attempt is named after the subtask unless told otherwise."""
+    """An ack of epoch 1, run 0, whose attempt is named after the subtask by default."""
     return Ack(
         subtask=SubtaskId(chain, Subtask(subtask)),
         attempt=Attempt(attempt or f"{chain}{subtask}"),

@@ -224,7 +224,7 @@ def test_a_part_that_is_read_alone_has_a_checksum_of_its_own(job: Job, monkeypat
             damaged = bytearray(data)
             damaged[position] ^= 4
             try:
-                assert part(bytes(damaged)) == whole  # it is in a part that nobody asked for
+                assert part(bytes(damaged)) == whole  # it is in a part that nobody requested
             except CorruptFileError as error:
                 noticed.append(name in str(error))
         assert len(noticed) > len(data) // 8
@@ -232,7 +232,7 @@ def test_a_part_that_is_read_alone_has_a_checksum_of_its_own(job: Job, monkeypat
 
 
 class TestStartingFromWhatIsWhole:
-    """The job does not start from a damaged head, says where it can, and does so when it is told to."""
+    """The job does not start from a damaged head, says where it can, and does so if it is configured."""
 
     @pytest.fixture
     def damaged(self, job: Job, tmp_path: Path) -> Path:

@@ -48,7 +48,7 @@ def test_the_logs_of_sparks_sources_go_along_and_nothing_else_of_its_location() 
     copied = state.copy_into(target)
     assert target.read(f"spark/{OWN}/sources/0/1") == f"sources/0/1 of {FIRST}".encode()
     assert [(file.length, len(file.sha256 or "")) for file in copied] == [(len(f"sources/0/1 of {FIRST}"), 64)] * 3
-    # A job that has read nothing has nothing to go on from.
+    # A job that has read nothing has nothing to resume from.
     assert names(taken(storage)) == []
 
 
@@ -155,7 +155,7 @@ def test_the_record_of_the_head_counts_for_an_earlier_epoch_whose_entries_were_m
     manifest = Manifest("epoch", "job", Lineage(FIRST), Slot(1), Epoch(6), spark=now)
     storage.write("manifests/00000000000000000001.tm", encode_manifest(manifest))
     assert names(taken(storage, spark=earlier)) == [f"spark/{OWN}/sources/0/{name}" for name in ("2.compact", "3")]
-    # Also if the job has gone on in another lineage, and the location of the earlier one is still there.
+    # Also if the job has continued in another lineage, and the location of the earlier one is still there.
     spark_log(storage, SECOND, "sources/0/2.compact", "sources/0/3", "sources/0/4")
     later = recording(storage, SECOND, "0/2.compact", "0/3", "0/4")
     manifest = Manifest("epoch", "job", Lineage(SECOND), Slot(1), Epoch(7), spark=later)

@@ -43,7 +43,7 @@ def collect_garbage(
 
 
 class PlanningStorage(UnreliableStorage):
-    """Keeps what it is told to delete, for later, while ``planned`` is a list."""
+    """Keeps what it should delete, for later, while ``planned`` is a list."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class World:
                 del self.compactions[snapshot]  # given up
 
     def take_over(self) -> None:
-        """The driver is replaced; half of the time it does not know, and goes on with what it was doing."""
+        """The driver is replaced; half of the time it does not know, and continues with what it was doing."""
         old = self.log
         self.log = ManifestLog(self.storage, JOB, token=self.token)
         self.log.open_lineage()

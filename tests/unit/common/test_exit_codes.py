@@ -1,4 +1,4 @@
-"""What a process manager is told when a program ends."""
+"""What a process manager learns from the exit code of a program."""
 
 from __future__ import annotations
 

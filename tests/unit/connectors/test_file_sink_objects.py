@@ -118,7 +118,7 @@ def test_an_epoch_takes_an_upload_a_copy_and_a_deletion(objects: MemoryObjects) 
 def test_a_death_at_any_request_loses_and_repeats_nothing(
     monkeypatch: pytest.MonkeyPatch, policy: RollingPolicy, after: bool
 ) -> None:
-    """Whoever dies takes nothing along and clears up nothing; another process goes on from what is committed."""
+    """Whoever dies takes nothing along and clears up nothing; another process resumes from what is committed."""
     died_at = 0
     while True:
         died_at += 1

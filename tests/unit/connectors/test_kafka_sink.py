@@ -244,7 +244,7 @@ def test_a_full_queue_is_waited_for_and_no_record_is_lost_or_reordered() -> None
 
 
 class Dead:
-    """A producer that can do nothing more; it tells why when it is polled, once."""
+    """A producer that can do nothing more; it reports why when it is polled, once."""
 
     def __init__(self, *reasons: KafkaError) -> None:
         self.reasons = list(reasons)

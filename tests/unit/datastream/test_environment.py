@@ -256,7 +256,7 @@ class TestSources:
 
 
 class FakeClient(JobClient):
-    """A job that commits what it is told to, in the sink of the program itself."""
+    """A job that commits what a test gives it, in the sink of the program itself."""
 
     def __init__(self) -> None:
         self.result: CompletableFuture[Any] = CompletableFuture()

@@ -1,4 +1,4 @@
-"""What a pipeline promises: its weakest part decides, and a job that asks for more is told once."""
+"""What a pipeline promises: its weakest part decides, and a job that asks for more gets one warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as JSON, CSV and Avro: what is written is read again, what does not fit is told."""
+"""Rows as JSON, CSV and Avro: what is written is read again, what does not fit is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State of no declared type is pickled: the command line shows it, and runs nothing of it unless it is told to."""
+"""State of no declared type is pickled: the command line shows it, and runs nothing of it unless it is allowed to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tidemill run` and `tidemill info`: what a program is given, and how its end is told."""
+"""`tidemill run` and `tidemill info`: what a program is given, and how its end is reported."""
 
 from __future__ import annotations
 

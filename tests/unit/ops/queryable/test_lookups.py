@@ -278,7 +278,7 @@ def test_a_server_that_makes_no_sense_is_given_up_in_time(answer: tuple[Any, ...
     with socket.create_server(("127.0.0.1", 0)) as listening:
         threading.Thread(target=serve, daemon=True).start()
         with QueryableStateClient("127.0.0.1", listening.getsockname()[1], timeout=60) as client:
-            for _ in range(2):  # also the second time somebody is there to say so
+            for _ in range(2):  # also the second time someone is there to say so
                 asked = client.get_plain(JOB, "kept", 1)
                 eventually(partial(was_asked, len(connections) + 3))
                 give_up(client, "the connection was lost")
@@ -290,7 +290,7 @@ def test_a_server_that_makes_no_sense_is_given_up_in_time(answer: tuple[Any, ...
 
 
 def test_where_a_key_cannot_be_read_its_neighbours_are(server: ServerThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that cannot read one of several keys tells nothing, and is asked for each."""
+    """A server that cannot read one of several keys returns nothing, and gets a request for each."""
     states = server.states[0]
     find = type(states.view().state("kept")).find
 

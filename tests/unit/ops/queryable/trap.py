@@ -1,4 +1,4 @@
-"""An object whose pickle tells that it was unpickled."""
+"""An object whose pickle reports that it was unpickled."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Answer(NamedTuple):
 
     @property
     def errors(self) -> str:
-        """What is told of an error; fails for an answer that is none."""
+        """The text of an error; fails for an answer that is none."""
         assert set(self.json) == {"errors"}
         return " ".join(self.json["errors"])
 
@@ -121,7 +121,7 @@ def environment(settings: Mapping[str, str]) -> StreamExecutionEnvironment:
 
 
 def start_sums(settings: Mapping[str, str], last: int = 10_000_000) -> JobClient:
-    """A job that adds up numbers by their last digit, and goes on for long."""
+    """A job that adds up numbers by their last digit, and runs for long."""
     env = environment(settings)
     sums = (
         env.from_sequence(1, last)

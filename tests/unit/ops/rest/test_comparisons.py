@@ -1,4 +1,4 @@
-"""What changed in a state between two epochs, over REST: as the command line tells it, in pages."""
+"""What changed in a state between two epochs, over REST: as the command line shows it, in pages."""
 
 from __future__ import annotations
 

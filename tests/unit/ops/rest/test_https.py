@@ -39,7 +39,7 @@ def written(authority: Authority, path: Path) -> str:
 
 
 def signed(authority: Authority, name: str, path: Path) -> str:
-    """A file with a certificate about somebody, and its key."""
+    """A file with a certificate for a name, and its key."""
     made = authority.issue(name)
     path.write_text(made.certificates + made.key())
     return str(path)

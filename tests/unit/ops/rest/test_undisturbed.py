@@ -111,7 +111,7 @@ def sixteen_who_never_read(server: RestServer, path: str) -> Iterator[None]:
 
 @contextmanager
 def one_byte_at_a_time(server: RestServer, path: str) -> Iterator[None]:
-    """Somebody who reads a byte now and then, of events and of a long answer, while the job starts again."""
+    """A client that reads a byte now and then, of events and of a long answer, while the job starts again."""
     done = threading.Event()
 
     def read(connection: socket.socket) -> None:

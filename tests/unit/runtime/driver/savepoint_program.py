@@ -21,7 +21,7 @@ def count(env: StreamExecutionEnvironment, words: DataStream) -> DataStream:
 
 
 def harness(folder: Path, name: str, start_from: str) -> JobHarness:
-    """The job of this name, which goes on from its directory or starts from a savepoint."""
+    """The job of this name, which resumes from its directory or starts from a savepoint."""
     configuration = {"state.inline-delta-size": "0b"}
     if start_from:
         configuration["execution.state-recovery.path"] = start_from

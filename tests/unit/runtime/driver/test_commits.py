@@ -1,4 +1,4 @@
-"""Who commits what: the driver or a worker, within a deadline, and what is told when it goes wrong."""
+"""Who commits what: the driver or a worker, within a deadline, and what is reported when it goes wrong."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def said(what: str) -> list[Any]:
 
 
 LITTLE, MUCH = [b"x"] * 2, [b"x" * 200_000] * 2
-#: Seconds that are never over: what waits for so long is told to go on by the end of its test.
+#: Seconds that are never over: what waits for so long is released at the end of its test.
 LONG = 120.0
 
 

@@ -1,4 +1,4 @@
-"""A source that ends while others go on no longer holds event time back, as in Flink."""
+"""A source that ends while others continue no longer holds event time back, as in Flink."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_files_of_a_started_epoch_are_missed() -> None:
         driver.epoch(FileBounds(files=2))
     driver.files.close()
     gone = listing.names.pop(2)
-    for _ in range(2):  # it stays so until somebody decides
+    for _ in range(2):  # it stays so until someone decides
         with pytest.raises(LostInputError, match=gone):
             Driver(storage, listing)
     driver = Driver(storage, listing, missing="skip")

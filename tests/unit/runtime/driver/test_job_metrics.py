@@ -32,7 +32,7 @@ from tidemill.testing import JobHarness
 
 
 class Clock:
-    """Time passes by a microsecond whenever somebody looks, and as a function says: not while a machine is busy."""
+    """Time passes by a microsecond at each look, and as a function says: not while a machine is busy."""
 
     def __init__(self) -> None:
         self.nanoseconds = 0

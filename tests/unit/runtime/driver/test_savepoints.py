@@ -1,4 +1,4 @@
-"""Savepoints of a running job: asked for from outside, taken between epochs; and jobs that start from one."""
+"""Savepoints of a running job: requested from outside, taken between epochs; and jobs that start from one."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_stopping_reads_nothing_more_and_fires_nothing(job: Job) -> None:
     eventually(lambda: len(more) == 2)
     assert (lines, more) == (["('a', 1)"], ["('a', 2)", "('b', 1)"])
     client.cancel().result(SECONDS)
-    # The first job itself can go on as well: from where it stopped.
+    # The first job itself can continue as well: from where it stopped.
     client, again = job.start("first")
     eventually(lambda: again == ["('a', 2)", "('b', 1)"])
     client.cancel().result(SECONDS)

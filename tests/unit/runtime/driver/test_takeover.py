@@ -16,7 +16,7 @@ from tidemill.errors import FencedError
 
 
 class Successor:
-    """Another driver that takes the job over while the first one stands still in the middle of its sink's commit."""
+    """Another driver that takes the job over while the first one is paused in the middle of its sink's commit."""
 
     location = ""
     log: ManifestLog | None = None

@@ -28,7 +28,7 @@ def end(sent: int, *, edge: int = 0, sender: int = 0, watermark: int = MIN_TIME,
 
 
 class Reader:
-    """An inbox that writes down what it is told, in order."""
+    """An inbox that writes down the calls it gets, in order."""
 
     def __init__(self, senders: dict[int, int], clock: int = MIN_TIME) -> None:
         self.events: list[Any] = []

@@ -95,7 +95,7 @@ def test_one_name_is_of_one_kind(metrics: OperatorMetrics, caplog: pytest.LogCap
 
 
 def test_the_number_of_metrics_is_bounded(metrics: OperatorMetrics, caplog: pytest.LogCaptureFixture) -> None:
-    """A group for each user, by mistake: the job goes on, the driver's memory does not grow."""
+    """A group for each user, by mistake: the job continues, the driver's memory does not grow."""
     for user in range(3 * MOST_METRICS):
         metrics.group.add_group("user", str(user)).counter("clicks").inc()
     report = metrics.report("uid")

@@ -51,7 +51,7 @@ def job(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JobHarness]:
 
 @pytest.fixture
 def saved(job: JobHarness, tmp_path: Path) -> str:
-    """A savepoint of the job, which has gone on since."""
+    """A savepoint of the job, which has continued since."""
     job.epoch(words=["a"])
     path = job.savepoint(tmp_path)
     job.epoch(words=["a"])

@@ -1,4 +1,4 @@
-"""Files that mean harm: what a job starts from that is not its own is not unpickled, unless it was told to."""
+"""Files that mean harm: what a job starts from that is not its own is not unpickled, unless that is allowed."""
 
 from __future__ import annotations
 

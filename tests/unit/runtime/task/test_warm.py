@@ -1,4 +1,4 @@
-"""Warm chains: which go on, which are built anew, and that both give the same."""
+"""Warm chains: which continue, which are built anew, and that both give the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who goes on with the time of which partition, and what a generator of one's own remembers."""
+"""Who continues with the time of which partition, and what a generator of one's own remembers."""
 
 from __future__ import annotations
 

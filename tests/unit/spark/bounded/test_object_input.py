@@ -28,7 +28,7 @@ SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
 
 class Watched(MemoryStorage):
-    """Remembers the ranges it was asked for, and fails when it is told to."""
+    """Remembers the requested ranges, and fails when a test wants it to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Watched(MemoryStorage):
 
 def batch(numbers: Iterable[int], width: int = 10) -> pa.RecordBatch:
     listed = list(numbers)
-    # Texts that no compression makes small: what is read can be told by its size.
+    # Texts that no compression makes small: the size says what is read.
     texts = [f"{(n + 1) * 0x9E3779B97F4A7C15 % (1 << 64):0{width}}" for n in listed]
     return pa.RecordBatch.from_arrays([pa.array(listed, pa.int64()), pa.array(texts)], schema=SCHEMA)
 

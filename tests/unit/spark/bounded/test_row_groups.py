@@ -152,7 +152,7 @@ def test_slices_are_all_rows_once_whatever_the_limit_and_the_restarts(seed: int)
 
 
 def test_ten_thousand_files_are_dealt_out_in_one_go() -> None:
-    """Each file is looked at once, and asked for its turn as often as it has one."""
+    """Each file is inspected once, and its turn is requested as often as it has one."""
     looked: list[RowGroup] = []
 
     def beginning(group: RowGroup) -> Beginning:

@@ -26,7 +26,7 @@ WIDTH = 4
 
 
 class Stages:
-    """Notes in which lanes functions run; a cluster of ``cores``, which lets go of what it is told to."""
+    """Notes in which lanes functions run; a cluster of ``cores``, which releases what it should."""
 
     def __init__(self, context: Any, lanes: int, pool: str = "") -> None:
         self.cores = 0

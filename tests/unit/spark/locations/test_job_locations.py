@@ -248,7 +248,7 @@ def test_no_cut_of_the_first_batch_is_stored_without_the_log_that_it_refers_to(m
         def look(part: str) -> dict[str, tuple[int, int]]:
             seen = looking(part)
             if part == "sources/":
-                write(locations, FIRST, sources_0_0="files", offsets_0=CUT)  # Spark goes on meanwhile
+                write(locations, FIRST, sources_0_0="files", offsets_0=CUT)  # Spark continues meanwhile
             return seen
 
         monkeypatch.setattr(locations, "_files", look)
@@ -367,7 +367,7 @@ class FileJob:
         self.starts = 0
 
     def run(self) -> None:
-        """One process: go on from the head until all batches are committed."""
+        """One process: resume from the head until all batches are committed."""
         self.starts += 1
         lineage = lineage_id(self._slot, "abc")
         self._slot += 1

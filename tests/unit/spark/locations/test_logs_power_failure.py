@@ -103,7 +103,7 @@ def recorded(root: Path, forgotten: str | None = None) -> Recorder:
 
 
 def wrong(root: Path, files: dict[str, bytes], acknowledged: int) -> str:
-    """What is wrong with a job that goes on from what a power failure has left, or nothing."""
+    """What is wrong with a job that resumes from what a power failure has left, or nothing."""
     lay_out(files, root)
     try:
         driver = Driver(root, durable=False)

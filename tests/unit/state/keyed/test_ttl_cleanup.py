@@ -190,7 +190,7 @@ def test_what_is_written_during_a_walk_is_found_by_the_next() -> None:
 def test_an_entry_that_was_renewed_in_this_epoch_stays() -> None:
     states = filled(config().cleanup_incrementally(7, False).build(), keys=5)
     states.at(TTL).key(3).value.update("renewed")
-    for _ in range(20):  # the walk comes by only now
+    for _ in range(20):  # the walk gets there only now
         states.value.value()
     states.commit()
     assert states.in_memory()["value"] == 1
@@ -253,7 +253,7 @@ def test_a_merge_takes_away_what_no_cleanup_has_found() -> None:
     times = CommittedTimes(clock=1 + TTL, started=0)
     assert merged(states.files, times) == []
     assert states.in_memory() == dict.fromkeys(KINDS, 1)
-    assert states.at(1 + TTL).seen() == NOTHING  # nobody can tell
+    assert states.at(1 + TTL).seen() == NOTHING  # the difference is not visible
 
 
 def test_stamped_values_are_distinguished_by_their_time() -> None:
