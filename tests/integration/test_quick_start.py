@@ -1,4 +1,7 @@
-"""The quick start, as a new user would go through it: its own commands, in a directory with nothing but the example."""
+"""The quick start, as a new user would go through it: its own commands, in a directory with nothing but the example.
+
+Its drivers start Spark only in thorough runs: the same commands run jobs on a cluster in tests/spark/test_standalone_cluster.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ import pytest
 
 from tests.docs.markdown_blocks import blocks_of
 from tests.spark.processes import ROOT, child_environment
+from tests.thorough import THOROUGH
 from tests.waiting import eventually
 
 PAGE = ROOT / "docs" / "quick-start.md"
@@ -46,6 +50,11 @@ class User:
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "XDG_STATE_HOME": str(folder / "state-home"),
         }
+        if not THOROUGH:
+            settings = folder / "state-home" / "settings.yaml"
+            settings.parent.mkdir()
+            settings.write_text("execution.target: local\n")
+            self._environment["TIDEMILL_CONF"] = str(settings)
 
     def until(self, verb: str, enough: Callable[[str], bool] = lambda said: True) -> str:
         """Go on up to the next command with this verb, which is repeated until ``enough``; what it has printed."""

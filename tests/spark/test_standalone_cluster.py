@@ -224,25 +224,23 @@ def test_a_job_outlives_what_it_runs_on_grows_and_is_moved(tmp_path: Path, clust
     count = len(desk.lines())
     check_truth(desk.lines(), count)
 
+    # Another job resumes from the savepoint: submitted by Spark, with another backend, parallelism and interpreter.
     desk.configure(
         {
+            "execution.job-id": "orders-2",
+            "execution.state-recovery.path": stopped[1],
+            "parallelism.default": "1",
             "state.backend.type": "hashmap",
             "spark.archives": f"{packed_environment(tmp_path)}#environment",
             "spark.pyspark.python": "./environment/bin/python",
         }
     )
-    desk.do("tidemill run -p 1 -s", desk.output, count + 300, SAVEPOINT=stopped[1])
+    desk.do("spark-submit", desk.output, count + 300)
     check_truth(desk.lines(), count + 300)
     assert (tmp_path / "used").exists(), "workers ran another interpreter than the one that was sent"
-
-
-@pytest.mark.timeout(400)
-def test_a_script_that_is_submitted_by_spark(tmp_path: Path, cluster: StandaloneCluster) -> None:
-    desk = Desk(tmp_path / "desk", cluster.url)
-    desk.do("spark-submit", desk.output, 200)
-    lines = desk.lines()
-    check_truth(lines, 200)
-    assert {line.host for line in lines} <= {FIRST, SECOND, THIRD}, "it ran elsewhere than on the cluster"
+    submitted = [line for line in desk.lines() if line.number >= count]
+    assert {line.subtask for line in submitted} == {0}
+    assert {line.host for line in submitted} <= {SECOND, THIRD}, "it ran elsewhere than on the cluster"
 
 
 @pytest.mark.timeout(300)

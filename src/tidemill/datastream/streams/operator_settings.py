@@ -54,8 +54,8 @@ class OperatorSettings(abc.ABC):
         >>> env = StreamExecutionEnvironment.get_execution_environment(local)
         >>> bad = OutputTag("bad")
         >>> numbers = env.from_collection(["1", "x", "3"]).map(int).on_error(ErrorPolicy.side_output(bad))
-        >>> told = numbers.get_side_output(bad).map(lambda poison: (poison.value, poison.exception))
-        >>> list(told.execute_and_collect())
+        >>> failed = numbers.get_side_output(bad).map(lambda poison: (poison.value, poison.exception))
+        >>> list(failed.execute_and_collect())
         [('x', 'ValueError')]
         """
         operator = self._operator("on_error")
