@@ -1,6 +1,6 @@
 """The quick start, as a new user would go through it: its own commands, in a directory with nothing but the example.
 
-Its drivers start Spark only in thorough runs: the same commands run jobs on a cluster in tests/spark/test_standalone_cluster.
+Its drivers start Spark only in thorough runs. `tests/spark/test_standalone_cluster.py` runs such commands on a cluster.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class SavepointReader:
         return self._catalog.directory.job_id
 
     @property
-    def epoch(self) -> int:
+    def epoch(self) -> Epoch:
         """The epoch of this state."""
         return self._catalog.manifest.epoch
 

@@ -6,6 +6,7 @@ import threading
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from tidemill.checkpoint.model import Epoch
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.common.job_id import JobID
 from tidemill.common.typeinfo import TypeInformation
@@ -48,7 +49,7 @@ class _AsState:
             _check_key(location, self.key_type)
             self._fits = location
 
-    def result(self, epoch: int, value: Any) -> ImmutableState:
+    def result(self, epoch: Epoch, value: Any) -> ImmutableState:
         return self.kind.queried(self.descriptor, epoch, value)
 
 
@@ -61,7 +62,7 @@ class _AsPlainData:
     def check(self, location: Location) -> None:
         """Accept any state."""
 
-    def result(self, epoch: int, value: Any) -> PlainAnswer:
+    def result(self, epoch: Epoch, value: Any) -> PlainAnswer:
         return PlainAnswer(epoch, value)
 
 

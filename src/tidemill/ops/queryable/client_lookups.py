@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from tidemill.checkpoint.model import Epoch
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.errors import TidemillError
 from tidemill.ops.queryable.answer import NOTHING, Answers, AnswerValues, PartSchema, ValueReader
@@ -59,7 +60,7 @@ class Wanted(Protocol):
         """Raise an error if the result type does not match the state."""
         ...
 
-    def result(self, epoch: int, value: Any) -> Any:
+    def result(self, epoch: Epoch, value: Any) -> Any:
         """Return the result for a value."""
         ...
 
@@ -215,7 +216,7 @@ class Lookups:
             self._ask(_Batch([lookup]))
 
     @staticmethod
-    def _result(lookup: _Lookup, epoch: int, value: Any) -> Any:
+    def _result(lookup: _Lookup, epoch: Epoch, value: Any) -> Any:
         if value is NOTHING:
             raise UnknownKeyOrNamespaceError(f"there is no value for key {lookup.key!r:.200} in epoch {epoch}")
         return lookup.wanted.result(epoch, value)

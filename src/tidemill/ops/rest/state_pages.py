@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tidemill.checkpoint.model import Epoch
 from tidemill.errors import InvalidKeyError
 from tidemill.ops.rest.errors import BadRequestError
 from tidemill.state.codecs.plain_values import json_text
@@ -36,14 +37,15 @@ class PagePosition:
     (PagePosition(epoch=7, group=32, entry=5), '7-32-5')
     """
 
-    epoch: int
+    epoch: Epoch
     group: int = 0
     entry: int = 0
 
     @classmethod
     def of(cls, text: str) -> PagePosition:
         """Parse the position that a page returned as ``next``."""
-        return cls(*map(int, text.split("-")))
+        epoch, group, entry = map(int, text.split("-"))
+        return cls(Epoch(epoch), group, entry)
 
     def __str__(self) -> str:
         return f"{self.epoch}-{self.group}-{self.entry}"

@@ -9,6 +9,7 @@ from typing import Annotated, Final, TypeVar
 
 from fastapi import Query
 
+from tidemill.checkpoint.model import Epoch
 from tidemill.config import CheckpointingOptions
 from tidemill.errors import CheckpointError
 from tidemill.ops.rest.errors import ResourceNotFoundError, UnavailableError
@@ -24,11 +25,12 @@ _READERS: Final = threading.Semaphore(2)
 _PATIENCE: Final = 5.0
 
 OfEpoch = Annotated[
-    int | None, Query(ge=0, le=2**63 - 1, description="A committed epoch that is still retained. Default: the latest.")
+    Epoch | None,
+    Query(ge=0, le=2**63 - 1, description="A committed epoch that is still retained. Default: the latest."),
 ]
 
 
-def reading(job: ShownJob, epoch: int | None, answer: Callable[[SavepointReader], T]) -> T:
+def reading(job: ShownJob, epoch: Epoch | None, answer: Callable[[SavepointReader], T]) -> T:
     """Return the answer for an epoch, or for the last one, with a retry if the last one is removed while it is read."""
     with turn():
         for attempt in range(3):
@@ -51,7 +53,7 @@ def turn() -> Iterator[None]:
         _READERS.release()
 
 
-def state_reader(job: ShownJob, epoch: int | None) -> SavepointReader:
+def state_reader(job: ShownJob, epoch: Epoch | None) -> SavepointReader:
     """Open the state of a job in an epoch, or in the last one.
 
     Raises :class:`CheckpointError` if the epoch is not retained.

@@ -30,6 +30,7 @@ from tidemill.runtime.observe.epoch_stats import EpochStats
 from tidemill.runtime.observe.hot_keys import JobHotKeys
 from tidemill.runtime.observe.metrics import OperatorReport
 from tidemill.runtime.task.subtask_report import SubtaskReport
+from tidemill.state.keys.key_groups import Subtask
 
 _MS: Final = 1_000_000
 #: A source that has read at least this fraction of an epoch's maximum number of records is assumed to have more input.
@@ -193,7 +194,7 @@ class JobMetrics:
             share = millis / interval if interval else 0.0
             registry.gauge(place, f"{kind[0].lower()}{kind[1:]}TimeMsPerSecond", share)
 
-    def _take_operator(self, report: OperatorReport, subtask: int) -> None:
+    def _take_operator(self, report: OperatorReport, subtask: Subtask) -> None:
         registry, place = self.registry, MetricPlace(MetricScope.OPERATOR, report.uid, subtask)
         known = self._operators.setdefault((report.uid, subtask), {})
         for identifier, count in report.counts.items():

@@ -18,6 +18,7 @@ from tidemill.graph.plan import JobPlan, OperatorPlan
 from tidemill.runtime.batch.failures import failure_of, user_error
 from tidemill.runtime.task.job_bundle import JobBundle
 from tidemill.runtime.task.sink_log import StoredSinkLog
+from tidemill.state.keys.key_groups import Subtask
 
 
 class OpenCommitters:
@@ -26,7 +27,7 @@ class OpenCommitters:
     def __init__(self) -> None:
         self._open: dict[tuple[str, str, str, int], Committer] = {}
 
-    def get(self, bundle: JobBundle, operator: OperatorPlan, subtask: int) -> Committer:
+    def get(self, bundle: JobBundle, operator: OperatorPlan, subtask: Subtask) -> Committer:
         """The committer of a subtask, opened if necessary. Closes those of an earlier start of the program."""
         key = (bundle.job_id, bundle.settings.program, operator.uid, subtask)
         found = self._open.get(key)
@@ -40,7 +41,7 @@ class OpenCommitters:
             found = self._open[key] = created
         return found
 
-    def forget(self, bundle: JobBundle, uid: str, subtask: int) -> None:
+    def forget(self, bundle: JobBundle, uid: str, subtask: Subtask) -> None:
         """Close the committer of a subtask after a failure, so that the next commit uses a new one."""
         self._close([(bundle.job_id, bundle.settings.program, uid, subtask)])
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query
 
+from tidemill.checkpoint.model import Epoch
 from tidemill.ops.rest.errors import BadRequestError, ConflictError
 from tidemill.ops.rest.jobs_shown import ShownJob
 from tidemill.ops.rest.models.state import StateDifference
@@ -40,10 +41,16 @@ _VALUES: Final = ("key", "namespace", "map_key", "before", "after")
 class _Place:
     """A position in the changes between two epochs: the first change that has not been returned yet."""
 
-    first: int
-    last: int
+    first: Epoch
+    last: Epoch
     group: int = 0
     entry: int = 0
+
+    @classmethod
+    def of(cls, text: str) -> _Place:
+        """Parse the position that a page returned as ``next``."""
+        first, last, group, entry = map(int, text.split("-"))
+        return cls(Epoch(first), Epoch(last), group, entry)
 
     def __str__(self) -> str:
         return f"{self.first}-{self.last}-{self.group}-{self.entry}"
@@ -55,10 +62,10 @@ def get_difference(
     operator: Name,
     name: Name,
     first: Annotated[
-        int, Query(alias="from", ge=0, le=2**63 - 1, description="The earlier epoch, which must still be retained.")
+        Epoch, Query(alias="from", ge=0, le=2**63 - 1, description="The earlier epoch, which must still be retained.")
     ],
     last: Annotated[
-        int | None, Query(alias="to", ge=0, le=2**63 - 1, description="The later epoch. Default: the latest.")
+        Epoch | None, Query(alias="to", ge=0, le=2**63 - 1, description="The later epoch. Default: the latest.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of changes.")] = 100,
     after: Annotated[
@@ -69,7 +76,7 @@ def get_difference(
         ),
     ] = None,
 ) -> StateDifference:
-    given = None if after is None else _Place(*map(int, after.split("-")))
+    given = None if after is None else _Place.of(after)
     with turn():
         old = state_reader(job, first if given is None else given.first)
         new = state_reader(job, last if given is None else given.last)
