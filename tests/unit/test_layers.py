@@ -85,8 +85,13 @@ def layer_of(module: str) -> str | None:
     return next((layer for n in range(len(parts), 0, -1) if (layer := ".".join(parts[:n])) in RANKS), None)
 
 
-def imports_of(source: str, module: str, *, is_package: bool = False) -> Iterator[Import]:
+@cache
+def imports_of(source: str, module: str, *, is_package: bool = False) -> tuple[Import, ...]:
     """Every import statement of a module, wherever it stands, with absolute names."""
+    return tuple(_imports_of(source, module, is_package))
+
+
+def _imports_of(source: str, module: str, is_package: bool) -> Iterator[Import]:
     package = module.split(".") if is_package else module.split(".")[:-1]
     tree = ast.parse(source)
     typing = {

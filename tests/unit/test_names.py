@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -34,19 +35,20 @@ def repeated(sources: Mapping[str, str]) -> dict[str, list[str]]:
     return {name: sorted(found) for name, found in modules.items() if len(found) > 1}
 
 
-def sources() -> dict[str, str]:
-    return {
-        str(path.relative_to(SOURCE)): path.read_text(encoding="utf-8") for path in (SOURCE / "tidemill").rglob("*.py")
-    }
+@cache
+def repeated_here() -> dict[str, list[str]]:
+    """The names that more than one module of the package defines."""
+    paths = (SOURCE / "tidemill").rglob("*.py")
+    return repeated({str(path.relative_to(SOURCE)): path.read_text(encoding="utf-8") for path in paths})
 
 
 def test_no_name_is_defined_twice() -> None:
-    found = {name: modules for name, modules in repeated(sources()).items() if name not in SAME_THING}
+    found = {name: modules for name, modules in repeated_here().items() if name not in SAME_THING}
     assert not found, f"give each its own name: {found}"
 
 
 def test_no_exception_is_unused() -> None:
-    assert repeated(sources()).keys() >= SAME_THING.keys()
+    assert repeated_here().keys() >= SAME_THING.keys()
 
 
 def test_a_repeated_name_is_found() -> None:

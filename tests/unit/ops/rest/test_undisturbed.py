@@ -184,7 +184,7 @@ def test_a_job_runs_without_a_server_where_its_port_is_taken(tmp_path: Path, cap
         job.get_job_execution_result().result(60)
     assert job.get_job_status().result() is JobStatus.FINISHED
     assert dict(recording.values()) == EXPECTED
-    assert servers() == before
+    assert set(servers()) <= set(before), "the job has a server"
     assert "the job runs without a REST server" in caplog.text
 
 
