@@ -1,4 +1,4 @@
-"""The error for a record of a file that does not fit its schema: it has the field and its type, no values and no keys."""
+"""The error for a record of a file that does not fit its schema has the field and its type, no values and no keys."""
 
 from __future__ import annotations
 
