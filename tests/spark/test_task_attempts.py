@@ -65,24 +65,21 @@ def check_consistent(folder: Path) -> None:
     assert committed_state(job_directory(folder / "checkpoints", JOB_ID))["sum", "sum"] == dict(totals)
 
 
-@pytest.mark.timeout(300)
-def test_killed_workers_and_lost_shuffle_files(tmp_path: Path) -> None:
+@pytest.mark.timeout(400)
+def test_a_killed_worker_lost_shuffle_files_and_a_killed_executor_with_those_it_holds(tmp_path: Path) -> None:
     runs = run_random_job(
         tmp_path,
         [
             {"number": EPOCH + 20, "action": "kill_worker"},
             {"number": 3 * EPOCH + 120, "action": "lose_shuffle"},
+            {"number": 4 * EPOCH + 120, "action": "kill_executor"},
         ],
+        CLUSTER,
     )
+    assert len(runs) == NUMBERS // EPOCH
     # The other subtask had consumed the first attempt of the senders, so that epoch did not fit together.
     assert runs[3] > 1
     assert max(runs) < 4
-
-
-@pytest.mark.timeout(400)
-def test_an_executor_is_killed_with_the_shuffle_files_it_holds(tmp_path: Path) -> None:
-    runs = run_random_job(tmp_path, [{"number": 2 * EPOCH + 120, "action": "kill_executor"}], CLUSTER)
-    assert len(runs) == NUMBERS // EPOCH
 
 
 @WHEN_THOROUGH  # otherwise tasks have twins in the schedules of tests/simulation/test_protocol
