@@ -11,6 +11,7 @@ from tidemill.ops.cli.doctor import doctor
 from tidemill.ops.cli.failures import Verbs
 from tidemill.ops.cli.jobs import checkpoints, list_jobs, logs
 from tidemill.ops.cli.page import page
+from tidemill.ops.cli.port import port
 from tidemill.ops.cli.query import query
 from tidemill.ops.cli.running import info, run
 from tidemill.ops.cli.session import session
@@ -33,6 +34,7 @@ _PROGRAM: Final = {"allow_interspersed_args": False}
 
 app.command(context_settings=_PROGRAM)(run)
 app.command(context_settings=_PROGRAM)(info)
+app.command()(port)
 app.command()(session)
 app.command("list")(list_jobs)
 app.command()(page)

@@ -7,7 +7,7 @@ import os
 import sys
 import types
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,22 +39,22 @@ class Program:
     def is_script(self) -> bool:
         return ":" not in self.name or self.name.endswith(".py")
 
-    def run(self) -> None:
+    def run(self, read: Callable[[Path], bytes] = Path.read_bytes) -> None:
         """Run the program as Python would.
 
         A script is ``__main__``, with its directory in the path, and gets its arguments. A function is called without
-        arguments, with the current directory in the path.
+        arguments, with the current directory in the path. ``read`` returns the source of a script.
 
         Raises :class:`NotThereError` if the program does not exist, and any exception that the program raises.
         """
         if self.is_script:
-            self._run_script(Path(self.name))
+            self._run_script(Path(self.name), read)
         else:
             self._run_function(*self.name.split(":", 1))
 
-    def _run_script(self, path: Path) -> None:
+    def _run_script(self, path: Path, read: Callable[[Path], bytes]) -> None:
         try:
-            source = path.read_bytes()
+            source = read(path)
         except OSError as error:
             raise NotThereError(f"cannot read the program {path}: {error.strerror}") from error
         module = types.ModuleType("__main__")

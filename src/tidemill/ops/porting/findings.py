@@ -1,0 +1,37 @@
+"""What a report says about a line of a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = ["Finding", "Kind"]
+
+
+class Kind(Enum):
+    """How much a finding matters."""
+
+    #: The program cannot run before this is changed.
+    MISSING = "missing"
+    #: The program runs, and its results or its behaviour can differ from those in Flink.
+    DIFFERS = "differs"
+    #: The program runs, with the same results.
+    NOTE = "note"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line of a program, the name that it uses, and what to know or do about it.
+
+    ``file`` is empty if the line is in the program itself, and not in a module that it imports.
+    """
+
+    line: int
+    name: str
+    kind: Kind
+    text: str
+    file: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.file else f"line {self.line}"
+        return f"{place}: {self.name}: {self.text}"
