@@ -1,6 +1,6 @@
 """Lists what programs can import from PyFlink, version by version, by reading its sources. Nothing of it is run.
 
-python tools/pyflink_names.py FOLDER OUTPUT     # FOLDER has one folder for each version: 1.12/pyflink/..., 2.3/pyflink/...
+python tools/pyflink_names.py FOLDER OUTPUT    # FOLDER has the sources of each version: 1.12/pyflink, 2.3/pyflink
 
 The output has three parts:
 
@@ -10,8 +10,8 @@ The output has three parts:
   elsewhere (``typing``, ``py4j``) is left out, what it imports from another module of PyFlink is not;
 - ``classes``: class -> member -> signature -> versions. The signature of a method has its parameters without ``self``,
   with ``=`` after those that have a default, ``*`` before those that take the rest, and a single ``*`` before those
-  that are keywords only; ``@`` is a property or an attribute. Members of nested classes are ``Builder.build``. Inherited
-  members are included if a class of PyFlink defines them.
+  that are keywords only; ``@`` is a property or an attribute. Members of nested classes are ``Builder.build``.
+  Inherited members are included if a class of PyFlink defines them.
 
 Versions are ranges: ``1.12-1.16 2.0``.
 """
@@ -176,19 +176,8 @@ def read(file: Path, name: str, is_package: bool) -> Module:
     module = Module(name, is_package)
     for statement in executed(ast.parse(file.read_text(encoding="utf-8")).body):
         match statement:
-            case ast.Import():
-                for alias in statement.names:
-                    if alias.name.startswith("pyflink") and alias.asname:
-                        module.imports[alias.asname] = (alias.name, "")
-            case ast.ImportFrom():
-                origin = absolute(module, statement)
-                for alias in statement.names:
-                    if not origin.startswith("pyflink"):
-                        continue
-                    if alias.name == "*":
-                        module.stars.append(origin)
-                    else:
-                        module.imports[alias.asname or alias.name] = (origin, alias.name)
+            case ast.Import() | ast.ImportFrom():
+                read_import(statement, module)
             case ast.ClassDef():
                 module.classes[statement.name] = read_class(statement)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -196,9 +185,24 @@ def read(file: Path, name: str, is_package: bool) -> Module:
             case ast.Assign() | ast.AnnAssign():
                 for target in targets(statement):
                     if target == "__all__" and isinstance(statement.value, (ast.List, ast.Tuple)):
-                        module.exported = [one.value for one in statement.value.elts if isinstance(one, ast.Constant)]
+                        module.exported = [str(ast.literal_eval(one)) for one in statement.value.elts]
                     module.others[target] = "value"
     return module
+
+
+def read_import(statement: ast.Import | ast.ImportFrom, module: Module) -> None:
+    """What a module imports from PyFlink."""
+    if isinstance(statement, ast.Import):
+        for alias in statement.names:
+            if alias.name.startswith("pyflink") and alias.asname:
+                module.imports[alias.asname] = (alias.name, "")
+        return
+    origin = absolute(module, statement)
+    for alias in statement.names if origin.startswith("pyflink") else ():
+        if alias.name == "*":
+            module.stars.append(origin)
+        else:
+            module.imports[alias.asname or alias.name] = (origin, alias.name)
 
 
 def executed(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:

@@ -13,8 +13,8 @@ __all__ = ["get_gateway", "import_flink_view", "is_launch_gateway_disabled", "la
 def no_java(what: str) -> NoReturn:
     """Raise the error for a call that needs Flink's Java classes."""
     raise NotImplementedError(
-        f"{what} needs Flink's JVM, which does not exist in Tidemill: replace the Java class by the Python class of the "
-        "same purpose (docs/porting.md lists all), or a setting of a Java object by its configuration key"
+        f"{what} needs Flink's JVM, which does not exist in Tidemill: replace the Java class by the Python class of "
+        "the same purpose (docs/porting.md lists all), or a setting of a Java object by its configuration key"
     )
 
 

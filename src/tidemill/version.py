@@ -1,4 +1,7 @@
-"""The version of PyFlink whose API this is, for programs that compare it. Tidemill's own is ``tidemill.__version__``."""
+"""The version of PyFlink whose API this is, for programs that compare it.
+
+Tidemill's own version is ``tidemill.__version__``.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What programs can import from PyFlink 1.12 to 2.3, and what is not here or differs.
 
 `tests/fixtures/pyflink/names.json` has the names; `tools/pyflink_names.py` extracts them and describes their form. A
-difference is named as here: `datastream.window.Time` for a name of a module, `common.time:Time.seconds` for a member of a
-class, and `common.time:Time.seconds(seconds)` for one that does not take these arguments.
+difference is named as here: `datastream.window.Time` for a name of a module, `common.time:Time.seconds` for a member of
+a class, and `common.time:Time.seconds(seconds)` for one that does not take these arguments.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache, reduce
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ FOLDER: Final = Path(__file__).parents[1] / "fixtures" / "pyflink"
 _FOUND: Final = json.loads((FOLDER / "names.json").read_text(encoding="utf-8"))
 VERSIONS: Final[list[str]] = _FOUND["versions"]
 #: By module, then by name: where it is defined, and in which versions it can be imported.
-MODULES: Final[dict[str, dict[str, tuple[str, str]]]] = _FOUND["modules"]
+MODULES: Final[dict[str, dict[str, list[str]]]] = _FOUND["modules"]
 #: By class, then by member: the versions of each signature.
 CLASSES: Final[dict[str, dict[str, dict[str, str]]]] = _FOUND["classes"]
 #: Members and parameters that are Java objects or return them.
@@ -28,7 +28,10 @@ JAVA: Final = re.compile(r"(^|\.)(get_java_\w+|j_\w+|java_\w+|(to|from)_(java|j)
 #: Methods that Python calls: only their existence matters. The others of this kind, such as those for pickling, do not.
 OPERATORS: Final = frozenset(
     f"__{name}__"
-    for name in "call contains delitem enter eq exit ge getitem gt hash iter le len lt next setitem".split()
+    for name in (
+        *("call", "contains", "delitem", "enter", "exit", "getitem", "iter", "len", "next", "setitem"),
+        *("eq", "ge", "gt", "hash", "le", "lt"),
+    )
 )
 _NEWEST: Final = VERSIONS[-1]
 
@@ -120,7 +123,7 @@ def _set_by(cls: type) -> frozenset[str]:
         source = inspect.getsource(cls)
     except (OSError, TypeError):
         source = ""
-    return frozenset(cls.__dict__.get("__annotations__", ())) | set(re.findall(r"self\.([a-z]\w*)\b.* = ", source))
+    return frozenset(inspect.get_annotations(cls)) | set(re.findall(r"self\.([a-z]\w*)\b.* = ", source))
 
 
 def parameters_of(signature: str) -> list[Parameter]:
@@ -150,61 +153,39 @@ def takes(method: Any, signature: str, newest: str | None = None) -> bool:
         ours = [one for one in inspect.signature(method).parameters.values() if one.name not in ("self", "cls")]
     except ValueError:
         return True
-    kinds = {one.kind for one in ours}
     theirs = [one for one in parameters_of(signature) if not JAVA.search(one.name)]
-    renamed = parameters_of(newest) if newest is not None else []
+    renamed = [one.name for one in parameters_of(newest or "@")]
+    kinds = {one.kind for one in ours}
+    rest, any_name = inspect.Parameter.VAR_POSITIONAL in kinds, inspect.Parameter.VAR_KEYWORD in kinds
     places = [one for one in ours if one.kind in (one.POSITIONAL_OR_KEYWORD, one.POSITIONAL_ONLY)]
-    names = {one.name: one for one in ours if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
-    any_place, any_name = inspect.Parameter.VAR_POSITIONAL in kinds, inspect.Parameter.VAR_KEYWORD in kinds
-    used = set()
+    names = {one.name for one in ours if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+    used = {one.name for one in theirs if one.kind == "keyword"}
     for position, one in enumerate(each for each in theirs if not each.kind):
         if position >= len(places):
-            if not any_place and one.name not in names:
+            if not rest and one.name not in names:
                 return False
             continue
-        ours_there = places[position]
-        used.add(ours_there.name)
-        is_renamed = position < len(renamed) and renamed[position].name != one.name
-        if ours_there.name != one.name and not (is_renamed or any_name or any_place):
+        there = places[position]
+        used.add(there.name)
+        is_renamed = position < len(renamed) and renamed[position] != one.name
+        if there.name != one.name and not (is_renamed or any_name or rest):
             return False
-        if one.optional and ours_there.default is ours_there.empty:
+        if one.optional and there.default is there.empty:
             return False
-    for one in theirs:
-        if one.kind == "*" and not any_place:
+    for kind, fits in (("*", rest), ("**", any_name)):
+        if not fits and any(one.kind == kind for one in theirs):
             return False
-        if one.kind == "**" and not any_name:
-            return False
-        if one.kind == "keyword":
-            used.add(one.name)
-            if one.name not in names and not any_name:
-                return False
-    variable = any(one.kind == "*" for one in theirs)
-    return variable or not any(one.default is one.empty and one.name not in used for one in names.values())
+    if not any_name and not {one.name for one in theirs if one.kind == "keyword"} <= names:
+        return False
+    needed = {one.name for one in ours if one.name in names and one.default is one.empty}
+    return needed <= used or any(one.kind == "*" for one in theirs)
 
 
-def differences(module: str) -> Iterator[str]:
+@cache
+def differences(module: str) -> tuple[str, ...]:
     """Everything of a module that is not here or differs."""
-    yield from absent_names(module)
-    for cls in CLASSES:
-        if cls.partition(":")[0] == module:
-            yield from differing_members(cls)
-
-
-def covered(difference: str, reasons: Mapping[str, str]) -> str | None:
-    """The reason for a difference: its own, or that of a pattern such as ``*.get_gateway`` or ``common.state.*``."""
-    bare = difference.partition("(")[0]
-    for key in (difference, bare):
-        if key in reasons:
-            return reasons[key]
-    name = re.split(r"[.:]", bare)[-1]
-    if f"*.{name}" in reasons:
-        return reasons[f"*.{name}"]
-    parts = re.split(r"(?=[.:])", bare)
-    for count in range(len(parts) - 1, 0, -1):
-        prefix = "".join(parts[:count])
-        if f"{prefix}.*" in reasons:
-            return reasons[f"{prefix}.*"]
-    return None
+    classes = [cls for cls in CLASSES if cls.partition(":")[0] == module]
+    return (*absent_names(module), *(member for cls in classes for member in differing_members(cls)))
 
 
 if __name__ == "__main__":

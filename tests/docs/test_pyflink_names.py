@@ -1,7 +1,7 @@
 """Every name of PyFlink 1.12 to 2.3 can be imported from the same place here, and every method takes its arguments.
 
-`tests/docs/pyflink_differences.py` has the exceptions, each with a reason. `not_yet.txt` beside the fixture has names of
-connectors and formats that are still to come: a name that is there now must be removed from it.
+`tests/docs/pyflink_differences.py` has the exceptions, each with a reason. `not_yet.txt` beside the fixture has names
+of connectors and formats that are still to come: a name that is there now must be removed from it.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def from_internal(type_info: Any, value: Any) -> Any:
     if kind == "sql_date":
         return dt.date.fromordinal(value + EPOCH_DAY)
     if kind == "sql_time":
-        return (dt.datetime.min + dt.timedelta(microseconds=value % _DAY)).time()
+        return (dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=value % _DAY)).time()
     if kind == "sql_timestamp":
         here = dt.datetime.fromtimestamp(value // _SECOND, dt.UTC).astimezone()
         return here.replace(tzinfo=None, microsecond=value % _SECOND)

@@ -160,7 +160,7 @@ def local_path(path: str, what: str) -> Path:
 
 def _version_of(interpreter: str) -> str | None:
     try:
-        ended = subprocess.run(
+        ended = subprocess.run(  # noqa: S603 - what the program names
             [interpreter, "-c", _VERSION], capture_output=True, text=True, timeout=10, check=False, shell=False
         )
     except (OSError, subprocess.TimeoutExpired):

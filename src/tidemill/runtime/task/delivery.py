@@ -234,13 +234,13 @@ def _unpack(file: Path, target: Path) -> None:
                     place.chmod(mode | 0o600)
         return
     with tarfile.open(file) as packed:
+        # Environments contain links to interpreters elsewhere, which the stricter filter of newer versions refuses.
+        packed.extraction_filter = lambda member, path: member
         for entry in packed:
             name = PurePosixPath(entry.name)
             if name.is_absolute() or ".." in name.parts:
                 raise ConfigurationError(f"the archive {file.name} contains {entry.name}, which is outside of it")
-        # Environments contain links to interpreters elsewhere, which the stricter filter of newer versions refuses.
-        packed.extraction_filter = lambda member, path: member
-        packed.extractall(target)
+            packed.extract(entry, target)
 
 
 def _install_packages(files: Path, target: Path) -> None:
@@ -262,7 +262,7 @@ def _install_packages(files: Path, target: Path) -> None:
 def _pip(arguments: list[str]) -> subprocess.CompletedProcess[str]:
     # The path of this process must not be searched for pip and its parts.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return subprocess.run(
+    return subprocess.run(  # noqa: S603 - pip of this interpreter
         [sys.executable, *_PIP, *arguments],
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -55,7 +55,7 @@ class WorkerProcess:
         gc.set_threshold(100_000, 50, 100)
 
     def bundle(self, broadcast: Any) -> JobBundle:
-        """Return the job bundle of a broadcast, which is unpacked once, and enter the working directory of its functions."""
+        """Return the job bundle of a broadcast, which is unpacked once, and enter the directory of its archives."""
         name = str(broadcast.value[0])
         found = self._bundles.get(name)
         if found is None:
