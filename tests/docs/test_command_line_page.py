@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.docs.command_line_reference import PAGE, reference, written
 from tests.docs.test_pages import tables_of
-from tidemill.common.exit_codes import ExitCode
+from tidemill.common.reports.exit_codes import ExitCode
 from tidemill.ops.cli.failures import CommandExit
 
 

@@ -8,17 +8,20 @@ For contributors: Start with ``typeinfo.py``; the classes of types are in ``type
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from tidemill.common.completable_future import CompletableFuture
 from tidemill.common.config_options import ConfigOption, ConfigOptions
 from tidemill.common.configuration import Configuration
 from tidemill.common.execution_config import ExecutionConfig
-from tidemill.common.exit_codes import ExitCode, exit_code_of, run_main
+from tidemill.common.execution_mode import ExecutionMode
 from tidemill.common.input_dependency_constraint import InputDependencyConstraint
 from tidemill.common.job_client import JobClient
 from tidemill.common.job_execution_result import JobExecutionResult
 from tidemill.common.job_id import JobID
 from tidemill.common.job_status import JobStatus
 from tidemill.common.reports.exception_history import ExceptionEntry
+from tidemill.common.reports.exit_codes import ExitCode, exit_code_of, run_main
 from tidemill.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from tidemill.common.serialization import (
     ByteArraySchema,
@@ -39,6 +42,7 @@ from tidemill.common.watermark_strategy import (
     WatermarkOutput,
     WatermarkStrategy,
 )
+from tidemill.late_names import SCHEMAS, late
 
 __all__ = [
     "AssignerWithPeriodicWatermarksWrapper",
@@ -52,6 +56,7 @@ __all__ = [
     "Encoder",
     "ExceptionEntry",
     "ExecutionConfig",
+    "ExecutionMode",
     "ExitCode",
     "InputDependencyConstraint",
     "Instant",
@@ -77,3 +82,8 @@ __all__ = [
     "exit_code_of",
     "run_main",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return late(__name__, SCHEMAS, name)

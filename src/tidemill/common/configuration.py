@@ -176,8 +176,8 @@ class Configuration:
         return dict(self._values)
 
     @staticmethod
-    def parse_list_value(value: str) -> list[str]:
-        """The items of a list given as text, ``[a, b]`` or ``a;b``."""
+    def parse_list_value(value: str, standard_yaml: bool = True) -> list[str]:
+        """The items of a list given as text, ``[a, b]`` or ``a;b``, whatever ``standard_yaml`` is."""
         return ListValue().parse(value) if value else []
 
     # --- conversion from and to text

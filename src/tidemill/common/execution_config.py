@@ -7,17 +7,28 @@ from datetime import timedelta
 from typing import Any
 
 from tidemill.common.configuration import Configuration
+from tidemill.common.execution_mode import ExecutionMode
+from tidemill.common.input_dependency_constraint import InputDependencyConstraint
 from tidemill.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from tidemill.common.time import as_millis
 from tidemill.config import CheckpointingOptions, MetricOptions, PipelineOptions, TaskOptions
+from tidemill.without_effect import without_effect
 
-__all__ = ["ExecutionConfig"]
+__all__ = [
+    "ExecutionConfig",
+    "ExecutionMode",
+    "InputDependencyConstraint",
+]
 
 _CLEANER = "pipeline.closure-cleaner-level"
 _FORCE_KRYO = "pipeline.force-kryo"
 _FORCE_AVRO = "pipeline.force-avro"
 _CANCEL_INTERVAL = TaskOptions.CANCELLATION_INTERVAL
 _CANCEL_TIMEOUT = TaskOptions.CANCELLATION_TIMEOUT
+_AUTO_REGISTRATION = "pipeline.auto-type-registration"
+_EXECUTION_MODE = "user.execution-mode"
+_CONSTRAINT = "user.input-dependency-constraint"
+_NO_EXCHANGE = "Spark exchanges data between tasks"
 _PARAMETER_PREFIX = "pipeline.global-job-parameters."
 
 
@@ -195,6 +206,58 @@ class ExecutionConfig:
     def is_force_avro_enabled(self) -> bool:
         return self._configuration.get_boolean(_FORCE_AVRO, False)
 
+    def set_execution_mode(self, execution_mode: ExecutionMode) -> ExecutionConfig:
+        """Accepted without effect: Spark exchanges data. The value is stored."""
+        without_effect("set_execution_mode()", _NO_EXCHANGE)
+        self._configuration.set_string(_EXECUTION_MODE, execution_mode.name)
+        return self
+
+    def get_execution_mode(self) -> ExecutionMode:
+        """The value set with :meth:`set_execution_mode`."""
+        return ExecutionMode[self._configuration.get_string(_EXECUTION_MODE, ExecutionMode.PIPELINED.name)]
+
+    def set_default_input_dependency_constraint(
+        self, input_dependency_constraint: InputDependencyConstraint
+    ) -> ExecutionConfig:
+        """Accepted without effect: Spark schedules tasks. The value is stored."""
+        without_effect("set_default_input_dependency_constraint()", "Spark schedules tasks")
+        self._configuration.set_string(_CONSTRAINT, input_dependency_constraint.name)
+        return self
+
+    def get_default_input_dependency_constraint(self) -> InputDependencyConstraint:
+        """The value set with :meth:`set_default_input_dependency_constraint`."""
+        return InputDependencyConstraint[
+            self._configuration.get_string(_CONSTRAINT, InputDependencyConstraint.ANY.name)
+        ]
+
+    def add_default_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> ExecutionConfig:
+        """Accepted without effect: programs have no Java classes."""
+        return self._no_java("add_default_kryo_serializer()")
+
+    def register_type_with_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> ExecutionConfig:
+        """Accepted without effect: programs have no Java classes."""
+        return self._no_java("register_type_with_kryo_serializer()")
+
+    def register_kryo_type(self, type_class_name: str) -> ExecutionConfig:
+        """Accepted without effect: programs have no Java classes."""
+        return self._no_java("register_kryo_type()")
+
+    def register_pojo_type(self, type_class_name: str) -> ExecutionConfig:
+        """Accepted without effect: programs have no Java classes."""
+        return self._no_java("register_pojo_type()")
+
+    def disable_auto_type_registration(self) -> ExecutionConfig:
+        """Accepted without effect: programs have no Java classes. The value is stored."""
+        self._no_java("disable_auto_type_registration()")
+        return self._switch(_AUTO_REGISTRATION, False)
+
+    def is_auto_type_registration_disabled(self) -> bool:
+        """The value set with :meth:`disable_auto_type_registration`."""
+        return not self._configuration.get_boolean(_AUTO_REGISTRATION, True)
+
+    def get_registered_types_with_kryo_serializer_classes(self) -> dict[str, str]:
+        return {}
+
     def get_default_kryo_serializer_classes(self) -> dict[str, str]:
         return {}
 
@@ -203,6 +266,10 @@ class ExecutionConfig:
 
     def get_registered_pojo_types(self) -> list[str]:
         return []
+
+    def _no_java(self, name: str) -> ExecutionConfig:
+        without_effect(name, "programs have no Java classes")
+        return self
 
     def _switch(self, key: str, on: bool) -> ExecutionConfig:
         self._configuration.set_boolean(key, on)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, BinaryIO, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
 
-from tidemill.common.record_text import record_text
-from tidemill.common.type_kinds.base import TypeInformation
+from tidemill.common.type_kinds.base import TypeInformation, WrapperTypeInfo
+from tidemill.common.type_kinds.record_text import record_text
 from tidemill.common.typeinfo import Types
 from tidemill.errors import SerializationError
+from tidemill.late_names import SCHEMAS, late
 
 __all__ = [
     "BulkWriter",
@@ -19,7 +20,9 @@ __all__ = [
     "Encoder",
     "RowFieldExtractorSchema",
     "SerializationSchema",
+    "SimpleStringEncoder",
     "SimpleStringSchema",
+    "WrapperTypeInfo",
 ]
 
 T = TypeVar("T")
@@ -129,7 +132,7 @@ class Encoder(Generic[T]):
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder[Any]:
         """Writes each record as text in Flink's format, followed by a line feed.
 
-        See :func:`tidemill.common.record_text.record_text` for the format.
+        See :func:`tidemill.common.type_kinds.record_text.record_text` for the format.
         """
         return Encoder(_Line(charset_name))
 
@@ -140,6 +143,13 @@ class _Line:
 
     def __call__(self, element: Any) -> bytes:
         return f"{record_text(element)}\n".encode(self._charset)
+
+
+class SimpleStringEncoder(Encoder[Any]):
+    """The encoder of :meth:`Encoder.simple_string_encoder`, as PyFlink 1.12 names it."""
+
+    def __init__(self, charset_name: str = "UTF-8") -> None:
+        super().__init__(_Line(charset_name))
 
 
 class BulkWriter(ABC, Generic[T]):
@@ -160,3 +170,9 @@ class BulkWriterFactory(ABC, Generic[T]):
     @abstractmethod
     def create(self, stream: BinaryIO) -> BulkWriter[T]:
         """Creates a writer to ``stream``."""
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return late(__name__, SCHEMAS, name)

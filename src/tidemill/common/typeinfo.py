@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from tidemill.common.type_kinds.base import TypeInformation
+from tidemill.common.type_kinds.base import TypeInformation, WrapperTypeInfo
 from tidemill.common.type_kinds.basic import (
     BasicType,
     BasicTypeInfo,
     DateTypeInfo,
+    ExternalTypeInfo,
+    InstantTypeInfo,
+    LocalTimeTypeInfo,
     PickledBytesTypeInfo,
     SqlTimeTypeInfo,
     TimestampTypeInfo,
@@ -35,7 +38,10 @@ __all__ = [
     "DataclassTypeInfo",
     "DateTypeInfo",
     "EnumTypeInfo",
+    "ExternalTypeInfo",
+    "InstantTypeInfo",
     "ListTypeInfo",
+    "LocalTimeTypeInfo",
     "MapTypeInfo",
     "NamedTupleTypeInfo",
     "ObjectArrayTypeInfo",
@@ -49,6 +55,7 @@ __all__ = [
     "TupleTypeInfo",
     "TypeInformation",
     "Types",
+    "WrapperTypeInfo",
     "infer_type_from_hint",
 ]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from tidemill.common.time import Length, as_millis
+from tidemill.common.time import Duration, Length, as_millis
 from tidemill.common.watermark_generators import (
     AscendingTimestampsWatermarks,
     BoundedOutOfOrdernessWatermarks,
@@ -24,6 +24,7 @@ __all__ = [
     "AscendingTimestampsWatermarks",
     "AssignerWithPeriodicWatermarksWrapper",
     "BoundedOutOfOrdernessWatermarks",
+    "Duration",
     "NoWatermarksGenerator",
     "TimestampAssigner",
     "Watermark",

@@ -29,6 +29,7 @@ from tidemill.config.options import (
     StateRecoveryOptions,
     TaskOptions,
 )
+from tidemill.config.python_options import PythonOptions
 from tidemill.config.queryable_options import QueryableStateOptions
 from tidemill.config.redaction import REDACTED
 from tidemill.config.restart_options import RestartStrategyOptions
@@ -45,6 +46,7 @@ __all__ = [
     "LoggingOptions",
     "MetricOptions",
     "PipelineOptions",
+    "PythonOptions",
     "QueryableStateOptions",
     "Registry",
     "RestOptions",
@@ -59,6 +61,7 @@ __all__ = [
 
 _GROUPS: tuple[type, ...] = (
     PipelineOptions,
+    PythonOptions,
     ExecutionOptions,
     TaskOptions,
     CheckpointingOptions,

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
-from tidemill.common.record_text import record_text
+from tidemill.common.type_kinds.record_text import record_text
 from tidemill.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TypeInformation
 from tidemill.common.types import Row
 from tidemill.connectors.sinks import Committed, Committer, Sink, SinkWriter

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from tidemill.datastream.checkpointing_mode import CheckpointingMode
     from tidemill.datastream.environment.stream_execution_environment import StreamExecutionEnvironment
     from tidemill.datastream.execution_mode import RuntimeExecutionMode
-    from tidemill.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+    from tidemill.datastream.externalized_checkpoint_retention import (
+        ExternalizedCheckpointCleanup,
+        ExternalizedCheckpointRetention,
+    )
     from tidemill.datastream.functions import (
         AggregateFunction,
         AllWindowFunction,
@@ -67,6 +70,7 @@ if TYPE_CHECKING:
         ReduceFunction,
         RuntimeContext,
         SinkFunction,
+        SourceFunction,
         TimerService,
         WindowFunction,
     )
@@ -188,6 +192,7 @@ __all__ = [
     "EventTimeSessionWindows",
     "EventTimeTrigger",
     "Evictor",
+    "ExternalizedCheckpointCleanup",
     "ExternalizedCheckpointRetention",
     "FileSystemCheckpointStorage",
     "FilterFunction",
@@ -240,6 +245,7 @@ __all__ = [
     "SlidingEventTimeWindows",
     "SlidingProcessingTimeWindows",
     "SlotSharingGroup",
+    "SourceFunction",
     "SplitStream",
     "StateBackend",
     "StateTtlConfig",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tidemill.datastream.functions.retry_strategies import (
     NO_RETRY_STRATEGY,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
     ExponentialBackoffDelayRetryStrategy,
     FixedDelayRetryStrategy,
     NoRetryStrategy,
@@ -12,6 +14,8 @@ from tidemill.datastream.functions.retry_strategies import (
 
 __all__ = [
     "NO_RETRY_STRATEGY",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "ExponentialBackoffDelayRetryStrategy",
     "FixedDelayRetryStrategy",
     "NoRetryStrategy",

@@ -13,9 +13,13 @@ from tidemill.datastream.checkpoint_storage import (
     JobManagerCheckpointStorage,
 )
 from tidemill.datastream.checkpointing_mode import CheckpointingMode
-from tidemill.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+from tidemill.datastream.externalized_checkpoint_retention import (
+    ExternalizedCheckpointCleanup,
+    ExternalizedCheckpointRetention,
+)
+from tidemill.without_effect import without_effect
 
-__all__ = ["CheckpointConfig"]
+__all__ = ["CheckpointConfig", "ExternalizedCheckpointCleanup"]
 
 _MS = timedelta(milliseconds=1)
 _ALIGNED_TIMEOUT = "execution.checkpointing.aligned-checkpoint-timeout"
@@ -24,6 +28,11 @@ _FORCED = "execution.checkpointing.unaligned.forced"
 
 class CheckpointConfig:
     """When, where and how checkpoints are taken. All settings are stored in the environment's configuration."""
+
+    DEFAULT_MODE = CheckpointingMode.EXACTLY_ONCE
+    DEFAULT_TIMEOUT = 10 * 60 * 1000
+    DEFAULT_MIN_PAUSE_BETWEEN_CHECKPOINTS = 0
+    DEFAULT_MAX_CONCURRENT_CHECKPOINTS = 1
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
@@ -106,6 +115,27 @@ class CheckpointConfig:
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
         """What happens to checkpoints when the job is cancelled."""
         return ExternalizedCheckpointRetention[self._configuration.get(CheckpointingOptions.EXTERNALIZED_RETENTION)]
+
+    def set_externalized_checkpoint_cleanup(self, cleanup_mode: ExternalizedCheckpointCleanup) -> CheckpointConfig:
+        """Name of :meth:`set_externalized_checkpoint_retention` in Flink 1.x."""
+        return self.set_externalized_checkpoint_retention(cleanup_mode)
+
+    def enable_externalized_checkpoints(self, cleanup_mode: ExternalizedCheckpointCleanup) -> CheckpointConfig:
+        """Older name of :meth:`set_externalized_checkpoint_cleanup`."""
+        return self.set_externalized_checkpoint_retention(cleanup_mode)
+
+    def get_externalized_checkpoint_cleanup(self) -> ExternalizedCheckpointCleanup:
+        """Name of :meth:`get_externalized_checkpoint_retention` in Flink 1.x."""
+        return self.get_externalized_checkpoint_retention()
+
+    def set_prefer_checkpoint_for_recovery(self, prefer_checkpoint_for_recovery: bool) -> CheckpointConfig:
+        """Accepted without effect: a job recovers from its last committed epoch, which is newer than any savepoint."""
+        without_effect("set_prefer_checkpoint_for_recovery()", "a job recovers from its last committed epoch")
+        return self
+
+    def is_prefer_checkpoint_for_recovery(self) -> bool:
+        """Always false, as in Flink 1.14 and later."""
+        return False
 
     def is_externalized_checkpoints_enabled(self) -> bool:
         """Whether a retention mode is set."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["ExternalizedCheckpointRetention"]
+__all__ = ["ExternalizedCheckpointCleanup", "ExternalizedCheckpointRetention"]
 
 
 class ExternalizedCheckpointRetention(enum.Enum):
@@ -16,3 +16,7 @@ class ExternalizedCheckpointRetention(enum.Enum):
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1
     NO_EXTERNALIZED_CHECKPOINTS = 2
+
+
+#: The name of the same choice in Flink 1.x.
+ExternalizedCheckpointCleanup = ExternalizedCheckpointRetention

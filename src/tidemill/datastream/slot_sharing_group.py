@@ -7,10 +7,12 @@ stored for tools that read the program.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import total_ordering
 
 __all__ = ["MemorySize", "SlotSharingGroup"]
 
 
+@total_ordering
 class MemorySize:
     """An amount of memory.
 
@@ -20,10 +22,14 @@ class MemorySize:
 
     __slots__ = ("_bytes",)
 
-    def __init__(self, bytes_size: int) -> None:
-        if bytes_size < 0:
-            raise ValueError(f"a memory size must not be negative: {bytes_size}")
-        self._bytes = bytes_size
+    def __init__(self, j_memory_size: int | MemorySize | None = None, bytes_size: int | None = None) -> None:
+        """``bytes_size`` is a number of bytes. It may also be given as the first argument, as may another size."""
+        given = bytes_size if j_memory_size is None else j_memory_size
+        if given is None:
+            raise TypeError("MemorySize needs a number of bytes: MemorySize(bytes_size=1024)")
+        self._bytes = given.get_bytes() if isinstance(given, MemorySize) else given
+        if self._bytes < 0:
+            raise ValueError(f"a memory size must not be negative: {self._bytes}")
 
     @staticmethod
     def of_mebi_bytes(mebi_bytes: int) -> MemorySize:
@@ -54,6 +60,8 @@ class MemorySize:
         return isinstance(other, MemorySize) and other._bytes == self._bytes
 
     def __lt__(self, other: MemorySize) -> bool:
+        if not isinstance(other, MemorySize):
+            raise TypeError(f"Does not support comparison with non-MemorySize {other}")
         return self._bytes < other._bytes
 
     def __hash__(self) -> int:

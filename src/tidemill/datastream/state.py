@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from tidemill.common.time import Duration, Time
+from tidemill.common.type_kinds.base import TypeInformation
+from tidemill.common.type_kinds.basic import PickledBytesTypeInfo
+from tidemill.common.typeinfo import Types
 from tidemill.datastream.functions.state import (
     AggregatingState,
     AggregatingStateDescriptor,
@@ -28,18 +32,23 @@ __all__ = [
     "AggregatingStateDescriptor",
     "AppendingState",
     "BroadcastState",
+    "Duration",
     "ListState",
     "ListStateDescriptor",
     "MapState",
     "MapStateDescriptor",
     "MergingState",
     "OperatorStateStore",
+    "PickledBytesTypeInfo",
     "ReadOnlyBroadcastState",
     "ReducingState",
     "ReducingStateDescriptor",
     "State",
     "StateDescriptor",
     "StateTtlConfig",
+    "Time",
+    "TypeInformation",
+    "Types",
     "ValueState",
     "ValueStateDescriptor",
 ]

@@ -123,35 +123,113 @@ class CustomStateBackend(StateBackend):
 class MemoryStateBackend(HashMapStateBackend):
     """State in memory, checkpoints in the driver's memory (Flink 1.x)."""
 
-    def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None) -> None:
+    DEFAULT_MAX_STATE_SIZE = JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE
+
+    def __init__(
+        self,
+        checkpoint_path: str | None = None,
+        savepoint_path: str | None = None,
+        max_state_size: int | None = None,
+        using_asynchronous_snapshots: bool | None = None,
+    ) -> None:
+        """Snapshots are asynchronous, regardless of ``using_asynchronous_snapshots``."""
         self._storage = JobManagerCheckpointStorage(checkpoint_path, max_state_size)
+        self._savepoint_path = savepoint_path
+        self._asynchronous = using_asynchronous_snapshots is not False
+
+    def get_max_state_size(self) -> int:
+        """The maximum size of one state in bytes."""
+        return self._storage.get_max_state_size()
+
+    def is_using_asynchronous_snapshots(self) -> bool:
+        """The value that was set; true by default. It has no effect."""
+        return self._asynchronous
 
     def apply(self, configuration: Configuration) -> None:
         """Write the settings of this backend and its checkpoint storage to ``configuration``."""
         super().apply(configuration)
         self._storage.apply(configuration)
+        _set_savepoints(configuration, self._savepoint_path)
 
 
 class FsStateBackend(HashMapStateBackend):
     """State in memory, checkpoints in a directory (Flink 1.x)."""
 
-    def __init__(self, checkpoint_directory_uri: str) -> None:
-        self._storage = FileSystemCheckpointStorage(checkpoint_directory_uri)
+    def __init__(
+        self,
+        checkpoint_directory_uri: str,
+        default_savepoint_directory_uri: str | None = None,
+        file_state_size_threshold: int | None = None,
+        write_buffer_size: int | None = None,
+        using_asynchronous_snapshots: bool | None = None,
+    ) -> None:
+        """Snapshots are asynchronous, regardless of ``using_asynchronous_snapshots``."""
+        self._storage = FileSystemCheckpointStorage(
+            checkpoint_directory_uri,
+            file_state_size_threshold,
+            -1 if write_buffer_size is None else write_buffer_size,
+        )
+        self._savepoint_path = default_savepoint_directory_uri
+        self._asynchronous = using_asynchronous_snapshots is not False
+
+    def get_checkpoint_path(self) -> str:
+        """The checkpoint directory."""
+        return self._storage.get_checkpoint_path()
+
+    def get_min_file_size_threshold(self) -> int:
+        """The size in bytes below which state is not stored in a separate file."""
+        return self._storage.get_min_file_size_threshold()
+
+    def get_write_buffer_size(self) -> int:
+        """The size of the write buffer in bytes, or -1 for the default."""
+        return self._storage.get_write_buffer_size()
+
+    def is_using_asynchronous_snapshots(self) -> bool:
+        """The value that was set; true by default. It has no effect."""
+        return self._asynchronous
 
     def apply(self, configuration: Configuration) -> None:
         """Write the settings of this backend and its checkpoint storage to ``configuration``."""
         super().apply(configuration)
         self._storage.apply(configuration)
+        _set_savepoints(configuration, self._savepoint_path)
 
 
 class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
     """State in RocksDB, checkpoints in a directory (Flink 1.x)."""
 
-    def __init__(self, checkpoint_data_uri: str, enable_incremental_checkpointing: bool | None = None) -> None:
+    def __init__(
+        self,
+        checkpoint_data_uri: str | None = None,
+        enable_incremental_checkpointing: bool | None = None,
+        checkpoint_stream_backend: StateBackend | None = None,
+    ) -> None:
+        """Checkpoints are stored in ``checkpoint_data_uri``, or where ``checkpoint_stream_backend`` stores them."""
         super().__init__(enable_incremental_checkpointing)
-        self._storage = FileSystemCheckpointStorage(checkpoint_data_uri)
+        if checkpoint_stream_backend is None:
+            if checkpoint_data_uri is None:
+                raise ValueError("RocksDBStateBackend needs checkpoint_data_uri or checkpoint_stream_backend")
+            checkpoint_stream_backend = FsStateBackend(checkpoint_data_uri)
+        self._checkpoint_backend = checkpoint_stream_backend
+
+    def get_checkpoint_backend(self) -> StateBackend:
+        """The backend that determines where checkpoints are stored."""
+        return self._checkpoint_backend
+
+    def get_number_of_transfering_threads(self) -> int:
+        """Older name of :meth:`get_number_of_transfer_threads`."""
+        return self.get_number_of_transfer_threads()
+
+    def set_number_of_transfering_threads(self, number_of_transfering_threads: int) -> None:
+        """Older name of :meth:`set_number_of_transfer_threads`."""
+        self.set_number_of_transfer_threads(number_of_transfering_threads)
 
     def apply(self, configuration: Configuration) -> None:
         """Write the settings of this backend and its checkpoint storage to ``configuration``."""
+        self._checkpoint_backend.apply(configuration)
         super().apply(configuration)
-        self._storage.apply(configuration)
+
+
+def _set_savepoints(configuration: Configuration, directory: str | None) -> None:
+    if directory is not None:
+        configuration.set(CheckpointingOptions.SAVEPOINT_DIRECTORY, directory)

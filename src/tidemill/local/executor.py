@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from tidemill.common.configuration import Configuration
@@ -12,9 +13,11 @@ from tidemill.connectors.sources import SplitSource
 from tidemill.datastream.program.execution import JobProgram
 from tidemill.errors import GraphError
 from tidemill.local.engine import LocalEngine
+from tidemill.local.working_directory import working_in
 from tidemill.runtime.driver.assembly import open_job
 from tidemill.runtime.driver.job import StopSignal
 from tidemill.runtime.driver.launch import prepare
+from tidemill.runtime.task.delivery import install, prepare_delivery
 
 #: The parallelism if the program sets none: two, so that exchanges have an effect.
 DEFAULT_PARALLELISM = 2
@@ -28,7 +31,8 @@ class LocalExecutor:
 
     def execute_async(self, program: JobProgram) -> JobClient:
         """Compile and start a program in a thread of this process."""
-        for path in program.python_files:
+        dependencies = program.dependencies()
+        for path in dependencies.files:
             _make_importable(path)
         launch = prepare(program, DEFAULT_PARALLELISM)
         for chain, source in launch.sources().items():
@@ -38,12 +42,16 @@ class LocalExecutor:
                     "execution.target: local: remove this option"
                 )
         with ExitStack() as held:
+            packed = prepare_delivery(replace(dependencies, files=()), held)
+            installed = install(packed.delivery, packed.files.__getitem__, packed.folder / "installed")
+            installed.use()
             job = open_job(launch, DEFAULT_PARALLELISM, held)
             bundle = job.launch.bundle(job.storage)
 
             def execution(stop: StopSignal) -> None:
                 engine = LocalEngine(bundle, workers=DEFAULT_PARALLELISM)
-                with job.execution(stop, bundle, engine) as coordinator:
+                place = nullcontext() if installed.directory is None else working_in(installed.directory)
+                with place, job.execution(stop, bundle, engine) as coordinator:
                     job.run(coordinator, stop)
 
             return job.start(program.name, execution, held)

@@ -27,6 +27,7 @@ from tidemill.runtime.driver.assembly import JobAssembly, open_job
 from tidemill.runtime.driver.job import StopSignal
 from tidemill.runtime.driver.launch import Launch, prepare
 from tidemill.runtime.driver.split_input import SplitInput
+from tidemill.runtime.task.delivery import Packed, prepare_delivery
 from tidemill.spark.bounded.object_input import settings_at_tasks
 from tidemill.spark.bounded.parquet_input import ParquetSource, materialise, remove_input
 from tidemill.spark.files.staging import Staging
@@ -38,6 +39,7 @@ from tidemill.spark.locations.job_locations import SparkLocations, open_location
 from tidemill.spark.locations.locations import positioned
 from tidemill.spark.readers import SparkReaders
 from tidemill.spark.session.cluster import check_workers, cores_of
+from tidemill.spark.session.dependencies import bring, install_everywhere
 from tidemill.spark.session.session import is_lost
 from tidemill.spark.session.session_lease import SessionLease
 from tidemill.spark.streams.streaming import StreamingInput, run_streaming_job
@@ -72,8 +74,9 @@ class SparkExecutor:
                 f"a job on {context.master} needs execution.checkpointing.dir: a directory that the driver and all "
                 "executors share, or a URI of an object store"
             )
-        for path in program.python_files:
-            context.addPyFile(path)
+        dependencies = program.dependencies()
+        packed = prepare_delivery(dependencies, held)
+        bring(context, dependencies.files, packed)
         cores = cores_of(context)
         configured = self._configuration.contains(PipelineOptions.PARALLELISM)
         parallelism = self._configuration.get(PipelineOptions.PARALLELISM) if configured else cores
@@ -81,20 +84,28 @@ class SparkExecutor:
 
         def check(directory: Path | None) -> None:
             check_workers(context, directory)
+            install_everywhere(context, packed.delivery)
             SparkReaders.of(launch.sources()).check(session)
 
         job = open_job(launch, parallelism, held, check)
-        return _SparkJob(lease, program.python_files, job, parallelism, cores)
+        return _SparkJob(lease, dependencies.files, packed, job, parallelism, cores)
 
 
 class _SparkJob:
     """The executions of one job on Spark."""
 
     def __init__(
-        self, lease: SessionLease, python_files: Sequence[str], job: JobAssembly, parallelism: int, cores: int
+        self,
+        lease: SessionLease,
+        python_files: Sequence[str],
+        packed: Packed,
+        job: JobAssembly,
+        parallelism: int,
+        cores: int,
     ) -> None:
         self._lease = lease
         self._python_files = python_files
+        self._packed = packed
         self.job = job
         self._launch = job.launch
         self._storage = job.storage
@@ -131,8 +142,7 @@ class _SparkJob:
     def _begin_anew(self) -> None:
         """Start a new Spark session in place of one that has died."""
         context = self._lease.renew().sparkContext
-        for path in self._python_files:
-            context.addPyFile(path)
+        bring(context, self._python_files, self._packed)
         cores_of(context)  # waits for executors
         check_workers(context, self.job.directory)
 
@@ -143,7 +153,10 @@ class _SparkJob:
         launch = self._with_parquet()
         inputs = StreamingInput(self._session, launch, streams, self._positioned(), job.limit) if streams else None
         watched = WatchedFiles(self._session, launch, self._readers.watched, self._staging, job.metrics, self._skipped)
-        bundle = launch.bundle(self._storage, {**watched.schemas(), **(inputs.schemas() if inputs else {})})
+        bundle = replace(
+            launch.bundle(self._storage, {**watched.schemas(), **(inputs.schemas() if inputs else {})}),
+            dependencies=self._packed.delivery,
+        )
         engine = SparkEngine(self._session.sparkContext, bundle, self._cores)
         with job.execution(stop, bundle, engine, merge=engine.merge, background=True) as coordinator:
 

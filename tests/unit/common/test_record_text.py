@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tidemill.common import Instant, Row, RowKind
-from tidemill.common.record_text import record_text
+from tidemill.common.type_kinds.record_text import record_text
 
 
 class Point(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from reprlib import Repr
 from typing import Any, ClassVar, NoReturn
 
+from tidemill.common.type_kinds.internal_form import from_internal, is_converted, to_internal
 from tidemill.errors import SerializationError, TypeMismatchError
 
 #: Version of the JSON form written by :meth:`TypeInformation.to_json`.
@@ -111,6 +112,20 @@ class TypeInformation(ABC):
         actual = "None" if value is None else f"{type(value).__name__} {_short(value)}"
         raise TypeMismatchError(f"value{path}: expected {self}, got {actual}{hint}.")
 
+    # --- the internal form of values, as PyFlink defines it
+
+    def need_conversion(self) -> bool:
+        """Whether values have another internal form."""
+        return is_converted(self)
+
+    def to_internal_type(self, obj: Any) -> Any:
+        """The internal form of a value: a date as a number of days, a row as a tuple."""
+        return to_internal(self, obj)
+
+    def from_internal_type(self, obj: Any) -> Any:
+        """The value with this internal form."""
+        return from_internal(self, obj)
+
     # --- identity
 
     @abstractmethod
@@ -153,6 +168,9 @@ class TypeInformation(ABC):
     def _restore(cls, data: Mapping[str, Any]) -> TypeInformation:
         return cls()
 
+
+#: The base class of types that have a class in Java, in PyFlink 1.12.
+WrapperTypeInfo = TypeInformation
 
 #: Formats the beginning of a value of any size, even if its ``__repr__`` fails.
 _SHORT = Repr()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from tidemill.common.time import Instant
 from tidemill.common.type_kinds.base import FastCheck, TypeInformation, all_types_in
+from tidemill.common.type_kinds.internal_form import EPOCH_DAY
 
 
 class BasicType(Enum):
@@ -219,12 +220,18 @@ class _TimeTypeInfo(TypeInformation):
 class DateTypeInfo(_TimeTypeInfo):
     """``datetime.date``."""
 
+    #: The number of 1970-01-01 in ``date.toordinal``.
+    EPOCH_ORDINAL = EPOCH_DAY
+
     kind = "sql_date"
     _python_type = dt.date
 
 
 class TimeTypeInfo(_TimeTypeInfo):
     """``datetime.time``."""
+
+    #: The internal form of midnight.
+    EPOCH_ORDINAL = 0
 
     kind = "sql_time"
     _python_type = dt.time
@@ -237,7 +244,7 @@ class TimestampTypeInfo(_TimeTypeInfo):
     _python_type = dt.datetime
 
 
-class SqlTimeTypeInfo:
+class SqlTimeTypeInfo(TypeInformation):
     """Access to the three date and time types."""
 
     @staticmethod
@@ -253,11 +260,53 @@ class SqlTimeTypeInfo:
         return TimestampTypeInfo()
 
 
+class LocalTimeTypeInfo(TypeInformation):
+    """The same three types under the names of Java's local date and time: an instance is one of them.
+
+    >>> LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_DATE)
+    DateTypeInfo
+    """
+
+    class TimeType(Enum):
+        """Which of the three."""
+
+        LOCAL_DATE = 0
+        LOCAL_TIME = 1
+        LOCAL_DATE_TIME = 2
+
+    def __new__(cls, time_type: TimeType) -> Any:
+        kinds = LocalTimeTypeInfo.TimeType
+        found = {
+            kinds.LOCAL_DATE: DateTypeInfo,
+            kinds.LOCAL_TIME: TimeTypeInfo,
+            kinds.LOCAL_DATE_TIME: TimestampTypeInfo,
+        }
+        return found[time_type]()
+
+
+class InstantTypeInfo(BasicTypeInfo):
+    """``Types.INSTANT()``, as PyFlink names its class."""
+
+    def __new__(cls, basic_type: BasicType = BasicType.INSTANT) -> Any:
+        return BasicTypeInfo(basic_type)
+
+
+class ExternalTypeInfo(TypeInformation):
+    """The type itself: PyFlink wraps types of tables so."""
+
+    def __new__(cls, type_info: TypeInformation) -> Any:
+        return type_info
+
+
 class PickledBytesTypeInfo(TypeInformation):
     """Any Python object. It is serialized with pickle."""
 
     kind = "pickled"
     nullable = True
+
+    @staticmethod
+    def PICKLED_BYTE_ARRAY_TYPE_INFO() -> PickledBytesTypeInfo:
+        return PickledBytesTypeInfo()
 
     def _validate(self, value: Any, path: str) -> None:
         pass

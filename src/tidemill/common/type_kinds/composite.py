@@ -8,6 +8,7 @@ from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from tidemill.common.type_kinds.array_names import BasicArrays, PrimitiveArrays
 from tidemill.common.type_kinds.base import FastCheck, TypeInformation, all_types_in, restore
 from tidemill.common.type_kinds.basic import BasicType, BasicTypeInfo
 from tidemill.common.types import Row, RowKind
@@ -47,12 +48,22 @@ class RowTypeInfo(TypeInformation):
         """The names of the fields; ``f0``, ``f1``, ... if the type has no names."""
         return list(self._field_names)
 
+    @property
+    def field_names(self) -> list[str]:
+        """The names of the fields, as an attribute (legacy)."""
+        return self.get_field_names()
+
     def get_field_index(self, field_name: str) -> int:
         """The position of the field, or -1 if the type has no names. Raises ``ValueError`` for an unknown name."""
         return self._field_names.index(field_name) if self._named else -1
 
     def get_field_types(self) -> list[TypeInformation]:
         return list(self._field_types)
+
+    @property
+    def types(self) -> list[TypeInformation]:
+        """The types of the fields, as an attribute (legacy)."""
+        return self.get_field_types()
 
     def _validate(self, value: Any, path: str) -> None:
         for name, field_type, field in zip(
@@ -160,6 +171,11 @@ class TupleTypeInfo(TypeInformation):
 
     def get_field_types(self) -> list[TypeInformation]:
         return list(self._field_types)
+
+    @property
+    def types(self) -> list[TypeInformation]:
+        """The types of the fields, as an attribute (legacy)."""
+        return self.get_field_types()
 
     def _validate(self, value: Any, path: str) -> None:
         if not isinstance(value, (tuple, list, Row)):
@@ -278,7 +294,7 @@ class ObjectArrayTypeInfo(_SequenceTypeInfo):
     _nullable_elements = True
 
 
-class BasicArrayTypeInfo(_SequenceTypeInfo):
+class BasicArrayTypeInfo(_SequenceTypeInfo, BasicArrays):
     """An array of basic values, each of which may be None."""
 
     kind = "basic_array"
@@ -289,7 +305,7 @@ class BasicArrayTypeInfo(_SequenceTypeInfo):
         _require(element_type, _PRIMITIVES | {BasicType.STRING}, "a basic array")
 
 
-class PrimitiveArrayTypeInfo(_SequenceTypeInfo):
+class PrimitiveArrayTypeInfo(_SequenceTypeInfo, PrimitiveArrays):
     """An array of primitive values: a list, tuple or ``array.array``.
 
     An array of bytes may also be ``bytes`` or ``bytearray``, which is converted to ``bytes``.

@@ -83,6 +83,15 @@ class EnvironmentSources(abc.ABC):
         """Create a stream from a source, without watermarks."""
         return self.from_source(source_func, None, source_name, type_info)
 
+    def create_input(self, input_format: Source, type_info: TypeSpec = None) -> DataStream:
+        """Create a stream from an input format that is a source, such as ``AvroInputFormat``."""
+        if not isinstance(input_format, Source):
+            raise TypeError(
+                f"create_input() needs an input format of Tidemill, not {type(input_format).__name__}: read files with "
+                "from_source() and a FileSource"
+            )
+        return self.from_source(input_format, None, "Custom Source", type_info)
+
     def from_collection(self, collection: Iterable[Any], type_info: TypeSpec = None) -> DataStream:
         """Create a stream from the elements of a collection. One subtask reads them in order.
 

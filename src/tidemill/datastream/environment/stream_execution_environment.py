@@ -13,6 +13,7 @@ from tidemill.common.job_execution_result import JobExecutionResult
 from tidemill.common.reports.upgrade_report import UpgradeReport
 from tidemill.connectors.collect import CollectSink
 from tidemill.connectors.sinks import Sink
+from tidemill.datastream.environment.dependencies import EnvironmentDependencies
 from tidemill.datastream.environment.outer_configuration import outer_configuration
 from tidemill.datastream.environment.settings import EnvironmentSettings, python_files
 from tidemill.datastream.environment.sources import EnvironmentSources
@@ -28,7 +29,7 @@ from tidemill.errors import TidemillError
 __all__ = ["StreamExecutionEnvironment"]
 
 
-class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
+class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentDependencies, EnvironmentSources):
     """Builds a program of sources, transformations and sinks, and executes it.
 
     >>> env = StreamExecutionEnvironment.get_execution_environment()
@@ -41,7 +42,6 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
     def __init__(self, configuration: Configuration | None = None) -> None:
         super().__init__(Configuration(configuration))
         self._transformations: list[Transformation] = []
-        self._python_files: list[str] = []
         self._collects = 0
         self._dead_letter_sink: Sink | None = None
 
@@ -110,12 +110,6 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
         """Discard the program built so far."""
         self._transformations = []
 
-    # --- dependencies of the job
-
-    def add_python_file(self, file_path: str) -> None:
-        """Ship a Python file, package or zip with the job, so that functions can import it on the workers."""
-        self._python_files.append(file_path)
-
     def set_dead_letter_sink(self, sink: Sink) -> None:
         """Set the sink for records at which operators with ``ErrorPolicy.dead_letter()`` fail. Not part of Flink.
 
@@ -125,11 +119,6 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
         if not isinstance(sink, Sink):
             raise TypeError(f"a Sink is needed, not {type(sink).__name__}")
         self._dead_letter_sink = for_driver(sink, f"set_dead_letter_sink() ({find_user_line()})")
-
-    def add_jars(self, *jars_path: str) -> None:
-        """Accepted without effect: Flink's Java connectors cannot be used. Set ``spark.jars`` for Spark connectors."""
-        known = Configuration.parse_list_value(self._configuration.get_string("pipeline.jars", ""))
-        self._configuration.set_string("pipeline.jars", ";".join([*known, *jars_path]))
 
     # --- building blocks
 
@@ -146,7 +135,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentSources):
             tuple([self._configured(node) for node in transformations]),
             Configuration(self._configuration),
             execution.job_name(self._configuration, job_name),
-            (*python_files(self._configuration), *self._python_files),
+            tuple(python_files(self._configuration)),
         )
 
     def _configured(self, node: Transformation) -> Transformation:

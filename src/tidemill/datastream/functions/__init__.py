@@ -30,6 +30,7 @@ from tidemill.datastream.functions.basic import (
     RichReduceFunction,
     RichSinkFunction,
     SinkFunction,
+    SourceFunction,
 )
 from tidemill.datastream.functions.broadcast import (
     BaseBroadcastProcessFunction,
@@ -53,22 +54,43 @@ from tidemill.datastream.functions.process import (
     ProcessFunction,
 )
 from tidemill.datastream.functions.retry_strategies import AsyncRetryPredicate, AsyncRetryStrategy
+from tidemill.datastream.functions.state import (
+    AggregatingState,
+    BroadcastState,
+    ListState,
+    MapState,
+    ReadOnlyBroadcastState,
+    ReducingState,
+    ValueState,
+)
+from tidemill.datastream.functions.state_descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
 from tidemill.datastream.functions.window import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowFunction,
 )
+from tidemill.datastream.time_domain import TimeDomain
 from tidemill.datastream.timerservice import TimerService
+from tidemill.metrics.metricbase import MetricGroup
 
 __all__ = [
     "AggregateFunction",
+    "AggregatingState",
+    "AggregatingStateDescriptor",
     "AllWindowFunction",
     "AsyncFunction",
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
+    "BroadcastState",
     "CallableReduceFunction",
     "CheckpointListener",
     "CheckpointedFunction",
@@ -90,7 +112,12 @@ __all__ = [
     "KeyedStateFunction",
     "KeyedStateStore",
     "ListCheckpointed",
+    "ListState",
+    "ListStateDescriptor",
     "MapFunction",
+    "MapState",
+    "MapStateDescriptor",
+    "MetricGroup",
     "NullByteKeySelector",
     "Partitioner",
     "ProcessAllWindowFunction",
@@ -98,7 +125,10 @@ __all__ = [
     "ProcessJoinFunction",
     "ProcessWindowFunction",
     "RawOperatorStateOutput",
+    "ReadOnlyBroadcastState",
     "ReduceFunction",
+    "ReducingState",
+    "ReducingStateDescriptor",
     "RichAggregateFunction",
     "RichCoFlatMapFunction",
     "RichCoMapFunction",
@@ -109,6 +139,10 @@ __all__ = [
     "RichSinkFunction",
     "RuntimeContext",
     "SinkFunction",
+    "SourceFunction",
+    "TimeDomain",
     "TimerService",
+    "ValueState",
+    "ValueStateDescriptor",
     "WindowFunction",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tidemill.datastream.functions.base import Function
+from tidemill.java_gateway import no_java
 
 
 class MapFunction(Function):
@@ -146,6 +147,17 @@ class CoFlatMapFunction(Function):
     @abc.abstractmethod
     def flat_map2(self, value: Any) -> Iterable[Any] | None:
         """Called for each record of the second stream."""
+
+
+class SourceFunction:
+    """A source that is a class in Java (Flink 1.x). Its subclasses that are sources of Tidemill can be read.
+
+    A source in Python is a :class:`tidemill.connectors.sources.SplitSource`.
+    """
+
+    def __init__(self, source_func: Any) -> None:
+        """Raises ``NotImplementedError``: ``source_func`` is the name of a Java class, or a Java object."""
+        no_java(f"SourceFunction({source_func!r})")
 
 
 class SinkFunction(Function):

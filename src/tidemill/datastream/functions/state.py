@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from tidemill.datastream.functions.state_descriptors import (
     AggregatingStateDescriptor,
@@ -53,6 +53,10 @@ class State(abc.ABC):
     @abc.abstractmethod
     def clear(self) -> None:
         """Remove the state of the current key."""
+
+    def get_internal_state(self) -> Self:
+        """The state itself: PyFlink's state has another object inside, with the same methods."""
+        return self
 
 
 class ValueState(State, Generic[T]):

@@ -17,6 +17,7 @@ from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.common.reports.upgrade_report import UpgradeReport
 from tidemill.config import ExecutionOptions, PipelineOptions, RestOptions, StateRecoveryOptions
+from tidemill.datastream.program.dependencies import Dependencies
 from tidemill.datastream.program.transformations import Transformation
 from tidemill.errors import ConfigurationError
 
@@ -55,6 +56,10 @@ class JobProgram:
     configuration: Configuration
     name: str
     python_files: tuple[str, ...] = field(default=())
+
+    def dependencies(self) -> Dependencies:
+        """What its functions need where they run. Raises :class:`ConfigurationError` if something does not exist."""
+        return Dependencies.of(self.configuration, self.python_files)
 
 
 class JobExecutor(Protocol):

@@ -29,9 +29,13 @@ class ConnectedStreams:
         self.stream2 = stream2
 
     def key_by(
-        self, key_selector1: Key, key_selector2: Key, key_type: TypeInformation | None = None
+        self,
+        key_selector1: Key,
+        key_selector2: Key,
+        key_type: TypeInformation | None = None,
+        key_type_info: TypeInformation | None = None,
     ) -> ConnectedStreams:
-        """Partition both streams by a common key.
+        """Partition both streams by a common key. ``key_type_info`` is the older name of ``key_type``.
 
         >>> from tidemill.datastream import StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.get_execution_environment()
@@ -39,7 +43,8 @@ class ConnectedStreams:
         >>> connected = clicks.connect(users).key_by(0, "id")
         """
         return ConnectedStreams(
-            self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
+            self.stream1.key_by(key_selector1, key_type, key_type_info),
+            self.stream2.key_by(key_selector2, key_type, key_type_info),
         )
 
     def map(self, func: CoMapFunction, output_type: TypeSpec = None) -> DataStream:

@@ -138,9 +138,14 @@ class DataStream(OperatorSettings, StreamPartitioning, StreamEnds):
         return self._transform("Map", MapSpec(func), type_of_output(output_type, func, "map"))
 
     def flat_map(
-        self, func: Callable[[Any], Iterable[Any] | None] | FlatMapFunction, output_type: TypeSpec = None
+        self,
+        func: Callable[[Any], Iterable[Any] | None] | FlatMapFunction,
+        output_type: TypeSpec = None,
+        result_type: TypeSpec = None,
     ) -> DataStream:
         """Emit zero or more records for each record: those that the function yields or returns.
+
+        ``result_type`` is the older name of ``output_type``.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -150,7 +155,8 @@ class DataStream(OperatorSettings, StreamPartitioning, StreamEnds):
         ['to', 'be', 'or', 'not']
         """
         require(func, FlatMapFunction, "flat_map")
-        return self._transform("FlatMap", FlatMapSpec(func), type_of_output(output_type, func, "flat_map", many=True))
+        found = type_of_output(output_type or result_type, func, "flat_map", many=True)
+        return self._transform("FlatMap", FlatMapSpec(func), found)
 
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
         """Keep the records for which the function returns true.
@@ -351,9 +357,14 @@ class DataStream(OperatorSettings, StreamPartitioning, StreamEnds):
     # --- partitioning
 
     def key_by(
-        self, key_selector: Callable[[Any], Any] | KeySelector | int | str, key_type: TypeInformation | None = None
+        self,
+        key_selector: Callable[[Any], Any] | KeySelector | int | str,
+        key_type: TypeInformation | None = None,
+        key_type_info: TypeInformation | None = None,
     ) -> KeyedStream:
         """Partition the stream by a key, which is a position, a field name or path, or a function of the record.
+
+        ``key_type_info`` is the older name of ``key_type``.
 
         >>> from tidemill.common import Configuration
         >>> from tidemill.datastream import StreamExecutionEnvironment
@@ -365,7 +376,7 @@ class DataStream(OperatorSettings, StreamPartitioning, StreamEnds):
         """
         from tidemill.datastream.streams.keyed_stream import KeyedStream
 
-        return KeyedStream(self, as_key_selector(key_selector), key_type)
+        return KeyedStream(self, as_key_selector(key_selector), key_type or key_type_info)
 
     # --- building blocks
 

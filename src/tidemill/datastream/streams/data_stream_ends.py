@@ -16,8 +16,10 @@ from tidemill.datastream.program.transformations import Transformation
 from tidemill.datastream.streams.arguments import type_name
 from tidemill.datastream.streams.closeable_iterator import CloseableIterator
 from tidemill.datastream.streams.data_stream_sink import DataStreamSink
+from tidemill.without_effect import without_effect
 
 if TYPE_CHECKING:
+    from tidemill.datastream.streams.cached_data_stream import CachedDataStream
     from tidemill.datastream.streams.data_stream import DataStream
 
 
@@ -79,6 +81,14 @@ class StreamEnds(abc.ABC):
         sink = CollectSink(environment._next_collect_uid())
         self._end("Sink: Collect", sink).uid(sink.uid)
         return environment._execute_and_collect(sink, job_execution_name, limit)
+
+    def cache(self) -> CachedDataStream:
+        """Accepted without effect: each program that reads the returned stream computes it again."""
+        from tidemill.datastream.streams.cached_data_stream import CachedDataStream
+
+        without_effect("cache()", "each program that reads the stream computes it again; to store it, use a sink")
+        stream = self._this()
+        return CachedDataStream(stream._environment, stream._upstreams, stream._type)
 
     def to_dataframe(self, schema: Any = None, path: str | None = None, job_execution_name: str | None = None) -> Any:
         """Return the records as a Spark DataFrame, each exactly once. Not part of Flink.

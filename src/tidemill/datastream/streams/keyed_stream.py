@@ -321,10 +321,17 @@ class KeyedStream(DataStream):
     # --- partitioning
 
     def key_by(
-        self, key_selector: Callable[[Any], Any] | KeySelector | int | str, key_type: TypeInformation | None = None
+        self,
+        key_selector: Callable[[Any], Any] | KeySelector | int | str,
+        key_type: TypeInformation | None = None,
+        key_type_info: TypeInformation | None = None,
     ) -> KeyedStream:
         """Partition by another key instead."""
-        return self._origin.key_by(key_selector, key_type)
+        return self._origin.key_by(key_selector, key_type, key_type_info)
+
+    def cache(self) -> NoReturn:
+        """Not supported, as in Flink: cache the stream before ``key_by``."""
+        self._refuse("cache")
 
     def shuffle(self) -> NoReturn:
         """Not supported: a keyed stream is partitioned by its key."""

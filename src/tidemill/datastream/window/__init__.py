@@ -9,6 +9,19 @@ stores the class names of triggers in manifests: a renamed trigger is another tr
 
 from __future__ import annotations
 
+from tidemill.common.constants import MAX_LONG_VALUE, MIN_LONG_VALUE
+from tidemill.common.serializer import TypeSerializer
+from tidemill.common.time import Time
+from tidemill.common.typeinfo import Types
+from tidemill.datastream.functions.base import RuntimeContext
+from tidemill.datastream.functions.basic import ReduceFunction
+from tidemill.datastream.functions.state import ReducingState, State
+from tidemill.datastream.functions.state_descriptors import (
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from tidemill.datastream.output_tag import OutputTag
 from tidemill.datastream.window.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
@@ -47,8 +60,11 @@ from tidemill.datastream.window.triggers import (
     ProcessingTimeTrigger,
 )
 from tidemill.datastream.window.types import CountWindow, GlobalWindow, TimeWindow, Window
+from tidemill.metrics.metricbase import MetricGroup
 
 __all__ = [
+    "MAX_LONG_VALUE",
+    "MIN_LONG_VALUE",
     "ContinuousEventTimeTrigger",
     "ContinuousProcessingTimeTrigger",
     "CountEvictor",
@@ -69,14 +85,23 @@ __all__ = [
     "GlobalWindowSerializer",
     "GlobalWindows",
     "MergingWindowAssigner",
+    "MetricGroup",
     "NeverTrigger",
+    "OutputTag",
     "ProcessingTimeSessionWindows",
     "ProcessingTimeTrigger",
     "ProcessingTimeoutTrigger",
     "PurgingTrigger",
+    "ReduceFunction",
+    "ReducingState",
+    "ReducingStateDescriptor",
+    "RuntimeContext",
     "SessionWindowTimeGapExtractor",
     "SlidingEventTimeWindows",
     "SlidingProcessingTimeWindows",
+    "State",
+    "StateDescriptor",
+    "Time",
     "TimeEvictor",
     "TimeWindow",
     "TimeWindowSerializer",
@@ -85,6 +110,9 @@ __all__ = [
     "TriggerResult",
     "TumblingEventTimeWindows",
     "TumblingProcessingTimeWindows",
+    "TypeSerializer",
+    "Types",
+    "ValueStateDescriptor",
     "Window",
     "WindowAssigner",
 ]

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tidemill.common.configuration import Configuration
-from tidemill.common.exit_codes import ExitCode
+from tidemill.common.reports.exit_codes import ExitCode
 from tidemill.config import RestOptions
 from tidemill.ops.access import ports_of
 from tidemill.ops.cli.arguments import REST_PORTS, AsJson, ConfigFile, Defined, configured

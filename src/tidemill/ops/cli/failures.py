@@ -12,7 +12,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from tidemill.common.exit_codes import ExitCode, exit_code_of
+from tidemill.common.reports.exit_codes import ExitCode, exit_code_of
 from tidemill.errors import CheckpointError, NoSavepointError, StateError, TidemillError
 from tidemill.ops.errors import NotThereError
 
@@ -24,7 +24,7 @@ _OURS: Final = str(Path(__file__).parents[1])
 
 
 class CommandExit(IntEnum):
-    """Exit codes in addition to those of a program (:class:`~tidemill.common.exit_codes.ExitCode`)."""
+    """Exit codes in addition to those of a program (:class:`~tidemill.common.reports.exit_codes.ExitCode`)."""
 
     USAGE = 2
     NOT_FOUND = 5

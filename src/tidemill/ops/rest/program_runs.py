@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from tidemill.common.configuration import Configuration
-from tidemill.common.exit_codes import ExitCode
+from tidemill.common.reports.exit_codes import ExitCode
 from tidemill.config import (
     CheckpointingOptions,
     ExecutionOptions,

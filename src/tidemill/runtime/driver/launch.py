@@ -193,6 +193,8 @@ def prepare(program: JobProgram, parallelism: int) -> Launch:
     """Compile a program; ``parallelism`` is the default if neither the program nor its configuration sets it."""
     configuration = program.configuration
     LogSettings.of(configuration).set_up_driver()
+    if (note := program.dependencies().interpreter_note()) is not None:
+        log.warning("%s", note)
     job_id = configuration.get(ExecutionOptions.JOB_ID) or str(JobID.generate())
     plan = compile_job(program.transformations, configuration, program.name, default_parallelism=parallelism)
     return Launch(job_id, plan, configuration, operators_by_uid(program.transformations))

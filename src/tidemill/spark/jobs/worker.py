@@ -9,10 +9,12 @@ again only from time to time.
 from __future__ import annotations
 
 import gc
+import os
 import pickle
 import struct
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,6 +30,7 @@ from tidemill.runtime.task.merge_task import Slice, merge_slice
 from tidemill.runtime.task.task import execute_subtask
 from tidemill.runtime.task.warm import WarmChains
 from tidemill.spark.frames.frames import split_by_source
+from tidemill.spark.session.dependencies import installed_here
 from tidemill.state.keys.key_groups import Subtask
 
 #: The Spark local property that carries the epoch's context to the tasks of its job.
@@ -44,23 +47,32 @@ class WorkerProcess:
         self.warm = WarmChains()
         self.committers = OpenCommitters()
         self._bundles: dict[str, JobBundle] = {}
+        self._directories: dict[str, Path] = {}
+        self._home = self._directory = Path.cwd()
         self._swept = time.monotonic()
         self._sweep_seconds = 0.0
         # With the default threshold of 700, the collector would run thousands of times per epoch and find nothing.
         gc.set_threshold(100_000, 50, 100)
 
     def bundle(self, broadcast: Any) -> JobBundle:
-        """Return the job bundle of a broadcast, which is unpacked once."""
+        """Return the job bundle of a broadcast, which is unpacked once, and enter the directory of its archives."""
         name = str(broadcast.value[0])
         found = self._bundles.get(name)
         if found is None:
             # A worker usually runs one job at a time, rarely two. Discarded bundles can be unpacked again.
             if len(self._bundles) >= 8:
                 self._bundles.clear()
+                self._directories.clear()
             found = self._bundles[name] = pickle.loads(broadcast.value[1])
+            installed = installed_here(found.dependencies)
+            installed.use()
+            self._directories[name] = installed.directory or self._home
             found.logs.set_up_worker()
             install_main_classes(found.main_classes)
             self.warm.budget = found.cache_size
+        if self._directory != self._directories[name]:
+            self._directory = self._directories[name]
+            os.chdir(self._directory)
         return found
 
     def settle(self) -> None:

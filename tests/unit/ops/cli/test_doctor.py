@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.ops.cli.conftest import Tidemill
 from tidemill.checkpoint.storage.storages import LocalStorage
-from tidemill.common.exit_codes import ExitCode
+from tidemill.common.reports.exit_codes import ExitCode
 from tidemill.ops import findings as needs
 
 ROOT = Path(__file__).parents[4]

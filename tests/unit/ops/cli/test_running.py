@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.ops.cli.conftest import Tidemill
 from tests.unit.ops.cli.words import SCRIPT, words_job
-from tidemill.common.exit_codes import ExitCode
+from tidemill.common.reports.exit_codes import ExitCode
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.ops.cli.failures import CommandExit
 from tidemill.ops.drivers.program import Program

@@ -17,7 +17,7 @@ import pytest
 
 from tests.unit.ops.cli.conftest import Tidemill
 from tests.waiting import eventually
-from tidemill.common.exit_codes import ExitCode
+from tidemill.common.reports.exit_codes import ExitCode
 from tidemill.ops.drivers.records import (
     Driver,
     DriverJob,

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.runtime.plans import bundle
 from tidemill.checkpoint.model import Epoch
 from tidemill.common import ExitCode, JobStatus
-from tidemill.common.exit_codes import exit_code_of
+from tidemill.common.reports.exit_codes import exit_code_of
 from tidemill.common.restart_strategy import RestartStrategies
 from tidemill.errors import CheckpointError, EngineLostError, FencedError, TidemillError, UserCodeError
 from tidemill.runtime.batch.failures import user_error

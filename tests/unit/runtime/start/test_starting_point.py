@@ -14,7 +14,7 @@ from tests.waiting import eventually
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.savepoint import dispose_savepoint
 from tidemill.common import Configuration, JobStatus, Types
-from tidemill.common.exit_codes import ExitCode, exit_code_of
+from tidemill.common.reports.exit_codes import ExitCode, exit_code_of
 from tidemill.connectors.sinks import Committed, Committer, Sink, SinkWriter, WriterContext
 from tidemill.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
 from tidemill.errors import ConfigurationError, JobFinishedError, NoSavepointError

@@ -1,0 +1,59 @@
+"""Brings Python files, archives and requirements to the executors, where the workers unpack and install them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext, SparkFiles
+
+from tidemill.errors import ConfigurationError
+from tidemill.runtime.task.delivery import Delivery, Installed, Packed, install
+from tidemill.spark.session.cluster import executors_of
+
+__all__ = ["bring", "install_everywhere", "installed_here"]
+
+
+def bring(context: SparkContext, python_files: Sequence[str], packed: Packed) -> None:
+    """Let Spark send files to executors. They fetch them before their next task, also those that join later.
+
+    Directories of Python code are part of ``packed``, because Spark does not send directories.
+    """
+    for path in python_files:
+        if not Path(path).is_dir():
+            context.addPyFile(path)
+    for file in packed.files.values():
+        context.addFile(str(file))
+
+
+def install_everywhere(context: SparkContext, delivery: Delivery) -> None:
+    """Unpack and install on all executors. Raises :class:`ConfigurationError` with the hosts where it fails."""
+    if not delivery.items:
+        return
+    tasks = 2 * max(1, len(executors_of(context)))
+    found = context.parallelize(range(tasks), tasks).mapPartitions(_InstallFunction(delivery)).distinct().collect()
+    if found:
+        host, problem = min(found)
+        others = sorted({name for name, _ in found} - {host})
+        also = f" (the same on {', '.join(others)})" if others else ""
+        raise ConfigurationError(f"the dependencies of the job cannot be installed on {host}{also}: {problem}")
+
+
+def installed_here(delivery: Delivery) -> Installed:
+    """The result on this executor, whose directory of files all its workers share. Called within a task."""
+    return install(delivery, lambda name: Path(SparkFiles.get(name)), Path(SparkFiles.getRootDirectory()))
+
+
+class _InstallFunction:
+    """Installs, and yields the host and the problem if that fails."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
+
+    def __call__(self, items: Iterable[Any]) -> Iterator[tuple[str, str]]:
+        try:
+            installed_here(self._delivery)
+        except (ConfigurationError, OSError) as error:
+            yield socket.gethostname(), str(error)
