@@ -205,8 +205,18 @@ class RollingFileSink(FileSink, SupportsWriterState):
         return Types.STRING()
 
 
-#: The name in Flink 1.x.
-StreamingFileSink = FileSink
+class StreamingFileSink(FileSink):
+    """The file sink of Flink 1.x, for ``stream.add_sink``. Its builders create a :class:`FileSink`.
+
+    >>> from tidemill.common.serialization import SimpleStringEncoder
+    >>> policy = RollingPolicy.default_rolling_policy(part_size=1 << 30)
+    >>> builder = StreamingFileSink.for_row_format("/tmp/out", SimpleStringEncoder()).with_rolling_policy(policy)
+    >>> builder.build().guarantee
+    'exactly-once'
+    """
+
+    DefaultRowFormatBuilder = FileSink.RowFormatBuilder
+    DefaultBulkFormatBuilder = FileSink.BulkFormatBuilder
 
 
 class FileCompactor:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tidemill.common.time import Duration
 from tidemill.common.typeinfo import TypeInformation, Types
-from tidemill.connectors.sources import FormatSource
+from tidemill.connectors.sources import FormatSource, SplitSource
 from tidemill.connectors.spark.type_mapping import schema_of
 from tidemill.errors import ConfigurationError
 
@@ -19,6 +19,7 @@ __all__ = [
     "FileSource",
     "FileSourceBuilder",
     "FileSplitAssignerProvider",
+    "InputFormat",
     "StreamFormat",
 ]
 
@@ -55,6 +56,10 @@ class StreamFormat:
 
 class BulkFormat(StreamFormat):
     """A format that is read in batches of records, such as Parquet."""
+
+
+class InputFormat(SplitSource):
+    """A source for ``env.create_input``, such as ``AvroInputFormat``; ``env.from_source`` accepts it too."""
 
 
 #: A record that does not fit the schema is an error. By default, Spark reads invalid values as null.

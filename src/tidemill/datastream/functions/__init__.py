@@ -30,6 +30,7 @@ from tidemill.datastream.functions.basic import (
     RichReduceFunction,
     RichSinkFunction,
     SinkFunction,
+    SourceFunction,
 )
 from tidemill.datastream.functions.broadcast import (
     BaseBroadcastProcessFunction,
@@ -109,6 +110,7 @@ __all__ = [
     "RichSinkFunction",
     "RuntimeContext",
     "SinkFunction",
+    "SourceFunction",
     "TimerService",
     "WindowFunction",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tidemill.datastream.functions.base import Function
+from tidemill.errors import ConfigurationError
 
 
 class MapFunction(Function):
@@ -146,6 +147,20 @@ class CoFlatMapFunction(Function):
     @abc.abstractmethod
     def flat_map2(self, value: Any) -> Iterable[Any] | None:
         """Called for each record of the second stream."""
+
+
+class SourceFunction(Function):
+    """Base class of Flink's older sources, for ``env.add_source``, such as ``FlinkKafkaConsumer``.
+
+    Not a way to write a source: in PyFlink, it wraps a class in Java. A source of your own is a
+    ``tidemill.connectors.sources.SplitSource``.
+    """
+
+    def __init__(self, source_func: Any) -> None:
+        raise ConfigurationError(
+            f"SourceFunction({source_func!r}) is a class in Java, and there is no Java here: read with one of "
+            "Tidemill's connectors, or write a SplitSource (docs/connectors/custom-sources.md)"
+        )
 
 
 class SinkFunction(Function):
