@@ -19,25 +19,19 @@ PYTHON_NAMES: Final[Mapping[str, str]] = {
         ("Any", "Callable", "Dict", "List", "Optional", "Set", "TYPE_CHECKING", "Tuple", "Union", "cast"), "typing"
     ),
     **dict.fromkeys(("ABC", "ABCMeta", "abstractmethod"), "abc"),
-    **{module: module for module in ("abc", "json", "typing", "warnings")},
+    **{module: module for module in ("abc", "warnings")},
     "Enum": "enum",
-    "JavaObject": "py4j.java_gateway",
-    "get_java_class": "py4j.java_gateway",
-    "java_import": "py4j.java_gateway",
+    **dict.fromkeys(("JavaObject", "get_java_class", "java_import"), "py4j.java_gateway"),
     "get_gateway": "tidemill.java_gateway",
     **dict.fromkeys(
-        (
-            "create_url_class_loader",
-            "get_field",
-            "get_field_value",
-            "is_instance_of",
-            "load_java_class",
-            "to_j_explain_detail_arr",
-            "to_jarray",
-        ),
-        "tidemill.util.java_utils",
+        ("get_field", "get_field_value", "is_instance_of", "load_java_class", "to_jarray"), "tidemill.util.java_utils"
     ),
-    **dict.fromkeys(("JavaObjectWrapper", "ResultTypeQueryable"), "tidemill.datastream.utils"),
+    "JavaFunctionWrapper": "tidemill.datastream.functions",
+    "JavaObjectWrapper": "tidemill.common.utils",
+    "WrapperTypeInfo": "tidemill.common.typeinfo",
+    **dict.fromkeys(
+        ("ResultTypeQueryable", "create_hadoop_configuration", "create_java_properties"), "tidemill.datastream.utils"
+    ),
 }
 
 

@@ -192,6 +192,7 @@ __getattr__ = names_elsewhere(
         **PYTHON_NAMES,
         **_FORMATS,
         **dict.fromkeys(("RowTypeInfo", "typeinfo"), "tidemill.common.typeinfo"),
+        "RowDataBulkWriterFactory": "tidemill.connectors.file_system",
         "RowType": "tidemill.table.types",
     },
 )

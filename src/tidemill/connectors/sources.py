@@ -209,3 +209,4 @@ class FormatSource(SparkSource):
     partition_by: tuple[str, ...] = ()
     #: Seconds between two listings of files (unbounded file sources only); None: the default of the file system.
     discovery_interval: float | None = None
+    decoder: RowDecoder | None = None

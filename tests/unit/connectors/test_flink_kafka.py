@@ -98,10 +98,6 @@ class TestConsumer:
         assert isinstance(spec.source, KafkaSource)
         assert spec.source.starting == KafkaOffsetsInitializer.earliest()
 
-    def test_a_source_function_in_java_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="is a class in Java"):
-            SourceFunction("org.example.MySource")
-
     def test_a_source_function_in_python_is_refused_with_what_to_write_instead(self) -> None:
         class Numbers(SourceFunction):
             def __init__(self) -> None:

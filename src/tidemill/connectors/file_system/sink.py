@@ -27,7 +27,7 @@ from typing import Any, Self
 from tidemill.common.configuration import Configuration
 from tidemill.common.serialization import BulkWriterFactory, Encoder
 from tidemill.common.typeinfo import TypeInformation, Types
-from tidemill.connectors.file_system.buckets import BucketAssigner, OutputFileConfig
+from tidemill.connectors.file_system.buckets import BucketAssigner, OutputFileConfig, named_assigner
 from tidemill.connectors.file_system.formats import BulkFileFormat, FileFormat, RowFileFormat
 from tidemill.connectors.file_system.locations import sink_path
 from tidemill.connectors.file_system.parts import IN_PROGRESS, FileCommittable
@@ -111,9 +111,14 @@ class FileSink(Sink):
             """Accepted and ignored: a part is finished as soon as it is due, without periodic checks."""
             return self
 
-        def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
-            """Set the assigner of buckets, which are directories, to records."""
-            self._assigner = bucket_assigner
+        def with_bucket_assigner(
+            self, bucket_assigner: BucketAssigner | None = None, *, assigner_class_name: str | None = None
+        ) -> Self:
+            """Set the assigner of buckets, which are directories, to records.
+
+            Programs for PyFlink 1.12 pass the name of one of Flink's own classes in Java.
+            """
+            self._assigner = named_assigner(assigner_class_name or bucket_assigner)
             return self
 
         def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:

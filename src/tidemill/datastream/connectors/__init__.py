@@ -189,7 +189,9 @@ _IMPORTED: Final = {
     ),
     **dict.fromkeys(("RowTypeInfo", "TypeInformation", "Types", "typeinfo"), "tidemill.common.typeinfo"),
     **dict.fromkeys(("SinkFunction", "SourceFunction"), "tidemill.datastream.functions"),
+    "ConfigOption": "tidemill.common.config_options",
     "Duration": "tidemill.common.time",
+    "ExecutionConfig": "tidemill.common.execution_config",
 }
 
 __getattr__ = names_elsewhere(

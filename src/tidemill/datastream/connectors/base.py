@@ -21,9 +21,5 @@ __all__ = [
 
 __getattr__ = names_elsewhere(
     __name__,
-    {
-        **PYTHON_NAMES,
-        "DataStream": "tidemill.datastream.data_stream",
-        "JavaFunctionWrapper": "tidemill.datastream.functions",
-    },
+    {**PYTHON_NAMES, "DataStream": "tidemill.datastream.data_stream"},
 )
