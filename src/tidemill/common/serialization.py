@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, BinaryIO, Final, Generic, TypeVar
+from typing import Any, BinaryIO, Generic, TypeVar
 
 from tidemill.common.record_text import record_text
 from tidemill.common.type_kinds.base import TypeInformation
 from tidemill.common.typeinfo import Types
 from tidemill.errors import SerializationError
-from tidemill.lazy_names import PYTHON_NAMES, names_elsewhere
 
 __all__ = [
     "BulkWriter",
@@ -20,7 +19,6 @@ __all__ = [
     "Encoder",
     "RowFieldExtractorSchema",
     "SerializationSchema",
-    "SimpleStringEncoder",
     "SimpleStringSchema",
 ]
 
@@ -136,21 +134,6 @@ class Encoder(Generic[T]):
         return Encoder(_Line(charset_name))
 
 
-class SimpleStringEncoder(Encoder[Any]):
-    """Writes each record as text, followed by a line feed: the older form of :meth:`Encoder.simple_string_encoder`.
-
-    >>> import io
-    >>> out = io.BytesIO()
-    >>> SimpleStringEncoder().encode(("to", 2), out)
-    >>> out.getvalue()
-    b'(to,2)\\n'
-    """
-
-    def __init__(self, charset_name: str = "UTF-8") -> None:
-        "".encode(charset_name)  # fails early for an unknown character set
-        super().__init__(_Line(charset_name))
-
-
 class _Line:
     def __init__(self, charset: str) -> None:
         self._charset = charset
@@ -177,22 +160,3 @@ class BulkWriterFactory(ABC, Generic[T]):
     @abstractmethod
     def create(self, stream: BinaryIO) -> BulkWriter[T]:
         """Creates a writer to ``stream``."""
-
-
-#: Where the schemas of formats are now; until PyFlink 1.15, they were in this module.
-_FORMATS: Final = {
-    f"{name}Row{kind}Schema": f"tidemill.connectors.formats.{module}"
-    for name, module in {"Avro": "avro", "Csv": "csv", "Json": "json"}.items()
-    for kind in ("Deserialization", "Serialization")
-}
-
-__getattr__ = names_elsewhere(
-    __name__,
-    {
-        **PYTHON_NAMES,
-        **_FORMATS,
-        **dict.fromkeys(("RowTypeInfo", "typeinfo"), "tidemill.common.typeinfo"),
-        "RowDataBulkWriterFactory": "tidemill.connectors.file_system",
-        "RowType": "tidemill.table.types",
-    },
-)

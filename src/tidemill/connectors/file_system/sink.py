@@ -213,10 +213,9 @@ class RollingFileSink(FileSink, SupportsWriterState):
 class StreamingFileSink(FileSink):
     """The file sink of Flink 1.x, for ``stream.add_sink``. Its builders create a :class:`FileSink`.
 
-    >>> from tidemill.common.serialization import SimpleStringEncoder
     >>> policy = RollingPolicy.default_rolling_policy(part_size=1 << 30)
-    >>> builder = StreamingFileSink.for_row_format("/tmp/out", SimpleStringEncoder()).with_rolling_policy(policy)
-    >>> builder.build().guarantee
+    >>> builder = StreamingFileSink.for_row_format("/tmp/out", Encoder.simple_string_encoder())
+    >>> builder.with_rolling_policy(policy).build().guarantee
     'exactly-once'
     """
 
