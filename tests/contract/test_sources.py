@@ -12,6 +12,7 @@ import pytest
 from tidemill.common.typeinfo import Types
 from tidemill.connectors.collection import CollectionSource
 from tidemill.connectors.sources import Position, RecordBatch, Split, SplitEnumerator, SplitSource
+from tidemill.datastream.connectors import HybridSource
 from tidemill.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from tidemill.datastream.connectors.number_seq import NumberSequenceSource
 from tidemill.testing.source_contract import SOURCE_CASES, SourceCase, check_source
@@ -36,6 +37,23 @@ def test_generated_records(case: SourceCase) -> None:
 def test_generated_records_so_many_an_epoch(case: SourceCase) -> None:
     rate = RateLimiterStrategy.per_checkpoint(2)
     check_source(case, lambda: DataGeneratorSource(str, 11, rate), map(str, range(11)))
+
+
+@pytest.mark.parametrize("case", SOURCE_CASES, ids=str)
+def test_one_source_after_the_other(case: SourceCase) -> None:
+    def several() -> HybridSource:
+        numbers = HybridSource.builder(NumberSequenceSource(5, 12)).add_source(CollectionSource([[1], [2], [3]]))
+        return numbers.add_source(NumberSequenceSource(20, 26)).build()
+
+    check_source(case, several, [*range(5, 13), [1], [2], [3], *range(20, 27)])
+
+
+@pytest.mark.parametrize("case", SOURCE_CASES, ids=str)
+def test_an_unbounded_source_after_a_bounded_one(case: SourceCase) -> None:
+    def several() -> HybridSource:
+        return HybridSource.builder(NumberSequenceSource(1, 8)).add_source(Shelves(SHELVES)).build()
+
+    check_source(case, several, [*range(1, 9), *range(10), *range(100, 104)])
 
 
 class Shelves(SplitSource):

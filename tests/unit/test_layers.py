@@ -22,6 +22,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 LAYERS = (
     ("tidemill",),
     ("deprecation",),
+    ("lazy_names",),
     ("errors",),
     ("faults",),
     ("java_gateway", "late_names", "version", "without_effect"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import abc
 import enum
+from typing import Any
 
 from tidemill.connectors.sinks import Sink
 from tidemill.connectors.sources import Source
 
-__all__ = ["DeliveryGuarantee", "Sink", "Source"]
+__all__ = ["DeliveryGuarantee", "Sink", "Source", "StreamTransformer", "SupportsPreprocessing"]
 
 
 class DeliveryGuarantee(enum.Enum):
@@ -16,3 +18,19 @@ class DeliveryGuarantee(enum.Enum):
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
     NONE = 2
+
+
+class StreamTransformer(abc.ABC):
+    """Transforms a stream before a sink: see :class:`SupportsPreprocessing`."""
+
+    @abc.abstractmethod
+    def apply(self, ds: Any) -> Any:
+        """Return the stream that the sink writes, made from the given one."""
+
+
+class SupportsPreprocessing(abc.ABC):
+    """For sinks that need a different form of records: ``sink_to()`` applies their transformer to the stream."""
+
+    @abc.abstractmethod
+    def get_transformer(self) -> StreamTransformer | None:
+        """Return the transformer, or None if the stream is written as it is."""

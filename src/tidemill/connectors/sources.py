@@ -87,6 +87,10 @@ class Source(abc.ABC):  # noqa: B024 - two families share it
         """The level at which event time is tracked."""
         return ClockOf.SUBTASK
 
+    def resolved(self) -> Source:
+        """Return the source to read when a program passes this one; another one if this is an older interface to it."""
+        return self
+
 
 class SplitEnumerator(abc.ABC):
     """Driver side of a :class:`SplitSource`; one per job run, created from the last committed position."""
@@ -205,3 +209,4 @@ class FormatSource(SparkSource):
     partition_by: tuple[str, ...] = ()
     #: Seconds between two listings of files (unbounded file sources only); None: the default of the file system.
     discovery_interval: float | None = None
+    decoder: RowDecoder | None = None

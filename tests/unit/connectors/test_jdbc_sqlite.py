@@ -83,7 +83,7 @@ def test_a_plain_statement_takes_effect_at_least_once(file: File) -> None:
     assert sink.guarantee == "at-least-once"
 
     def build(env: StreamExecutionEnvironment, words: DataStream) -> None:
-        words.map(lambda word: (word,)).add_sink(sink)  # type: ignore[arg-type]  # as in PyFlink
+        words.map(lambda word: (word,)).add_sink(sink)
 
     with JobHarness(build, inputs=["words"], parallelism=1) as job:
         job.epoch(words=["a"])

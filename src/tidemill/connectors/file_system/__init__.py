@@ -11,6 +11,7 @@ Files are read by Spark, in ``tidemill.spark.files``. This is not PyFlink's impo
 from __future__ import annotations
 
 from tidemill.connectors.file_system.buckets import BucketAssigner, OutputFileConfig
+from tidemill.connectors.file_system.formats import RowDataBulkWriterFactory
 from tidemill.connectors.file_system.rolling import (
     DefaultRollingPolicy,
     FileCompactStrategy,
@@ -24,6 +25,7 @@ from tidemill.connectors.file_system.source import (
     FileSource,
     FileSourceBuilder,
     FileSplitAssignerProvider,
+    InputFormat,
     StreamFormat,
 )
 
@@ -38,9 +40,11 @@ __all__ = [
     "FileSource",
     "FileSourceBuilder",
     "FileSplitAssignerProvider",
+    "InputFormat",
     "OnCheckpointRollingPolicy",
     "OutputFileConfig",
     "RollingPolicy",
+    "RowDataBulkWriterFactory",
     "StreamFormat",
     "StreamingFileSink",
 ]

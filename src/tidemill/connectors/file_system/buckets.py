@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-__all__ = ["BucketAssigner", "OutputFileConfig"]
+__all__ = ["BucketAssigner", "OutputFileConfig", "named_assigner"]
 
 #: Supported letters of Java's date patterns, with Python's equivalents.
 _JAVA_DATE: Final = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 #: A quoted text, or a run of one letter, or any other character.
 _PATTERN_PARTS: Final = re.compile(r"'([^']*)'|(([A-Za-z])\3*|[^A-Za-z'])")
+
+
+#: Java classes of bucket assigners, which programs for PyFlink 1.12 name.
+_JAVA_CLASSES: Final = "org.apache.flink.streaming.api.functions.sink.filesystem.bucketassigners."
 
 
 class BucketAssigner(abc.ABC):
@@ -40,6 +44,21 @@ class BucketAssigner(abc.ABC):
         '1970-01-01--01'
         """
         return _DateTime(format_str, timezone_id)
+
+
+def named_assigner(given: Any) -> BucketAssigner:
+    """Return an assigner, which programs for PyFlink 1.12 give as the name of a class in Java.
+
+    >>> named_assigner(_JAVA_CLASSES + "BasePathBucketAssigner") == BucketAssigner.base_path_bucket_assigner()
+    True
+    """
+    if isinstance(given, BucketAssigner):
+        return given
+    if given == f"{_JAVA_CLASSES}BasePathBucketAssigner":
+        return BucketAssigner.base_path_bucket_assigner()
+    if given == f"{_JAVA_CLASSES}DateTimeBucketAssigner":
+        return BucketAssigner.date_time_bucket_assigner()
+    raise TypeError(f"a BucketAssigner is needed, not {given!r}: extend BucketAssigner, or use one of its own")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ __all__ = [
     "FileFormat",
     "MergingBulkWriterFactory",
     "RecordWriter",
+    "RowDataBulkWriterFactory",
     "RowFileFormat",
 ]
 
@@ -117,6 +118,10 @@ class MergingBulkWriterFactory(BulkWriterFactory[Any]):
     @abc.abstractmethod
     def merge(self, sources: Sequence[Path], stream: BinaryIO) -> None:
         """Write one file that contains the records of several files, in order."""
+
+
+#: PyFlink's name for factories whose writers take rows, as all of them do here.
+RowDataBulkWriterFactory = BulkWriterFactory
 
 
 class BulkFileFormat(FileFormat):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemill.connectors.file_system.parts import GrowingPart
 
@@ -72,10 +72,50 @@ class DefaultRollingPolicy(RollingPolicy):
     def due_at(self, part: GrowingPart) -> int:
         return min(part.created + self.rollover_interval, part.written + self.inactivity_interval)
 
+    @staticmethod
+    def builder() -> DefaultRollingPolicy.PolicyBuilder:
+        """Start building a policy with the defaults of :meth:`RollingPolicy.default_rolling_policy`.
+
+        >>> DefaultRollingPolicy.builder().with_rollover_interval(900_000).build()
+        DefaultRollingPolicy(part_size=134217728, rollover_interval=900000, inactivity_interval=60000)
+        """
+        return DefaultRollingPolicy.PolicyBuilder()
+
+    class PolicyBuilder:
+        """Builds a :class:`DefaultRollingPolicy`, as in PyFlink 1.12."""
+
+        def __init__(self) -> None:
+            self._policy = RollingPolicy.default_rolling_policy()
+
+        def with_max_part_size(self, size: int) -> DefaultRollingPolicy.PolicyBuilder:
+            """Set the number of bytes at which a part is finished."""
+            return self._set(part_size=size)
+
+        def with_inactivity_interval(self, interval: int) -> DefaultRollingPolicy.PolicyBuilder:
+            """Set the maximum time, in ms, without new records."""
+            return self._set(inactivity_interval=interval)
+
+        def with_rollover_interval(self, interval: int) -> DefaultRollingPolicy.PolicyBuilder:
+            """Set the maximum time, in ms, that a part is open."""
+            return self._set(rollover_interval=interval)
+
+        def build(self) -> DefaultRollingPolicy:
+            """Build the policy."""
+            return self._policy
+
+        def _set(self, **changed: int) -> DefaultRollingPolicy.PolicyBuilder:
+            self._policy = replace(self._policy, **changed)
+            return self
+
 
 @dataclass(frozen=True)
 class OnCheckpointRollingPolicy(RollingPolicy):
     """Finishes each part with its epoch."""
+
+    @staticmethod
+    def build() -> OnCheckpointRollingPolicy:
+        """Return the policy, as in PyFlink 1.12."""
+        return OnCheckpointRollingPolicy()
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from typing import Any, Self
 from tidemill.common.configuration import Configuration
 from tidemill.common.serialization import BulkWriterFactory, Encoder
 from tidemill.common.typeinfo import TypeInformation, Types
-from tidemill.connectors.file_system.buckets import BucketAssigner, OutputFileConfig
+from tidemill.connectors.file_system.buckets import BucketAssigner, OutputFileConfig, named_assigner
 from tidemill.connectors.file_system.formats import BulkFileFormat, FileFormat, RowFileFormat
 from tidemill.connectors.file_system.locations import sink_path
 from tidemill.connectors.file_system.parts import IN_PROGRESS, FileCommittable
@@ -111,9 +111,14 @@ class FileSink(Sink):
             """Accepted and ignored: a part is finished as soon as it is due, without periodic checks."""
             return self
 
-        def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
-            """Set the assigner of buckets, which are directories, to records."""
-            self._assigner = bucket_assigner
+        def with_bucket_assigner(
+            self, bucket_assigner: BucketAssigner | None = None, *, assigner_class_name: str | None = None
+        ) -> Self:
+            """Set the assigner of buckets, which are directories, to records.
+
+            Programs for PyFlink 1.12 pass the name of one of Flink's own classes in Java.
+            """
+            self._assigner = named_assigner(assigner_class_name or bucket_assigner)
             return self
 
         def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
@@ -205,8 +210,17 @@ class RollingFileSink(FileSink, SupportsWriterState):
         return Types.STRING()
 
 
-#: The name in Flink 1.x.
-StreamingFileSink = FileSink
+class StreamingFileSink(FileSink):
+    """The file sink of Flink 1.x, for ``stream.add_sink``. Its builders create a :class:`FileSink`.
+
+    >>> policy = RollingPolicy.default_rolling_policy(part_size=1 << 30)
+    >>> builder = StreamingFileSink.for_row_format("/tmp/out", Encoder.simple_string_encoder())
+    >>> builder.with_rolling_policy(policy).build().guarantee
+    'exactly-once'
+    """
+
+    DefaultRowFormatBuilder = FileSink.RowFormatBuilder
+    DefaultBulkFormatBuilder = FileSink.BulkFormatBuilder
 
 
 class FileCompactor:

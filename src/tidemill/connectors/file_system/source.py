@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tidemill.common.time import Duration
 from tidemill.common.typeinfo import TypeInformation, Types
-from tidemill.connectors.sources import FormatSource
+from tidemill.connectors.sources import FormatSource, RowDecoder, SplitSource
 from tidemill.connectors.spark.type_mapping import schema_of
 from tidemill.errors import ConfigurationError
 
@@ -19,6 +19,7 @@ __all__ = [
     "FileSource",
     "FileSourceBuilder",
     "FileSplitAssignerProvider",
+    "InputFormat",
     "StreamFormat",
 ]
 
@@ -31,6 +32,8 @@ class StreamFormat:
     options: tuple[tuple[str, str], ...] = ()
     type_info: TypeInformation | None = None
     schema: str | None = None
+    #: Converts the rows to records; without one, each row is a record.
+    decoder: RowDecoder | None = None
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
@@ -55,6 +58,10 @@ class StreamFormat:
 
 class BulkFormat(StreamFormat):
     """A format that is read in batches of records, such as Parquet."""
+
+
+class InputFormat(SplitSource):
+    """A source for ``env.create_input``, such as ``AvroInputFormat``; ``env.from_source`` accepts it too."""
 
 
 #: A record that does not fit the schema is an error. By default, Spark reads invalid values as null.
@@ -171,4 +178,5 @@ class FileSourceBuilder:
             bounded=self._bounded,
             more_paths=self._paths[1:],
             discovery_interval=None if self._bounded else self._interval,
+            decoder=self._format.decoder,
         )

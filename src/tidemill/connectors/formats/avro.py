@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from tidemill.common.serialization import DeserializationSchema, SerializationSchema
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.common.types import Row
-from tidemill.errors import ConfigurationError, SerializationError, TypeMismatchError
+from tidemill.connectors.formats.avro_schema import kind_of, library, parsed
+from tidemill.errors import ConfigurationError, SerializationError
 
-__all__ = ["AvroRowDeserializationSchema", "AvroRowSerializationSchema"]
+__all__ = ["AvroRowDeserializationSchema", "AvroRowSerializationSchema", "to_avro"]
 
 _BASIC: Final = {
     "boolean": Types.BOOLEAN(),
@@ -49,11 +49,11 @@ class AvroRowDeserializationSchema(DeserializationSchema[Row]):
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
         self._text = _schema_text(record_class, avro_schema_string)
-        parsed, names = _parsed(self._text)
-        self._type_info = _type(parsed, names)
-        self._schema = parsed
-        self._shape = _reader(parsed, names)
-        self._read = _fastavro().schemaless_reader
+        found, names = parsed(self._text)
+        self._type_info = _type(found, names)
+        self._schema = found
+        self._shape = _reader(found, names)
+        self._read = library().schemaless_reader
 
     def deserialize(self, message: bytes) -> Row:
         stream = io.BytesIO(message)
@@ -84,29 +84,21 @@ class AvroRowSerializationSchema(SerializationSchema[Any]):
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
         self._text = _schema_text(record_class, avro_schema_string)
-        parsed, names = _parsed(self._text)
-        self._schema = parsed
-        self._shape = _writer(parsed, names)
-        self._write = _fastavro().schemaless_writer
+        found, names = parsed(self._text)
+        self._schema = found
+        self._shape = to_avro(found, names)
+        self._write = library().schemaless_writer
 
     def serialize(self, element: Any) -> bytes:
         out = io.BytesIO()
         try:
-            self._write(out, self._schema, self._shape(element), strict=True)
+            self._write(out, self._schema, self._shape(element), strict_allow_default=True)
         except Exception as error:
             raise SerializationError(f"{element!r} does not fit its Avro schema: {error}") from error
         return out.getvalue()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (AvroRowSerializationSchema, (None, self._text))
-
-
-def _fastavro() -> Any:
-    try:
-        import fastavro
-    except ImportError as error:
-        raise ConfigurationError("Avro needs the extra avro: pip install 'tidemill[avro]'") from error
-    return fastavro
 
 
 def _schema_text(record_class: str | None, text: str | None) -> str:
@@ -117,34 +109,8 @@ def _schema_text(record_class: str | None, text: str | None) -> str:
     return text
 
 
-def _parsed(text: str) -> tuple[Any, Mapping[str, Any]]:
-    """Return a schema parsed by fastavro, and its named types."""
-    names: dict[str, Any] = {}
-    try:
-        parsed = _fastavro().parse_schema(json.loads(text), names)
-    except ConfigurationError:
-        raise
-    except Exception as error:
-        raise TypeMismatchError(f"avro_schema_string is not a valid Avro schema: {error}") from error
-    if not isinstance(parsed, Mapping) or parsed["type"] != "record":
-        raise TypeMismatchError("the Avro schema of a row must be that of a record")
-    return parsed, names
-
-
-def _kind(schema: Any, names: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the kind of a schema, with references resolved and the null of an optional value removed."""
-    if isinstance(schema, list):
-        others = [branch for branch in schema if branch != "null"]
-        return _kind(others[0], names) if len(others) == 1 else ("union", schema)
-    if isinstance(schema, str):
-        return (schema, schema) if schema in _BASIC or schema == "null" else _kind(names[schema], names)
-    if isinstance(schema["type"], (list, dict)):
-        return _kind(schema["type"], names)
-    return schema["type"], schema
-
-
 def _type(schema: Any, names: Mapping[str, Any], inside: tuple[str, ...] = ()) -> TypeInformation:
-    kind, found = _kind(schema, names)
+    kind, found = kind_of(schema, names)
     if isinstance(found, Mapping) and found.get("logicalType") in _LOGICAL:
         return _LOGICAL[found["logicalType"]]
     if kind == "record":
@@ -164,7 +130,7 @@ def _type(schema: Any, names: Mapping[str, Any], inside: tuple[str, ...] = ()) -
 
 def _reader(schema: Any, names: Mapping[str, Any]) -> Callable[[Any], Any]:
     """Return a function that converts dicts to rows; the time zone of timestamps, always UTC, is removed."""
-    kind, found = _kind(schema, names)
+    kind, found = kind_of(schema, names)
     if kind == "record":
         fields = [field["name"] for field in found["fields"]]
         template = Row(*fields)
@@ -198,22 +164,31 @@ def _plain(value: Any) -> Any:
     return value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value
 
 
-def _writer(schema: Any, names: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return a function that converts rows to dicts."""
-    kind, found = _kind(schema, names)
+def to_avro(schema: Any, names: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Return a function that converts rows, and dicts with the same fields, to dicts as the library writes them."""
+    kind, found = kind_of(schema, names)
     if kind == "record":
         fields = [field["name"] for field in found["fields"]]
         writers: list[Callable[[Any], Any]] = []
 
         def write(value: Any) -> Any:
             if not writers:
-                writers.extend(_writer(field["type"], names) for field in found["fields"])
+                writers.extend(to_avro(field["type"], names) for field in found["fields"])
             if value is None:
                 return None
+            if isinstance(value, Mapping):
+                return _written(value, fields, writers)
             return {name: each(part) for name, each, part in zip(fields, writers, value, strict=True)}
 
         return write
-    return _by_parts(kind, found, lambda part: _writer(part, names), _in_utc)
+    return _by_parts(kind, found, lambda part: to_avro(part, names), _in_utc)
+
+
+def _written(value: Mapping[str, Any], fields: list[str], writers: list[Callable[[Any], Any]]) -> dict[str, Any]:
+    """Convert a dict. A missing field gets the default of the schema; a field that the schema lacks is an error."""
+    if len(value) != len(fields) and (more := value.keys() - set(fields)):
+        raise ValueError(f"the schema has no field {min(more)!r}")
+    return {name: each(value[name]) for name, each in zip(fields, writers, strict=True) if name in value}
 
 
 def _in_utc(value: Any) -> Any:

@@ -7,6 +7,17 @@ use ``tidemill.datastream.connectors.kafka``.
 
 from __future__ import annotations
 
+from tidemill.connectors.kafka.dynamic_source import (
+    DynamicKafkaSource,
+    DynamicKafkaSourceBuilder,
+    KafkaMetadataService,
+    KafkaStreamSetSubscriber,
+    KafkaStreamSubscriber,
+    SingleClusterTopicMetadataService,
+    StreamPatternSubscriber,
+)
+from tidemill.connectors.kafka.flink_kafka_consumer import FlinkKafkaConsumer, FlinkKafkaConsumerBase
+from tidemill.connectors.kafka.flink_kafka_producer import FlinkKafkaProducer, FlinkKafkaProducerBase, Semantic
 from tidemill.connectors.kafka.offsets import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
@@ -25,7 +36,14 @@ from tidemill.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
 from tidemill.connectors.kafka.transactions import ExpiredMarker
 
 __all__ = [
+    "DynamicKafkaSource",
+    "DynamicKafkaSourceBuilder",
     "ExpiredMarker",
+    "FlinkKafkaConsumer",
+    "FlinkKafkaConsumerBase",
+    "FlinkKafkaProducer",
+    "FlinkKafkaProducerBase",
+    "KafkaMetadataService",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
     "KafkaProducerRecord",
@@ -38,6 +56,11 @@ __all__ = [
     "KafkaSinkContext",
     "KafkaSource",
     "KafkaSourceBuilder",
+    "KafkaStreamSetSubscriber",
+    "KafkaStreamSubscriber",
     "KafkaTopicPartition",
     "KafkaTopicSelector",
+    "Semantic",
+    "SingleClusterTopicMetadataService",
+    "StreamPatternSubscriber",
 ]

@@ -96,16 +96,17 @@ class KafkaSink(Sink):
         return f"KafkaSink({self.guarantee}, {f'topic {topic}' if topic else 'topics'} at {self._clients!r})"
 
 
-class _ExactlyOnceSink(WriteAheadLogSink, KafkaSink):
+class ExactlyOnceKafkaSink(WriteAheadLogSink, KafkaSink):
     """A :class:`KafkaSink` whose results are written to the write-ahead log first, and then delivered to Kafka."""
 
     def __init__(
         self,
         clients: KafkaClients,
         serializer: KafkaRecordSerializationSchema[Any],
-        prefix: str,
+        prefix: str | None,
         expired: ExpiredMarker,
     ) -> None:
+        """Without a prefix, transactional ids begin with the id of the job."""
         super().__init__(clients, serializer, DeliveryGuarantee.EXACTLY_ONCE)
         self._prefix = prefix
         self._expired = expired
@@ -199,7 +200,7 @@ class KafkaSinkBuilder:
             raise ValueError(
                 "exactly-once needs set_transactional_id_prefix(): a name that no other job on the Kafka cluster uses"
             )
-        return _ExactlyOnceSink(clients, self._serializer, self._prefix, self._expired)
+        return ExactlyOnceKafkaSink(clients, self._serializer, self._prefix, self._expired)
 
 
 @dataclass

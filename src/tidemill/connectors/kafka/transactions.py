@@ -107,8 +107,9 @@ class KafkaTransactions(Destination):
     """Delivers results in transactions, as the module docstring describes. Producers stay open, one per subtask."""
 
     def __init__(
-        self, clients: KafkaClients, transactional_id_prefix: str, topic: str | None, expired: ExpiredMarker
+        self, clients: KafkaClients, transactional_id_prefix: str | None, topic: str | None, expired: ExpiredMarker
     ) -> None:
+        """Without a prefix, transactional ids begin with the id of the job."""
         # configuration
         self._clients = clients
         self._prefix = transactional_id_prefix
@@ -261,7 +262,8 @@ class KafkaTransactions(Destination):
     # ------------------------------------------------------------------------------------------------------ markers
 
     def _id(self, delivery: Delivery) -> str:
-        return f"{self._prefix}-{delivery.operator_uid}-{delivery.subtask}"
+        prefix = f"tidemill-{delivery.job_id}" if self._prefix is None else self._prefix
+        return f"{prefix}-{delivery.operator_uid}-{delivery.subtask}"
 
     def _group(self, delivery: Delivery) -> str:
         """Return the group whose offset is the marker. The prefix is not part of it, because it may change."""

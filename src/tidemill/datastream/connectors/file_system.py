@@ -13,12 +13,15 @@ from tidemill.connectors.file_system import (
     FileSource,
     FileSourceBuilder,
     FileSplitAssignerProvider,
+    InputFormat,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
+    RowDataBulkWriterFactory,
     StreamFormat,
     StreamingFileSink,
 )
+from tidemill.lazy_names import PYTHON_NAMES, names_elsewhere
 
 __all__ = [
     "BucketAssigner",
@@ -31,9 +34,26 @@ __all__ = [
     "FileSource",
     "FileSourceBuilder",
     "FileSplitAssignerProvider",
+    "InputFormat",
     "OnCheckpointRollingPolicy",
     "OutputFileConfig",
     "RollingPolicy",
+    "RowDataBulkWriterFactory",
     "StreamFormat",
     "StreamingFileSink",
 ]
+
+__getattr__ = names_elsewhere(
+    __name__,
+    {
+        **PYTHON_NAMES,
+        **dict.fromkeys(("BulkWriterFactory", "Encoder"), "tidemill.common.serialization"),
+        **dict.fromkeys(
+            ("DeliveryGuarantee", "Sink", "Source", "StreamTransformer", "SupportsPreprocessing"),
+            "tidemill.connectors.base",
+        ),
+        **dict.fromkeys(("SinkFunction", "SourceFunction"), "tidemill.datastream.functions"),
+        "Duration": "tidemill.common.time",
+        "RowType": "tidemill.table.types",
+    },
+)

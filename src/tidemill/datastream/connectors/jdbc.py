@@ -11,6 +11,7 @@ from tidemill.connectors.jdbc import (
     JdbcSource,
     JdbcSourceBuilder,
 )
+from tidemill.lazy_names import PYTHON_NAMES, names_elsewhere
 
 __all__ = [
     "JdbcConnectionOptions",
@@ -21,3 +22,13 @@ __all__ = [
     "JdbcSource",
     "JdbcSourceBuilder",
 ]
+
+__getattr__ = names_elsewhere(
+    __name__,
+    {
+        **PYTHON_NAMES,
+        "RowTypeInfo": "tidemill.common.typeinfo",
+        "SinkFunction": "tidemill.datastream.functions",
+        "typeinfo": "tidemill.common.typeinfo",
+    },
+)

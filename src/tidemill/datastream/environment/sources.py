@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.common.watermark_strategy import WatermarkStrategy
 from tidemill.connectors.collection import CollectionSource
-from tidemill.connectors.file_system.source import STRICT, text_options
+from tidemill.connectors.file_system.source import STRICT, InputFormat, text_options
 from tidemill.connectors.number_seq import NumberSequenceSource
 from tidemill.connectors.socket_text import SocketTextSource
 from tidemill.connectors.sources import DataFrameSource, FormatSource, Source, SplitSource
+from tidemill.datastream.functions.basic import SourceFunction
 from tidemill.datastream.functions.state_descriptors import TypeSpec, resolve_type
 from tidemill.datastream.program.ingestion_time import ingestion_time_strategy
 from tidemill.datastream.program.specs import SourceSpec
@@ -58,6 +59,7 @@ class EnvironmentSources(abc.ABC):
             raise TypeError(f"from_source() needs a Source, not {type(source).__name__}")
         if watermark_strategy is not None and not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeError(f"from_source() needs a WatermarkStrategy, not {type(watermark_strategy).__name__}")
+        source = source.resolved()
         declared = None if type_info is None else resolve_type(type_info)
         if declared is not None and isinstance(source, (FormatSource, DataFrameSource)):
             source = dataclasses.replace(source, type_info=declared)
@@ -78,14 +80,19 @@ class EnvironmentSources(abc.ABC):
         return DataStream(self._this(), (Upstream(operator),), found)
 
     def add_source(
-        self, source_func: Source, source_name: str = "Custom Source", type_info: TypeSpec = None
+        self, source_func: Source | SourceFunction, source_name: str = "Custom Source", type_info: TypeSpec = None
     ) -> DataStream:
         """Create a stream from a source, without watermarks."""
+        if not isinstance(source_func, Source):
+            raise TypeError(
+                f"add_source() cannot run {type(source_func).__name__}: it needs a FlinkKafkaConsumer or a Source. To "
+                "write a source in Python, extend SplitSource (docs/connectors/custom-sources.md)"
+            )
         return self.from_source(source_func, None, source_name, type_info)
 
-    def create_input(self, input_format: Source, type_info: TypeSpec = None) -> DataStream:
-        """Create a stream from an input format that is a source, such as ``AvroInputFormat``."""
-        if not isinstance(input_format, Source):
+    def create_input(self, input_format: InputFormat, type_info: TypeSpec = None) -> DataStream:
+        """Create a stream from an input format, such as ``AvroInputFormat``, without watermarks."""
+        if not isinstance(input_format, InputFormat):
             raise TypeError(
                 f"create_input() needs an input format of Tidemill, not {type(input_format).__name__}: read files with "
                 "from_source() and a FileSource"

@@ -1,4 +1,4 @@
-"""Individual records in Avro format (not Avro files), under PyFlink's names. Needs the extra ``avro``."""
+"""Avro files and individual records in Avro format, under PyFlink's names. Needs the extra ``avro``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,33 @@ from tidemill.connectors.formats.avro import (
     AvroRowDeserializationSchema,
     AvroRowSerializationSchema,
 )
+from tidemill.connectors.formats.avro_files import (
+    AvroBulkWriters,
+    AvroInputFormat,
+)
+from tidemill.connectors.formats.avro_schema import (
+    AvroSchema,
+    GenericRecordAvroTypeInfo,
+)
+from tidemill.lazy_names import PYTHON_NAMES, names_elsewhere
 
 __all__ = [
+    "AvroBulkWriters",
+    "AvroInputFormat",
     "AvroRowDeserializationSchema",
     "AvroRowSerializationSchema",
+    "AvroSchema",
+    "GenericRecordAvroTypeInfo",
 ]
+
+__getattr__ = names_elsewhere(
+    __name__,
+    {
+        **PYTHON_NAMES,
+        **dict.fromkeys(
+            ("BulkWriterFactory", "DeserializationSchema", "SerializationSchema"), "tidemill.common.serialization"
+        ),
+        "InputFormat": "tidemill.connectors.file_system",
+        "TypeInformation": "tidemill.common.typeinfo",
+    },
+)

@@ -10,6 +10,7 @@ from tidemill.connectors.formats.csv import (
     CsvSchema,
     CsvSchemaBuilder,
 )
+from tidemill.lazy_names import PYTHON_NAMES, names_elsewhere
 
 __all__ = [
     "CsvBulkWriters",
@@ -19,3 +20,16 @@ __all__ = [
     "CsvSchema",
     "CsvSchemaBuilder",
 ]
+
+__getattr__ = names_elsewhere(
+    __name__,
+    {
+        **PYTHON_NAMES,
+        **dict.fromkeys(
+            ("BulkWriterFactory", "DeserializationSchema", "SerializationSchema"), "tidemill.common.serialization"
+        ),
+        **dict.fromkeys(("RowDataBulkWriterFactory", "StreamFormat"), "tidemill.connectors.file_system"),
+        **dict.fromkeys(("DataType", "DataTypes", "NumericType", "RowType"), "tidemill.table.types"),
+        "TypeInformation": "tidemill.common.typeinfo",
+    },
+)

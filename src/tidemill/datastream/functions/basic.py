@@ -149,10 +149,11 @@ class CoFlatMapFunction(Function):
         """Called for each record of the second stream."""
 
 
-class SourceFunction:
-    """A source that is a class in Java (Flink 1.x). Its subclasses that are sources of Tidemill can be read.
+class SourceFunction(Function):
+    """Base class of Flink's older sources, for ``env.add_source``, such as ``FlinkKafkaConsumer``.
 
-    A source in Python is a :class:`tidemill.connectors.sources.SplitSource`.
+    It is not a way to write a source: in PyFlink, it wraps a class in Java. A source of your own is a
+    ``tidemill.connectors.sources.SplitSource``.
     """
 
     def __init__(self, source_func: Any) -> None:

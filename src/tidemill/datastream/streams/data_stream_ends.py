@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 from typing import TYPE_CHECKING, Any, overload
 
+from tidemill.connectors.base import SupportsPreprocessing
 from tidemill.connectors.collect import CollectSink
 from tidemill.connectors.function_sink import FunctionSink
 from tidemill.connectors.print_sink import PrintSink, text_of
@@ -30,8 +31,8 @@ class StreamEnds(abc.ABC):
     def _this(self) -> DataStream:
         """The stream."""
 
-    def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
-        """Call a :class:`SinkFunction` for each record, with at-least-once semantics."""
+    def add_sink(self, sink_func: SinkFunction | Sink) -> DataStreamSink:
+        """Call a :class:`SinkFunction` for each record, with at-least-once semantics; or write to a sink."""
         if isinstance(sink_func, Sink):
             return self.sink_to(sink_func)
         if not isinstance(sink_func, SinkFunction):
@@ -42,6 +43,10 @@ class StreamEnds(abc.ABC):
         """Write the stream to a :class:`tidemill.connectors.sinks.Sink`."""
         if not isinstance(sink, Sink):
             raise TypeError(f"sink_to() needs a Sink, not {type_name(sink)}")
+        transformer = sink.get_transformer() if isinstance(sink, SupportsPreprocessing) else None
+        if transformer is not None:
+            stream: DataStream = transformer.apply(self._this())
+            return stream._end(f"Sink: {type(sink).__name__}", sink)
         return self._end(f"Sink: {type(sink).__name__}", sink)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
