@@ -57,7 +57,8 @@ LONG := tests/spark/test_driver_kills.py tests/spark/test_high_availability.py t
     tests/spark/test_watched_files.py tests/spark/test_power_failure.py \
     tests/integration/test_chaos.py tests/integration/test_chaos_files.py tests/integration/test_chaos_kafka.py \
     tests/integration/test_chaos_postgres.py tests/integration/test_jdbc_contract.py tests/integration/test_kafka_cluster.py \
-    tests/integration/test_kafka_sink.py tests/integration/test_quick_start.py
+    tests/integration/test_kafka_sink.py tests/integration/test_quick_start.py \
+    tests/integration/test_elasticsearch_node.py tests/integration/test_rabbitmq.py
 
 # The suites without Spark run all their examples, seeds and schedules: hundreds of random sequences of kills, rescales,
 # restarts and savepoints, and random programs compared with a model, for TIDEMILL_FUZZ_SECONDS (600).

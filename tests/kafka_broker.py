@@ -6,21 +6,19 @@ Its jars come with the Ivy that is part of pyspark, once, into the cache folder 
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 from confluent_kafka import KafkaException
 
 from tests.certificates import Authority
-from tests.java import CACHE, QUICK_JAVA
+from tests.jars import fetched_jars
+from tests.java import QUICK_JAVA
 from tests.kafka_topics import SECONDS, KafkaTopics
 from tests.ports import own_ports
 from tests.shared_processes import outliving
@@ -205,43 +203,7 @@ def shared_broker(folder: Path) -> Iterator[KafkaBroker]:
 
 def broker_jars() -> Path:
     """The folder with the broker's jars; the first call ever fetches them."""
-    folder = CACHE / f"kafka-{VERSION}"
-    if folder.is_dir():
-        return folder
-    CACHE.mkdir(exist_ok=True)
-    with (CACHE / "kafka.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run side by side
-        if not folder.is_dir():
-            _fetch_jars(folder)
-    return folder
-
-
-def _fetch_jars(folder: Path) -> None:
-    spark = find_spec("pyspark")
-    assert spark is not None
-    assert spark.origin is not None
-    incomplete = folder.with_name(folder.name + ".incomplete")
-    shutil.rmtree(incomplete, ignore_errors=True)
-    incomplete.mkdir()
-    modules = "".join(
-        f'<dependency org="{org}" name="{name}" rev="{version}" conf="default"/>'
-        for (org, name), version in MODULES.items()
-    )
-    wanted = CACHE / f"{folder.name}.xml"
-    wanted.write_text(
-        '<ivy-module version="2.0"><info organisation="tidemill" module="tests"/>'
-        f"<dependencies>{modules}</dependencies></ivy-module>"
-    )
-    pattern = f"{incomplete}/[artifact]-[revision].[ext]"
-    ivy = f"{Path(spark.origin).parent}/jars/*"
-    command = ["java", "-cp", ivy, "org.apache.ivy.Main", "-warn", "-ivy", str(wanted), "-retrieve", pattern]
-    result = subprocess.run([*command, "-types", "jar", "bundle"], capture_output=True, text=True, check=False)
-    if result.returncode or not list(incomplete.glob("kafka_*.jar")):
-        raise RuntimeError(
-            f"the jars of Kafka {VERSION} could not be fetched with Ivy (is Maven Central in reach? a mirror can be "
-            f"named in Ivy's settings):\n{result.stdout[-2000:]}{result.stderr[-2000:]}"
-        )
-    incomplete.rename(folder)
+    return fetched_jars(f"kafka-{VERSION}", MODULES)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,6 @@ MISSING: Final = {
     "common.io": "a Java class; use the formats of `FileSource`",
     "datastream.connectors.cassandra": _NO_SINK,
     "datastream.connectors.dynamic_kafka": "clusters and topics are fixed in the program",
-    "datastream.connectors.elasticsearch": _NO_SINK,
     "datastream.connectors.hybrid_source": "run with the first source, take a savepoint, resume with the second",
     "datastream.connectors.kinesis": _NO_SOURCE,
     "datastream.connectors.pulsar": _NO_SOURCE,

@@ -81,6 +81,8 @@ class Source(abc.ABC):  # noqa: B024 - two families share it
     bounded: bool = True
     #: Whether reading from the same position always yields the same records.
     replayable: bool = True
+    #: Whether, after a failure, records of committed epochs may be read once more.
+    repeats: bool = False
 
     @property
     def clock_of(self) -> ClockOf:
@@ -120,6 +122,13 @@ class SplitEnumerator(abc.ABC):
     def pending_records(self) -> int | None:
         """Return the lag of the source: the number of unread records, or None if unknown. Must return quickly."""
         return None
+
+    def committed(self) -> None:
+        """Called after an epoch has been committed that contained all splits returned so far.
+
+        A source can then acknowledge its records to the system that it reads from. There is no guarantee that this is
+        called: the driver may fail after the commit.
+        """
 
     def close(self) -> None:
         """Release resources."""

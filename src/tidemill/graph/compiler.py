@@ -112,6 +112,7 @@ def _operator_plan(node: Transformation, resolved: ResolvedProgram, uid: str) ->
         guarantee=spec.sink.guarantee if isinstance(spec, SinkSpec) else "",
         for_reading=isinstance(spec, SinkSpec) and spec.sink.for_reading,
         replayable=spec.source.replayable if isinstance(spec, SourceSpec) else True,
+        repeats=isinstance(spec, SourceSpec) and spec.source.repeats,
         operator_state=taken.operator_state,
         checkpointed=taken.checkpointed,
         counts_idleness=taken.counts_idleness,

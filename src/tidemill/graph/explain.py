@@ -53,6 +53,8 @@ def _operator(operator: OperatorPlan, plan: JobPlan) -> str:
         notes.append(operator.guarantee)
     if operator.inputs == 0:
         notes.append("replayable" if operator.replayable else "not replayable")
+        if operator.repeats:
+            notes.append("may repeat records")
     if operator.error_policy.kind is not OnError.FAIL:
         notes.append(f"on error: {operator.error_policy}")
     if operator.output_type is not None and not operator.guarantee:

@@ -2,7 +2,8 @@
 
 The guarantee of a sink assumes replayable sources, which can be read again from the position at which the last
 committed epoch ended. If a replayable source emits records twice, the sink publishes them once. If a source is not
-replayable, the records of a failed attempt are lost.
+replayable, the records of a failed attempt are lost. A source that repeats records of committed epochs makes every
+result at least once, and the state too.
 """
 
 from __future__ import annotations
@@ -44,8 +45,7 @@ def promises(plan: JobPlan) -> list[Promise]:
     for chain in plan.chains:
         for position, operator in enumerate(chain.operators):
             if operator.guarantee:
-                sources = [source for source in _sources_of(plan, chain.id, position) if not source.replayable]
-                found.append(_promise(operator, sources))
+                found.append(_promise(operator, _sources_of(plan, chain.id, position)))
     return found
 
 
@@ -62,17 +62,24 @@ def warning(plan: JobPlan) -> str | None:
     if not weak:
         return None
     reasons = dict.fromkeys(reason for promise in weak for reason in promise.because)
+    repeats = any(operator.repeats for chain in plan.chains for operator in chain.operators)
+    state = "" if repeats else "Its state is exactly-once. "
     return (
-        f"job {plan.name!r} is not exactly-once end to end: {'; '.join(reasons)}. Its state is exactly-once. "
+        f"job {plan.name!r} is not exactly-once end to end: {'; '.join(reasons)}. {state}"
         "See docs/connectors/README.md, or set execution.checkpointing.mode: AT_LEAST_ONCE if that is enough"
     )
 
 
-def _promise(sink: OperatorPlan, lossy: list[OperatorPlan]) -> Promise:
+def _promise(sink: OperatorPlan, sources: list[OperatorPlan]) -> Promise:
+    lossy = [source for source in sources if not source.replayable]
+    repeating = [source for source in sources if source.repeats]
     weak = sink.guarantee not in _STRONG
     because = [f"{sink.name!r} is {sink.guarantee}"] if weak else []
     because += [f"{source.name!r} cannot be read again, and loses records when the job fails" for source in lossy]
+    because += [f"{source.name!r} may read records again after a failure, also into the state" for source in repeating]
     guarantee = sink.guarantee
+    if repeating and not weak:
+        guarantee, weak = "at-least-once", True
     if lossy:
         guarantee = "none" if weak else "at-most-once"
     return Promise(sink.name, guarantee, tuple(because), matters=not sink.for_reading)

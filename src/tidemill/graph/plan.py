@@ -49,6 +49,8 @@ class OperatorPlan:
     for_reading: bool = False
     #: Whether a source emits the same records again from the same position.
     replayable: bool = True
+    #: Whether a source may read records of committed epochs once more after a failure.
+    repeats: bool = False
     #: Whether its function has operator state, or the operator has broadcast state.
     operator_state: bool = False
     #: Whether its function takes part in checkpoints: it has operator state, or is notified of checkpoints.

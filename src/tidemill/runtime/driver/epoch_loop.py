@@ -96,12 +96,15 @@ class EpochLoop:
         if self._sources.whole and not inputs.last:
             return None
         manifest = self._coordinator.run_epoch(inputs)
+        self._sources.committed()
         self._rested = time.monotonic() + self.pause
         return manifest
 
     def drain(self, complete: Complete = _as_it_is) -> Manifest:
         """Run an epoch that reads nothing and advances event time to its end."""
-        return self._coordinator.run_epoch(complete(self._sources.end_of_input()))
+        manifest = self._coordinator.run_epoch(complete(self._sources.end_of_input()))
+        self._sources.committed()
+        return manifest
 
     def take_savepoints(self, cancel: Callable[[], object], drain: Callable[[], object] | None = None) -> bool:
         """Begin the requested savepoints; return whether the job is over. Must be called between two epochs.

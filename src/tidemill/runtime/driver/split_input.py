@@ -97,6 +97,11 @@ class SplitInput:
             ended=list(self._enumerators),
         )
 
+    def committed(self) -> None:
+        """Report to the enumerators that the epoch of the last input has been committed."""
+        for enumerator in self._enumerators.values():
+            enumerator.committed()
+
     def _pending(self) -> dict[str, int]:
         waiting = {chain: enumerator.pending_records() for chain, enumerator in self._enumerators.items()}
         return {self._plan.chains[chain].head.uid: count for chain, count in waiting.items() if count is not None}
