@@ -44,7 +44,11 @@ class TidemillError(Exception):
 
 
 class ConfigurationError(TidemillError):
-    """A configuration key is unknown, or its value cannot be used."""
+    """The value of a configuration key cannot be used, or the key is unknown and the configuration is strict."""
+
+
+class ConfigurationWarning(UserWarning):
+    """A configuration key is unknown: it has no effect, unless the program itself reads it."""
 
 
 class GraphError(TidemillError):

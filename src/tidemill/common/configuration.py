@@ -1,4 +1,4 @@
-"""The configuration of a job: checked key/value pairs."""
+"""The configuration of a job: key/value pairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from tidemill.common.time import Duration, Time
 from tidemill.config import REDACTED, REGISTRY, ConfigOption
-from tidemill.config.values import Bool, Float, Int, ListValue, Text, ValueType
+from tidemill.config.values import Bool, Float, Int, ListValue, MapValue, Text, ValueType
 from tidemill.config.yaml_file import read_entries
 from tidemill.errors import ConfigurationError
 
@@ -22,25 +22,26 @@ T = TypeVar("T")
 
 
 class Configuration:
-    """Key/value pairs, checked when they are set.
+    """Key/value pairs. As in Flink, any key can be set.
 
-    A key must be known (:data:`tidemill.config.REGISTRY`) or begin with ``user.`` or ``spark.``, and its value must be
-    valid for the option's type. Otherwise :class:`ConfigurationError` is raised and nothing changes. A deprecated key
-    is an alias of the current key: a value set under one can be read under the other, and :meth:`to_dict` returns the
-    current key. Values are stored as the text they were set with. ``str()`` and ``repr()`` mask secrets;
-    :meth:`to_dict` does not.
+    The value of a key that has a meaning here (:data:`tidemill.config.REGISTRY`) must be valid for the type of its
+    option. Otherwise :class:`ConfigurationError` is raised and nothing changes. Other keys take any value. The
+    environment warns of keys that neither Tidemill nor Flink knows, or rejects them if
+    ``pipeline.strict-configuration`` is true. A deprecated key is an alias of the current key: a value set under one
+    can be read under the other, and :meth:`to_dict` returns the current key. Values are stored as the text they were
+    set with. ``str()`` and ``repr()`` mask secrets; :meth:`to_dict` does not.
 
     >>> conf = Configuration().set_string("execution.checkpointing.interval", "10 s")
     >>> from tidemill.config import CheckpointingOptions
     >>> conf.get(CheckpointingOptions.INTERVAL)
     datetime.timedelta(seconds=10)
-    >>> conf.set_string("user.db.password", "hunter2")
-    Configuration({'execution.checkpointing.interval': '10 s', 'user.db.password': '******'})
-    >>> conf.set_string("state.backed.type", "rocksdb")
+    >>> conf.set_string("db.password", "hunter2")
+    Configuration({'db.password': '******', 'execution.checkpointing.interval': '10 s'})
+    >>> conf.set_string("execution.checkpointing.interval", "soon")
     Traceback (most recent call last):
         ...
-    tidemill.errors.ConfigurationError: Unknown configuration key 'state.backed.type'. Did you mean \
-'state.backend.type'? (Keys of your own belong under 'user.', Spark's under 'spark.'.)
+    tidemill.errors.ConfigurationError: Invalid value 'soon' for configuration key 'execution.checkpointing.interval': \
+it must be a duration of at least 1 ms such as '10 s', '500 ms' or '1 min' (a plain number is milliseconds).
     """
 
     def __init__(self, other: Configuration | None = None) -> None:
@@ -49,30 +50,18 @@ class Configuration:
     # --- constructors
 
     @classmethod
-    def from_dict(
-        cls,
-        map: Mapping[str, Any],  # noqa: A002 - PyFlink's name
-        *,
-        allow_unknown: bool = False,
-    ) -> Configuration:
-        """Creates a configuration from a dictionary.
-
-        With ``allow_unknown``, unknown keys are accepted unchecked. This restores the result of a :meth:`to_dict` that
-        contains user-defined options.
-        """
+    def from_dict(cls, map: Mapping[str, Any]) -> Configuration:  # noqa: A002 - PyFlink's name
+        """Creates a configuration from a dictionary."""
         configuration = cls()
         for key, value in map.items():
-            if allow_unknown and not REGISTRY.is_known(key):
-                configuration._values[key] = Text().parse(value)
-            else:
-                configuration._set_once(key, value)
+            configuration._set_once(key, value)
         return configuration
 
     @classmethod
     def load_yaml(cls, path: str | os.PathLike[str]) -> Configuration:
         """Loads a configuration from a YAML file with flat keys, nested keys, or both.
 
-        Raises :class:`ConfigurationError` with file and line for an unknown key, an invalid value or a duplicate key.
+        Raises :class:`ConfigurationError` with file and line for an invalid value or a duplicate key.
         """
         configuration = cls()
         for entry in read_entries(Path(path), REGISTRY):
@@ -158,7 +147,7 @@ class Configuration:
         return self._values.pop(REGISTRY.canonical(key), None) is not None
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
-        """Adds all pairs of ``other``, with ``prefix`` prepended to the keys. If a key is invalid, adds nothing."""
+        """Adds all pairs of ``other``, with ``prefix`` prepended to the keys. If a value is invalid, adds nothing."""
         if prefix is None:
             self._values.update(other._values)
             return self
@@ -184,20 +173,28 @@ class Configuration:
 
     def _put(self, key: str, value: object) -> Configuration:
         known = REGISTRY.find(key)
-        if known is not None:
-            parsed = known.parse(value)
-            self._values[known.key] = value if isinstance(value, str) else known.format(parsed)
-            return self
-        if not REGISTRY.is_known(key):
-            raise REGISTRY.unknown(key)
-        try:
-            self._values[key] = Text().parse(value)
-        except ValueError:
-            shown = REDACTED if REGISTRY.looks_secret(key) else repr(value)
-            raise ConfigurationError(
-                f"Invalid value {shown} for configuration key '{key}': it must be {Text.expects}."
-            ) from None
+        if known is None:
+            self._values[key] = value if isinstance(value, str) else self._as_text(key, value)
+        elif isinstance(value, str):
+            if not known.accepted_only:
+                known.parse(value)
+            self._values[known.key] = value
+        else:
+            self._values[known.key] = known.format(known.parse(value))
         return self
+
+    def _as_text(self, key: str, value: object) -> str:
+        """Formats the value of a key that has no option."""
+        for value_type in (Text(), ListValue(), MapValue()):
+            try:
+                parsed = value_type.parse(value)
+            except ValueError:
+                continue
+            return value_type.format(parsed)
+        shown = REDACTED if REGISTRY.looks_secret(key) else repr(value)
+        raise ConfigurationError(
+            f"Invalid value {shown} for configuration key '{key}': it must be text, a number, a list or a map."
+        )
 
     def _set_once(self, key: str, value: object) -> None:
         current = REGISTRY.canonical(key)

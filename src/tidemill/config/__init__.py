@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from tidemill.config.accepted import ACCEPTED, FAMILIES
+from tidemill.config.flink_keys import flink_keys
 from tidemill.config.logging_options import LoggingOptions
 from tidemill.config.option import ConfigOption, KeyFamily, Registry, option
 from tidemill.config.options import (
@@ -82,5 +83,5 @@ def _options_of(group: type) -> list[ConfigOption[Any]]:
     return [value for value in vars(group).values() if isinstance(value, ConfigOption)]
 
 
-#: Every known option and key family.
-REGISTRY = Registry([*(known for group in _GROUPS for known in _options_of(group)), *ACCEPTED], FAMILIES)
+#: Every known option and key family, and the keys of Flink.
+REGISTRY = Registry([*(known for group in _GROUPS for known in _options_of(group)), *ACCEPTED], FAMILIES, flink_keys)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
@@ -16,6 +16,9 @@ from tidemill.errors import ConfigurationError
 
 T = TypeVar("T")
 V = TypeVar("V")
+
+#: How similar a known key must be to be suggested for an unknown one: a wrong letter or word in a key of three or more.
+_SIMILAR = 0.75
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +106,20 @@ class KeyFamily:
 
 
 class Registry:
-    """All known options and key families. Keys are resolved only here."""
+    """All known options and key families. Keys are resolved only here.
 
-    def __init__(self, options: Iterable[ConfigOption[Any]], families: Iterable[KeyFamily]) -> None:
+    ``unused`` returns the keys that have no meaning here, but are known: those of Flink.
+    """
+
+    def __init__(
+        self,
+        options: Iterable[ConfigOption[Any]],
+        families: Iterable[KeyFamily],
+        unused: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         self.options: tuple[ConfigOption[Any], ...] = tuple(options)
         self.families: tuple[KeyFamily, ...] = tuple(families)
+        self._unused = unused
         self._by_key: dict[str, ConfigOption[Any]] = {}
         for known in self.options:
             for key in (known.key, *known.deprecated_keys):
@@ -125,16 +137,18 @@ class Registry:
         return key if known is None else known.key
 
     def is_known(self, key: str) -> bool:
-        """Whether ``key`` names an option or belongs to a family."""
-        return key in self._by_key or any(key.startswith(family.prefix) for family in self.families)
+        """Whether ``key`` names an option, belongs to a family, or is a key of Flink."""
+        return (
+            key in self._by_key
+            or any(key.startswith(family.prefix) for family in self.families)
+            or key in self._unused()
+        )
 
-    def unknown(self, key: str) -> ConfigurationError:
-        """The error for an unknown key. It suggests the most similar known key."""
+    def unknown(self, key: str) -> str:
+        """The message about an unknown key. It suggests the most similar known key."""
         near = self.nearest(key)
         hint = f" Did you mean '{near}'?" if near else ""
-        return ConfigurationError(
-            f"Unknown configuration key '{key}'.{hint} (Keys of your own belong under 'user.', Spark's under 'spark.'.)"
-        )
+        return f"Unknown configuration key '{key}'.{hint} Begin keys of your own with 'user.', and Spark's with 'spark.'."
 
     def nearest(self, key: str) -> str | None:
         """The known key that is most similar to ``key``, or None."""
@@ -144,7 +158,7 @@ class Registry:
         endings = [known for known in self._by_key if known.endswith(f".{spelled}")]
         if len(endings) == 1:
             return endings[0]
-        found = difflib.get_close_matches(spelled, self._by_key, n=1, cutoff=0.6)
+        found = difflib.get_close_matches(spelled, {*self._by_key, *self._unused()}, n=1, cutoff=_SIMILAR)
         return found[0] if found else None
 
     def looks_secret(self, key: str) -> bool:

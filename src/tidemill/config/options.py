@@ -57,6 +57,19 @@ class PipelineOptions:
         "pipeline.auto-generate-uids", Bool(), True, "If false, every operator needs an explicit uid."
     )
     GENERIC_TYPES = option("pipeline.generic-types", Bool(), True, "If false, pickled types are rejected.")
+    STRICT_CONFIGURATION = option(
+        "pipeline.strict-configuration",
+        Bool(),
+        False,
+        "Tidemill only. If true, an unknown configuration key is an error; otherwise it is a warning.",
+    )
+    STRICT_TYPES = option(
+        "pipeline.strict-types",
+        Bool(),
+        False,
+        "Tidemill only. If true, a value that its declared type does not describe is an error; otherwise it is "
+        "converted as in Flink where that is possible.",
+    )
 
 
 class ExecutionOptions:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemill import config
 from tidemill.config import (
     REGISTRY,
     CheckpointingOptions,
@@ -193,13 +195,31 @@ def test_deprecated_keys_lead_to_the_current_ones(old: str, new: str) -> None:
 def test_the_nearest_key_is_found(wrong: str, right: str | None) -> None:
     assert not REGISTRY.is_known(wrong)
     assert REGISTRY.nearest(wrong) == right
-    assert (f"Did you mean '{right}'?" in str(REGISTRY.unknown(wrong))) == (right is not None)
+    assert (f"Did you mean '{right}'?" in REGISTRY.unknown(wrong)) == (right is not None)
 
 
 @pytest.mark.parametrize("key", ["spark.sql.shuffle.partitions", "user.my.key", "metrics.reporter.prom.port"])
 def test_families_of_keys_are_known(key: str) -> None:
     assert REGISTRY.is_known(key)
     assert REGISTRY.find(key) is None
+
+
+FLINK_KEYS = (Path(__file__).parent / "flink_keys.txt").read_text(encoding="utf-8").splitlines()
+
+
+def test_every_key_of_flink_is_known() -> None:
+    """The fixture has the keys of all options in the distributions of Flink 1.14 to 2.3, one on each line."""
+    keys = [line for line in FLINK_KEYS if not line.startswith("#")]
+    assert len(keys) > 1000
+    assert [key for key in keys if not REGISTRY.is_known(key)] == []
+
+
+def test_keys_without_meaning_are_listed_once_and_only_if_no_option_or_family_has_them() -> None:
+    listed = (Path(config.__file__).parent / "flink_keys.txt").read_text(encoding="utf-8").split()
+    assert listed == sorted(set(listed))
+    without_list = Registry(REGISTRY.options, REGISTRY.families)
+    assert [key for key in listed if without_list.is_known(key)] == []
+    assert set(listed) <= set(FLINK_KEYS)
 
 
 def test_an_error_names_key_value_and_form() -> None:

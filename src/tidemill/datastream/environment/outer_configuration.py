@@ -21,7 +21,7 @@ def outer_configuration() -> Configuration:
     """A copy of the settings that the program is started with: those of the command line, else those of the file.
 
     As in Flink, settings in the program itself take precedence. Raises :class:`~tidemill.errors.ConfigurationError` if
-    the file contains an unknown key or cannot be read.
+    the file contains an invalid value or cannot be read.
 
     >>> with configured_from_outside(Configuration().set_string("parallelism.default", "3")):
     ...     outer_configuration()

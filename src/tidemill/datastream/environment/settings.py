@@ -10,6 +10,7 @@ from tidemill.common.configuration import Configuration
 from tidemill.common.execution_config import ExecutionConfig
 from tidemill.common.restart_strategy import RestartStrategyConfiguration
 from tidemill.config import CheckpointingOptions, ExecutionOptions, PipelineOptions, StateOptions
+from tidemill.config.unknown_keys import check_keys
 from tidemill.datastream.checkpoint_config import CheckpointConfig
 from tidemill.datastream.checkpointing_mode import CheckpointingMode
 from tidemill.datastream.execution_mode import RuntimeExecutionMode
@@ -47,6 +48,7 @@ class EnvironmentSettings:
     def configure(self, configuration: Configuration) -> None:
         """Adds all settings of a configuration."""
         self._configuration.add_all(configuration)
+        check_keys(configuration.key_set(), strict=self._configuration.get(PipelineOptions.STRICT_CONFIGURATION))
 
     def get_config(self) -> ExecutionConfig:
         """The settings as PyFlink's ``ExecutionConfig``, a view of the configuration."""

@@ -11,6 +11,8 @@ from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.common.job_execution_result import JobExecutionResult
 from tidemill.common.reports.upgrade_report import UpgradeReport
+from tidemill.config import PipelineOptions
+from tidemill.config.unknown_keys import check_keys
 from tidemill.connectors.collect import CollectSink
 from tidemill.connectors.sinks import Sink
 from tidemill.datastream.environment.dependencies import EnvironmentDependencies
@@ -41,6 +43,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentDependencies, E
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         super().__init__(Configuration(configuration))
+        check_keys(self._configuration.key_set(), strict=self._configuration.get(PipelineOptions.STRICT_CONFIGURATION))
         self._transformations: list[Transformation] = []
         self._collects = 0
         self._dead_letter_sink: Sink | None = None

@@ -11,8 +11,10 @@ import typer
 
 from tidemill.checkpoint.names import MANIFESTS
 from tidemill.common.configuration import Configuration
-from tidemill.config import CheckpointingOptions, RestOptions
+from tidemill.config import CheckpointingOptions, PipelineOptions, RestOptions
+from tidemill.config.unknown_keys import unknown_keys
 from tidemill.datastream.environment.outer_configuration import CONFIGURATION_FILE
+from tidemill.errors import ConfigurationError
 from tidemill.ops.cli.failures import finding
 from tidemill.ops.drivers.records import driver_of, drivers, records_directory
 from tidemill.ops.errors import NotThereError
@@ -102,14 +104,21 @@ Identity = Annotated[
 ]
 
 
-def configured(config: Path | None, defined: list[str] | None) -> Configuration:
-    """Return the configuration of ``--config`` and ``-D``; the latter takes precedence."""
+def configured(config: Path | None, defined: list[str] | None, *, warn: bool = True) -> Configuration:
+    """Return the configuration of ``--config`` and ``-D``; the latter takes precedence.
+
+    ``warn`` reports unknown keys. The commands that run a program leave this to its environment.
+    """
     configuration = Configuration() if config is None else Configuration.load_yaml(config)
     for pair in defined or ():
         key, separator, value = pair.partition("=")
         if not separator:
             raise typer.BadParameter(f"{pair!r} is not of the form KEY=VALUE", param_hint="'-D'")
         configuration.set_string(key.strip(), value.strip())
+    for message in unknown_keys(configuration.key_set()) if warn else ():
+        if configuration.get(PipelineOptions.STRICT_CONFIGURATION):
+            raise ConfigurationError(message)
+        typer.echo(f"warning: {message}", err=True)
     return configuration
 
 

@@ -264,7 +264,7 @@ def _settings(
     python_files: str | None,
 ) -> Configuration:
     """Return the initial configuration of a program, from the options."""
-    settings = configured(config, defined)
+    settings = configured(config, defined, warn=False)
     if parallelism is not None:
         settings.set(PipelineOptions.PARALLELISM, parallelism)
     if savepoint is not None:

@@ -168,7 +168,13 @@ def test_a_usage_error_has_a_code_of_its_own(
     assert told in result.stderr
 
 
-def test_a_wrong_setting_is_reported_in_one_line(tidemill: Tidemill) -> None:
+def test_an_unknown_setting_is_a_warning_of_one_line(tidemill: Tidemill) -> None:
     result = tidemill("list", "-D", "state.backed.type=rocksdb")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: Unknown configuration key 'state.backed.type'. Did you mean")
+
+
+def test_an_unknown_setting_is_an_error_if_the_configuration_is_strict(tidemill: Tidemill) -> None:
+    result = tidemill("list", "-D", "state.backed.type=rocksdb", "-D", "pipeline.strict-configuration=true")
     assert result.exit_code == 4
     assert result.stderr.startswith("error: Unknown configuration key 'state.backed.type'. Did you mean")
