@@ -24,8 +24,8 @@ from tests.shared_processes import shared_pids
 from tests.thorough import THOROUGH, examples
 from tests.waiting import eventually
 
-# Of tests that run side by side, those of one group run one after the other, in one process. The tests of a process share
-# one Spark session. Those that need it are two groups of about the same length, so that no process is long the last.
+# Of tests that run side by side, those of one group run one after the other, in one process. The tests of a process
+# share one Spark session. Those that need it are two groups of about the same length, so that no process ends late.
 SESSION = "spark session"
 INPUT = "input of spark"
 PROGRAMS = "programs"
