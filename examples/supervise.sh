@@ -1,9 +1,9 @@
 #!/bin/sh
-# Runs a Tidemill program until its job has ended, and starts it again whenever it dies:
+# Runs a Tidemill program until its job has ended, and restarts it whenever it fails:
 #     sh supervise.sh python job.py
-# The program ends with sys.exit(run_main(main)), so that its exit code says whether another start makes sense:
-# 3 means that another driver has the job, 4 that something must be mended first. TIDEMILL_RETRY_SECONDS is the pause
-# before a start, 5 if it is not set.
+# The program ends with sys.exit(run_main(main)), so that its exit code says whether a restart helps: 3 means that another
+# driver runs the job, 4 that something must be fixed first. TIDEMILL_RETRY_SECONDS is the pause before a restart, by
+# default 5.
 while :; do
     "$@"
     code=$?

@@ -24,21 +24,36 @@ from tests.shared_processes import shared_pids
 from tests.thorough import THOROUGH, examples
 from tests.waiting import eventually
 
-# Of tests that run side by side, those of one group run one after the other, in one process: there is one shared Spark
-# session, and beside it one program that starts a session of its own, or two when the shared one has no work left.
+# Of tests that run side by side, those of one group run one after the other, in one process. The tests of a process
+# share one Spark session. Those that need it are two groups of about the same length, so that no process ends late.
 SESSION = "spark session"
+INPUT = "input of spark"
 PROGRAMS = "programs"
+SERVERS = "servers"
 PAGES = "pages"
 BROWSER = "browser"  # one Chromium at a time
 # By folder, apart from exceptions.
 FOLDERS = {
     "tests/spark/": SESSION,
-    "tests/integration/": PAGES,
+    "tests/integration/": SERVERS,
     "tests/docs/": PAGES,
     "tests/browser/": BROWSER,
 }
 EXCEPTIONS = {
     "tests/docs/test_docstrings.py": SESSION,  # examples use the session they find
+    "tests/spark/test_dataframes.py": INPUT,
+    "tests/spark/test_file_sources.py": INPUT,
+    "tests/spark/test_kafka_jobs.py": INPUT,
+    "tests/spark/test_kafka_security.py": INPUT,
+    "tests/spark/test_kafka_sink.py": INPUT,
+    "tests/spark/test_kafka_source.py": INPUT,
+    "tests/spark/test_object_store_input.py": INPUT,
+    "tests/spark/test_power_failure.py": INPUT,
+    "tests/spark/test_sources_and_sinks.py": INPUT,
+    "tests/spark/test_spark_logs.py": INPUT,
+    "tests/spark/test_streams_in_object_stores.py": INPUT,
+    "tests/spark/test_watched_files.py": INPUT,
+    "tests/spark/test_windows_sources.py": INPUT,
     "tests/spark/test_cluster.py": PROGRAMS,
     "tests/spark/test_command_line.py": PROGRAMS,
     "tests/spark/test_driver_kills.py": PROGRAMS,
@@ -69,7 +84,8 @@ def group_of(nodeid: str) -> str:
 
 def rank_of(nodeid: str) -> int:
     """The place of a test in a run side by side: those that share much come first, those of short modules last."""
-    order = [SESSION, PROGRAMS, PAGES, BROWSER, "tests/simulation/", "tests/contract/", "tests/semantics/"]
+    groups = [SESSION, INPUT, PROGRAMS, SERVERS, PAGES, BROWSER]
+    order = [*groups, "tests/simulation/", "tests/contract/", "tests/semantics/"]
     group = group_of(nodeid)
     return next((rank for rank, start in enumerate(order) if group.startswith(start)), len(order))
 
@@ -111,8 +127,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if changes(item.name):
             raise pytest.UsageError(f"{item.nodeid} has a set or an address in its name: name it by tests.ids.id_of")
-        if "spark" in getattr(item, "fixturenames", ()) and group_of(item.nodeid) != SESSION:
-            raise pytest.UsageError(f"{item.nodeid} uses the shared Spark session: put its module into that group")
+        if "spark" in getattr(item, "fixturenames", ()) and group_of(item.nodeid) not in (SESSION, INPUT):
+            raise pytest.UsageError(f"{item.nodeid} uses the shared Spark session: put its module into SESSION")
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: rank_of(item.nodeid))
 
@@ -178,7 +194,7 @@ def cheap_programs(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
         if os.environ.get("PYTHONDONTWRITEBYTECODE"):
             patch.delenv("PYTHONDONTWRITEBYTECODE")
             patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("compiled")))
-        if any(group_of(item.nodeid) in (SESSION, PROGRAMS) for item in request.session.items):
+        if any(group_of(item.nodeid) in (SESSION, INPUT, PROGRAMS) for item in request.session.items):
             keep_classes(tmp_path_factory.mktemp("classes"))
         yield
 

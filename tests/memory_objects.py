@@ -19,7 +19,7 @@ URI: Final = "s3://bucket/out"
 class MemoryObjects:
     """What all clients of :data:`URI` in this process find; it takes the place of the library, and notes requests.
 
-    ``die_at`` is the number of a request at which the process dies, before the store hears of it or ``after`` it has
+    ``die_at`` is the number of a request at which the process dies, before the store receives it or ``after`` it has
     done it; from then on nothing gets through, until :meth:`revive`.
     """
 

@@ -81,7 +81,7 @@ Trouble = Callable[[int, str, str], str | None]
 class Proxy:
     """Passes requests on to a server, or not.
 
-    A trouble is ``"refuse"`` (the connection is cut before the server hears of it), ``"cut"`` (after the server has
+    A trouble is ``"refuse"`` (the connection is cut before the server receives it), ``"cut"`` (after the server has
     done it, so that nobody knows), ``"slow"`` (no answer until the client gives up), or a status to answer with.
     """
 

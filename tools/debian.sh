@@ -1,6 +1,6 @@
-# For the scripts beside it, which read it in.
+# Functions for the other scripts in this folder, which source it.
 
-# Runs a command as root, without asking for a password; fails where that cannot be.
+# Runs a command as root. Fails if that requires a password.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@" 2>/dev/null; fi
 }
@@ -10,8 +10,8 @@ can_install() {
     command -v apt-get >/dev/null 2>&1 && as_root true
 }
 
-# Installs Debian's packages, one installer after the other: apt waits for another one that installs, but not for one that
-# fetches its lists. Lists that cannot all be fetched may do.
+# Installs Debian packages. Installers run one after the other: apt waits for another one that installs, but not for one
+# that fetches its lists. It continues if some lists cannot be fetched.
 install_packages() {
     as_root flock /var/lib/dpkg env DEBIAN_FRONTEND=noninteractive sh -c '
         apt-get -o DPkg::Lock::Timeout=300 update -qq

@@ -14,7 +14,7 @@ found() {
 found && exit 0
 
 if can_install; then
-    # The package would set up and start a database of its own, which nobody wants here.
+    # The package would create and start a database, which is not needed here.
     as_root mkdir -p /etc/postgresql-common
     [ -e /etc/postgresql-common/createcluster.conf ] ||
         echo "create_main_cluster = false" | as_root tee /etc/postgresql-common/createcluster.conf >/dev/null

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a container of this image runs: a Spark executor, if Spark has started it; else the command that it is given.
-# Spark says in the environment who the driver is, and how large the executor is to be.
+# Runs a Spark executor if Spark has started the container, otherwise the command of the container.
+# Spark passes the address of the driver and the size of the executor in the environment.
 set -eu
 
 if [ "${1:-}" != executor ]; then

@@ -91,7 +91,12 @@ def run(path: Path) -> list[str]:
     return differences
 
 
-if __name__ == "__main__":
-    differing = run(Path(sys.argv[1]))
+def main(path: Path) -> int:
+    """Run a file and print what differs; the exit code."""
+    differing = run(path)
     print("\n".join(differing), file=sys.stderr)
-    sys.exit(1 if differing else 0)
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.docs.child_process import run_python
 from tests.docs.markdown_blocks import examples_of
+from tests.docs.page_process import PageProcess, page_process
 
 ROOT = Path(__file__).parents[2]
 SECONDS_PER_PAGE = 300
@@ -21,18 +22,18 @@ PAGES = sorted(
 )
 
 
-def run_page(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a page in a process and a folder of its own."""
-    settings = {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
-    module = "tests.docs.markdown_blocks"
-    return run_python("-m", module, str(page), folder=folder, environment=settings, seconds=SECONDS_PER_PAGE)
+@pytest.fixture(scope="module")
+def pages() -> Iterator[PageProcess]:
+    """Runs each page in a process of its own."""
+    with page_process({"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}) as running:
+        yield running
 
 
 @pytest.mark.timeout(SECONDS_PER_PAGE + 30)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page(page: Path, tmp_path: Path) -> None:
-    result = run_page(page, tmp_path)
-    assert result.returncode == 0, result.stderr
+def test_page(page: Path, pages: PageProcess, tmp_path: Path) -> None:
+    code, errors = pages.run(page, tmp_path, SECONDS_PER_PAGE)
+    assert code == 0, errors
 
 
 GOOD = """
@@ -61,29 +62,35 @@ print(double(21))
 """
 
 
-def test_a_good_page_passes(tmp_path: Path) -> None:
+def test_a_good_page_passes(pages: PageProcess, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(GOOD)
     assert [example.code.line for example in examples_of(GOOD)] == [3, 18]
-    result = run_page(page, tmp_path)
-    assert (result.returncode, result.stderr.strip()) == (0, "")
+    code, errors = pages.run(page, tmp_path, SECONDS_PER_PAGE)
+    assert (code, errors.strip()) == (0, "")
 
 
-def test_a_wrong_output_is_shown_with_its_line(tmp_path: Path) -> None:
+def test_a_wrong_output_is_shown_with_its_line(pages: PageProcess, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(GOOD.replace("\n42\n", "\n43\n"))
-    result = run_page(page, tmp_path)
-    assert result.returncode == 1
-    assert f"--- {page}:22" in result.stderr
-    assert "-43\n+42" in result.stderr
+    code, errors = pages.run(page, tmp_path, SECONDS_PER_PAGE)
+    assert code == 1
+    assert f"--- {page}:22" in errors
+    assert "-43\n+42" in errors
 
 
-def test_an_exception_names_the_line_of_the_page(tmp_path: Path) -> None:
+def test_an_exception_names_the_line_of_the_page(pages: PageProcess, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(GOOD.replace("double(21)", "double(None)"))
-    result = run_page(page, tmp_path)
-    assert result.returncode == 1
-    assert f'File "{page}", line 18' in result.stderr
+    code, errors = pages.run(page, tmp_path, SECONDS_PER_PAGE)
+    assert code == 1
+    assert f'File "{page}", line 18' in errors
+
+
+def test_a_page_that_takes_too_long_is_ended(pages: PageProcess, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python run\nimport time\ntime.sleep(600)\n```\n")
+    assert pages.run(page, tmp_path, 1)[0] == -signal.SIGALRM
 
 
 @pytest.mark.parametrize("text", ["```python run\nprint(1)\n", "```sh\nls\n```\n```output\nfile\n```\n"])

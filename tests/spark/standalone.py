@@ -23,6 +23,8 @@ SETTINGS = {
     "spark.executor.extraJavaOptions": QUICK_SPARK,
 }
 HOSTS = ("127.0.0.2", "127.0.0.3")
+#: How long a busy machine may take to start a Java program.
+_SECONDS = 300.0
 
 
 class StandaloneCluster:
@@ -39,7 +41,9 @@ class StandaloneCluster:
         self._start("master.Master", "127.0.0.1", "--port", "0")
         log = folder / "master.Master-127.0.0.1.log"
         found = eventually(
-            lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()), shown=lambda: tail(log)
+            lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()),
+            _SECONDS,
+            shown=lambda: tail(log),
         )
         assert found is not None
         self.url = found[1]

@@ -46,7 +46,7 @@ def test_each_record_counts_once_over_restarts_and_a_savepoint(
     first = counting(source, tmp_path)
     eventually(lambda: seen(tmp_path).total() == 8)
     cancel(first)
-    eventually(lambda: committed_offset(kafka, "restarts", topic) == 8, what="the group is told")
+    eventually(lambda: committed_offset(kafka, "restarts", topic) == 8, what="the committed offset of the group")
 
     kafka.produce(topic, ["a", "c"], partition=1)
     second = counting(source, tmp_path)

@@ -9,7 +9,7 @@ Where the keyed step meets a record with a ``number`` of the list it does the ``
 ``kill_worker``; ``lose_shuffle`` deletes all shuffle files when the other subtask has written its delta to ``state``,
 then kills the worker, so that the retry finds nothing to read; ``kill_executor`` ends the JVM with all it holds, when
 the other is done likewise; ``dawdle`` takes so long that Spark starts a second attempt of the task. A token ending in
-``-again`` tells of a later attempt. The program prints the number of runs of each epoch as JSON.
+``-again`` marks a later attempt. The program prints the number of runs of each epoch as JSON.
 """
 
 from __future__ import annotations

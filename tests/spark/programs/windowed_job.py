@@ -66,7 +66,7 @@ class Near(ProcessJoinFunction):
 
 
 class Reminder(KeyedProcessFunction):
-    """Tells of a record some time after it."""
+    """Emits a record again some time after it."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.waiting = runtime_context.get_list_state(ListStateDescriptor("waiting", Types.PICKLED_BYTE_ARRAY()))

@@ -87,7 +87,7 @@ def test_a_reporter_is_called_every_interval_and_at_the_end(registry: MetricRegi
     eventually(lambda: len(mine.told) > 2)
     registry.count(MetricPlace(), "numEpochs", 1)
     running.close()
-    assert mine.told[-1] == 4, "what the job came to is told, however short it was"
+    assert mine.told[-1] == 4, "the last values are reported, however short the job was"
     assert mine.closed
 
 

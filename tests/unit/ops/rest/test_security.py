@@ -433,7 +433,7 @@ def test_what_is_done_is_noted(tokens: tuple[Client, Client, JobClient], caplog:
     path = f"/jobs/{job.get_job_id()}"
     # From where a request comes is not up to who sends it.
     operating.ask("PATCH", f"{path}/rescaling?parallelism=2", headers={"X-Forwarded-For": "192.0.2.1"})
-    for who in (operating, operating, reading):  # who looks again is noted once a minute
+    for who in (operating, operating, reading):  # repeated reads are logged once a minute
         who.get(f"{path}/state/sums/_reduce_state")
     reading.ask("POST", f"{path}/stop")
     Client(reading.server).ask("PATCH", "/jobs/a%0Ab")

@@ -78,7 +78,7 @@ class _Keeper(Committer):
 
 
 class AtTheEnd(KeyedProcessFunction):
-    """Tells of a key when time is over."""
+    """Emits a key when its time is over."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
         if value[0] == "bad":

@@ -324,7 +324,7 @@ def test_each_strand_is_a_channel_with_a_time_of_its_own() -> None:
     assert opening.strands == [SentStrand(0, None, 0, 5), SentStrand(1, "p", 1, 5), SentStrand(2, "q", 1, 7)]
     assert opening.ends == [PartitionEnd("p", 19, False), PartitionEnd("q", 7, True)]
     [(_, elsewhere)] = sent.of(11, ParcelKind.OPEN)
-    assert [strand.parcels for strand in Opening.unpack(elsewhere).strands] == [0, 0, 0], "everybody hears of them"
+    assert [strand.parcels for strand in Opening.unpack(elsewhere).strands] == [0, 0, 0], "all targets get them"
     assert [header.seq for header, _ in sent.of(10, ParcelKind.END)] == [2]
 
 
