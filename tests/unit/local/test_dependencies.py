@@ -1,4 +1,4 @@
-"""What functions need where they run, on `execution.target: local`: archives, packages, Python files, an interpreter."""
+"""What functions need where they run, on `execution.target: local`: archives, packages, files, an interpreter."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_an_archive_cannot_be_unpacked_elsewhere(tmp_path: Path, target: str) ->
 
 def test_two_archives_need_two_targets(tmp_path: Path) -> None:
     archive = str(zip_of(tmp_path / "model.zip", {"a": "b"}))
-    with pytest.raises(ConfigurationError, match="two archives would be unpacked to 'model.zip'"):
+    with pytest.raises(ConfigurationError, match=r"two archives would be unpacked to 'model\.zip'"):
         results(environment(**{"python.archives": f"{archive},{archive}"}), str)
 
 
