@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from tidemill.datastream import (
     StreamExecutionEnvironment,
 )
 from tidemill.datastream.data_stream import CachedDataStream
+from tidemill.datastream.program.transformations import Partitioning
 from tidemill.errors import GraphError
 
 
@@ -35,7 +37,8 @@ def key_type_of(stream: DataStream) -> TypeInformation | None:
     """The type of the keys that a stream is partitioned by."""
     partitioning = stream._upstreams[0].partitioning
     assert partitioning is not None
-    return partitioning.key_type
+    found: Partitioning = pickle.loads(partitioning.data)
+    return found.key_type
 
 
 def environment() -> StreamExecutionEnvironment:

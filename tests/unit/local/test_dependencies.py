@@ -116,7 +116,7 @@ def test_python_files_and_directories_and_zips_can_be_imported(tmp_path: Path) -
     zip_of(tmp_path / "third.zip", {"third_helper.py": "NAME = 'zip'\n"})
     env = environment(**{"python.files": str(tmp_path / "first_helper.py")})
     env.add_python_file(str(tmp_path / "code"))
-    env.add_python_file(str(tmp_path / "third.zip"))
+    env.add_python_file((tmp_path / "third.zip").as_uri())
     names = ("first_helper", "second_helper", "third_helper")
     found = results(env, lambda value: [importlib.import_module(name).NAME for name in names])
     assert found == [["file", "directory", "zip"]] * 2
@@ -128,6 +128,7 @@ def test_python_files_and_directories_and_zips_can_be_imported(tmp_path: Path) -
         ({"python.archives": "/nowhere/a.zip"}, "the archive /nowhere/a.zip does not exist"),
         ({"python.archives": "hdfs://host/a.zip"}, "the archive hdfs://host/a.zip is not on this machine"),
         ({"python.archives": __file__}, "is neither a zip nor a tar file"),
+        ({"python.files": "/nowhere/a.py"}, "the Python file /nowhere/a.py does not exist"),
         ({"python.requirements": "/nowhere/r.txt"}, "the requirements file /nowhere/r.txt does not exist"),
         ({"python.requirements": f"{__file__}#{__file__}"}, "are not a directory"),
     ],
