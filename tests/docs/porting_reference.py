@@ -1,33 +1,33 @@
 """The tables of docs/porting.md: every public class of PyFlink's DataStream API and its methods, and what is here.
 
-`pyflink_names.json` has the names of PyFlink 2.3, by module and class, without those of Java objects; with each method,
-and with each class that programs make objects of (`__init__`), the names of its arguments.
+They are made from the names of PyFlink 1.12 to 2.3 (:mod:`tests.docs.pyflink_names`), without those of Java objects and
+without those that no program uses (:data:`tests.docs.pyflink_differences.INTERNAL`).
 
 python -m tests.docs.porting_reference    # writes the tables into docs/porting.md
 """
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import json
+import re
 from collections.abc import Iterable, Iterator
-from functools import reduce
 from pathlib import Path
 from typing import Any, Final
+
+from tests.docs.pyflink_differences import INTERNAL, UNSUPPORTED
+from tests.docs.pyflink_names import CLASSES, JAVA, MODULES, VERSIONS, expanded, found, has, imported, owner_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "porting.md"
 HEADING = "\n## Every name\n"
 INTRODUCTION = """\
-PyFlink 2.3, module by module. A name in the second column is available in the same module with the same arguments. A
-name in *italics* is accepted but has no effect, because what it controls does not exist in Tidemill. The third column
-lists what is not supported.
+PyFlink 1.12 to 2.3, module by module. The second column has the versions of PyFlink with the name, if it is not in all
+of them, and so have the brackets after a method. Each name in the third column is available in the same module with the
+same arguments. A name in *italics* is accepted but has no effect, because what it controls does not exist in Tidemill.
+The fourth column lists what is not supported.
 """
-NAMES: Final[dict[str, dict[str, dict[str, str]]]] = json.loads(
-    (Path(__file__).parent / "pyflink_names.json").read_text(encoding="utf-8")
-)
+_ALL: Final = f"{VERSIONS[0]}-{VERSIONS[-1]}"
+#: The package that was one module until PyFlink 1.15: its names are described where they are now.
+_FORMER: Final = "datastream.connectors"
 
-_SERIALIZER = "windows have their own storage format; serializers are never called"
 _ARRAYS = "Spark's CSV format has no arrays: read text and split it"
 _AVRO = "read and write Avro files with [Spark](connectors/spark.md)"
 _NO_SINK = "no connector; write a [sink](connectors/custom-sinks.md) or use [Spark's](connectors/spark.md)"
@@ -35,7 +35,6 @@ _NO_SOURCE = "no connector; write a [source](connectors/custom-sources.md) or us
 _OLD = "deprecated in Flink too: use"
 #: What is not here: a module, `Class`, or `Class.method`, and what to do instead.
 MISSING: Final = {
-    "common.io": "a Java class; use the formats of `FileSource`",
     "datastream.connectors.cassandra": _NO_SINK,
     "datastream.connectors.dynamic_kafka": "clusters and topics are fixed in the program",
     "datastream.connectors.hybrid_source": "run with the first source, take a savepoint, resume with the second",
@@ -45,8 +44,6 @@ MISSING: Final = {
     "FlinkKafkaConsumer": f"{_OLD} `KafkaSource`",
     "FlinkKafkaProducer": f"{_OLD} `KafkaSink`",
     "Semantic": f"{_OLD} `DeliveryGuarantee`",
-    "DataStream.cache": "use a sink and a second program",
-    "KeyedStream.cache": "use a sink and a second program",
     "AvroBulkWriters": _AVRO,
     "AvroInputFormat": _AVRO,
     "AvroSchema": "schemas are JSON text",
@@ -57,37 +54,32 @@ MISSING: Final = {
     "CsvSchemaBuilder.remove_array_element_separator": _ARRAYS,
     "CsvSchemaBuilder.set_array_element_separator": _ARRAYS,
     "CsvSchemaBuilder.set_any_property_name": "name the columns",
-    "SourceFunction": f"{_OLD} a [custom source](connectors/custom-sources.md)",
-    "AsyncFunctionDescriptor": "internal to PyFlink",
-    "StreamExecutionEnvironment.add_classpaths": "programs have no Java code; jars of Spark connectors: `spark.jars`",
-    "StreamExecutionEnvironment.add_python_archive": "set Spark's `spark.archives`",
-    "StreamExecutionEnvironment.create_input": "use `from_source` with a `FileSource`",
-    "StreamExecutionEnvironment.register_cached_file": "set Spark's `spark.files`",
-    "StreamExecutionEnvironment.set_python_executable": "set Spark's `spark.pyspark.python`",
-    "StreamExecutionEnvironment.set_python_requirements": "set Spark's `spark.archives` to a packed environment",
-    "CountWindowSerializer.deserialize": _SERIALIZER,
-    "CountWindowSerializer.serialize": _SERIALIZER,
-    "GlobalWindowSerializer.deserialize": _SERIALIZER,
-    "GlobalWindowSerializer.serialize": _SERIALIZER,
-    "TimeWindowSerializer.deserialize": _SERIALIZER,
-    "TimeWindowSerializer.serialize": _SERIALIZER,
 }
 
 
 def reference() -> str:
     """A table for each module that is here; one for those that are not."""
-    lines = [INTRODUCTION]
-    absent = []
-    for module, classes in NAMES.items():
-        ours = _imported(module)
-        if ours is None:
-            absent.append((module, classes))
+    lines, absent = [INTRODUCTION], []
+    for module in MODULES:
+        names = [name for name in MODULES[module] if not is_internal(f"{module}.{name}")]
+        if not names:
             continue
-        lines += [f"### {module}\n", "| class | supported | not supported |", "|---|---|---|"]
-        lines += [_row(ours, name, members) for name, members in classes.items()]
-        lines.append("")
-    lines += ["### Unsupported modules\n", "| module | classes | what to do |", "|---|---|---|"]
-    lines += [f"| `{module}` | {_listed(classes)} | {MISSING[module]} |" for module, classes in absent]
+        if imported(module) is None:
+            absent.append((module, names))
+            continue
+        lines.append(f"### {module}\n")
+        own = [name for name in names if _home(module, name) == module and module != _FORMER]
+        if own:
+            lines += ["| name | PyFlink | supported | not supported |", "|---|---|---|---|"]
+            lines += [_row(module, name) for name in own]
+            lines.append("")
+        lines += _others(module, [name for name in names if name not in own])
+    if absent:
+        lines += ["### Unsupported modules\n", "| module | classes | what to do |", "|---|---|---|"]
+        lines += [
+            f"| `{module}` | {_listed(name for name in names if _home(module, name) == module)} | {MISSING[module]} |"
+            for module, names in absent
+        ]
     return "\n".join(lines)
 
 
@@ -96,76 +88,87 @@ def written() -> str:
     return PAGE.read_text(encoding="utf-8").partition(HEADING)[2].strip()
 
 
-def missing() -> set[str]:
-    """All that is not here, as :data:`MISSING` names it."""
-    found = set()
-    for module, classes in NAMES.items():
-        ours = _imported(module)
-        if ours is None:
-            found.add(module)
-            continue
-        for name, members in classes.items():
-            owner = getattr(ours, name, None)
-            found |= {name} if owner is None else {f"{name}.{one}" for one in members if _found(owner, one) is None}
-    return found
+def is_internal(name: str) -> bool:
+    """Whether no program uses a name."""
+    return any(re.fullmatch(pattern, name) for pattern in INTERNAL)
 
 
-def other_arguments() -> Iterator[str]:
-    """Methods that cannot be called with PyFlink's arguments, by position or by name."""
-    for module, classes in NAMES.items():
-        ours = _imported(module)
-        for name, members in classes.items():
-            for member, arguments in members.items():
-                method = _found(getattr(ours, name, None), member)
-                if inspect.isroutine(method) and not _takes(method, arguments.split()):
-                    yield f"{name}.{member}({arguments})"
+def unneeded() -> set[str]:
+    """The keys of :data:`MISSING` that are here."""
+    needed = {module for module in MODULES if imported(module) is None}
+    for cls, members in CLASSES.items():
+        module, _, name = cls.partition(":")
+        owner = owner_of(cls)
+        if owner is None and imported(module) is not None:
+            needed.add(name)
+        needed |= {f"{name}.{member}" for member in members if owner is not None and not has(owner, member)}
+    return set(MISSING) - needed
 
 
-def _takes(method: Any, arguments: list[str]) -> bool:
-    found = list(inspect.signature(method).parameters.values())
-    if any(one.kind is one.VAR_POSITIONAL for one in found):
-        return True
-    places = [one.name for one in found if one.kind is one.POSITIONAL_OR_KEYWORD and one.name not in ("self", "cls")]
-    also = {one.name for one in found if one.kind is one.KEYWORD_ONLY}
-    return len(places) >= len(arguments) and all(
-        name in (place, *also) for name, place in zip(arguments, places, strict=False)
-    )
+def _home(module: str, name: str) -> str:
+    return MODULES[module][name][0].partition(":")[0]
 
 
-def _row(module: Any, name: str, members: Iterable[str]) -> str:
-    owner = getattr(module, name, None)
-    if owner is None:
-        return f"| `{name}` | | {MISSING[name]} |"
-    there = [one for one in members if one != "__init__" and _found(owner, one) is not None]
+def _others(module: str, names: list[str]) -> Iterator[str]:
+    """The names that a module has from others."""
+    here = [name for name in names if hasattr(imported(module), name)]
+    if here:
+        yield f"Also from here: {', '.join(f'`{name}`{_in(MODULES[module][name][1])}' for name in here)}.\n"
+    if len(here) < len(names):
+        missing = [name for name in names if name not in here]
+        yield f"Not supported from here: {', '.join(f'`{name}`{_in(MODULES[module][name][1])}' for name in missing)}.\n"
+
+
+def _row(module: str, name: str) -> str:
+    where, versions = MODULES[module][name]
+    shown = "" if versions == _ALL else versions
+    ours = imported(module)
+    if not hasattr(ours, name):
+        return f"| `{name}` | {shown} | | {_reason(module, name, None)} |"
+    owner = getattr(ours, name)
+    members = {
+        member: list(signatures.values())
+        for member, signatures in CLASSES.get(where, {}).items()
+        if not JAVA.search(member) and "__" not in member and not is_internal(f"{where}.{member}")
+    }
+    there = [member for member in members if has(owner, member)]
     lacking: dict[str, list[str]] = {}
-    for one in members:
-        if one != "__init__" and one not in there:
-            lacking.setdefault(MISSING[f"{name}.{one}"], []).append(one)
+    for member in members:
+        if member not in there:
+            lacking.setdefault(_reason(module, name, member), []).append(member)
+    supported = ", ".join(f"{_told(owner, one)}{_in(' '.join(members[one]), expanded(versions))}" for one in there)
     told = "; ".join(f"{_listed(names)}: {what}" for what, names in lacking.items())
-    return f"| `{name}` | {', '.join(_told(owner, one) for one in there) or 'yes'} | {told} |"
+    return f"| `{name}` | {shown} | {supported or 'yes'} | {told} |"
+
+
+def _in(ranges: str, owner: list[str] | None = None) -> str:
+    """The versions of a name in brackets, unless it is in all of them, or in all that have its class."""
+    versions = set(expanded(ranges))
+    if versions >= set(owner or VERSIONS):
+        return ""
+    places = sorted(map(VERSIONS.index, versions))
+    first, last = VERSIONS[places[0]], VERSIONS[places[-1]]
+    return f" ({first})" if first == last else f" ({first}-{last})"
+
+
+def _reason(module: str, name: str, member: str | None) -> str:
+    whole = f"{module}.{name}" if member is None else f"{module}:{name}.{member}"
+    for key in (f"{name}.{member}", name):
+        if key in MISSING:
+            return MISSING[key]
+    for pattern, why in UNSUPPORTED.items():
+        if re.fullmatch(pattern, whole):
+            return why
+    return "not available yet"
 
 
 def _told(owner: Any, member: str) -> str:
-    accepted = (getattr(_found(owner, member), "__doc__", None) or "").startswith("Accepted")
+    accepted = (getattr(found(owner, member), "__doc__", None) or "").startswith("Accepted")
     return f"*`{member}`*" if accepted else f"`{member}`"
 
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
-
-
-def _found(owner: Any, member: str) -> Any:
-    try:
-        return reduce(getattr, member.split("."), owner)
-    except AttributeError:
-        return None
-
-
-def _imported(module: str) -> Any:
-    try:
-        return importlib.import_module(f"tidemill.{module}")
-    except ModuleNotFoundError:
-        return None
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from pathlib import Path
 
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.connectors.sources import SplitSource
+from tidemill.datastream.program.dependencies import local_path
 from tidemill.datastream.program.execution import JobProgram
 from tidemill.errors import GraphError
 from tidemill.local.engine import LocalEngine
@@ -59,7 +59,7 @@ class LocalExecutor:
 
 def _make_importable(path: str) -> None:
     """Let functions import a file, or the contents of a directory or zip, as they can on Spark's workers."""
-    given = Path(path).absolute()
+    given = local_path(path, "Python file")
     place = str(given.parent if given.suffix == ".py" else given)
     if place not in sys.path:
         sys.path.append(place)

@@ -1,4 +1,4 @@
-"""What functions need where they run, on `execution.target: local`: archives, packages, Python files, an interpreter."""
+"""What functions need where they run, on `execution.target: local`: archives, packages, files, an interpreter."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_python_files_and_directories_and_zips_can_be_imported(tmp_path: Path) -
     zip_of(tmp_path / "third.zip", {"third_helper.py": "NAME = 'zip'\n"})
     env = environment(**{"python.files": str(tmp_path / "first_helper.py")})
     env.add_python_file(str(tmp_path / "code"))
-    env.add_python_file(str(tmp_path / "third.zip"))
+    env.add_python_file((tmp_path / "third.zip").as_uri())
     names = ("first_helper", "second_helper", "third_helper")
     found = results(env, lambda value: [importlib.import_module(name).NAME for name in names])
     assert found == [["file", "directory", "zip"]] * 2
@@ -128,6 +128,7 @@ def test_python_files_and_directories_and_zips_can_be_imported(tmp_path: Path) -
         ({"python.archives": "/nowhere/a.zip"}, "the archive /nowhere/a.zip does not exist"),
         ({"python.archives": "hdfs://host/a.zip"}, "the archive hdfs://host/a.zip is not on this machine"),
         ({"python.archives": __file__}, "is neither a zip nor a tar file"),
+        ({"python.files": "/nowhere/a.py"}, "the Python file /nowhere/a.py does not exist"),
         ({"python.requirements": "/nowhere/r.txt"}, "the requirements file /nowhere/r.txt does not exist"),
         ({"python.requirements": f"{__file__}#{__file__}"}, "are not a directory"),
     ],
@@ -147,7 +148,7 @@ def test_an_archive_cannot_be_unpacked_elsewhere(tmp_path: Path, target: str) ->
 
 def test_two_archives_need_two_targets(tmp_path: Path) -> None:
     archive = str(zip_of(tmp_path / "model.zip", {"a": "b"}))
-    with pytest.raises(ConfigurationError, match="two archives would be unpacked to 'model.zip'"):
+    with pytest.raises(ConfigurationError, match=r"two archives would be unpacked to 'model\.zip'"):
         results(environment(**{"python.archives": f"{archive},{archive}"}), str)
 
 

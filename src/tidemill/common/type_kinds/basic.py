@@ -260,7 +260,7 @@ class SqlTimeTypeInfo(TypeInformation):
         return TimestampTypeInfo()
 
 
-class LocalTimeTypeInfo(TypeInformation):
+class LocalTimeTypeInfo(_TimeTypeInfo):
     """The same three types under the names of Java's local date and time: an instance is one of them.
 
     >>> LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_DATE)
@@ -291,13 +291,6 @@ class InstantTypeInfo(BasicTypeInfo):
         return BasicTypeInfo(basic_type)
 
 
-class ExternalTypeInfo(TypeInformation):
-    """The type itself: PyFlink wraps types of tables so."""
-
-    def __new__(cls, type_info: TypeInformation) -> Any:
-        return type_info
-
-
 class PickledBytesTypeInfo(TypeInformation):
     """Any Python object. It is serialized with pickle."""
 
@@ -319,6 +312,13 @@ class PickledBytesTypeInfo(TypeInformation):
 
     def __repr__(self) -> str:
         return "PickledByteArrayTypeInfo"
+
+
+class ExternalTypeInfo(PickledBytesTypeInfo):
+    """The type itself: PyFlink wraps types of tables so."""
+
+    def __new__(cls, type_info: TypeInformation) -> Any:
+        return type_info
 
 
 def exact_check(allowed: frozenset[type]) -> FastCheck:

@@ -119,8 +119,8 @@ def pack(dependencies: Dependencies, folder: Path) -> Packed:
             files[item.name] = folder / item.name
             _link(source, files[item.name])
 
-    for path in directories(dependencies.files):
-        add(*_zipped(path, folder, [(file, file.relative_to(path)) for file in _files_in(path)], Kind.CODE))
+    for path in directories(dependencies.files).values():
+        add(*_zipped(path.absolute(), folder, [(file, file.relative_to(path)) for file in _files_in(path)], Kind.CODE))
     if dependencies.requirements is not None:
         given = _requirement_files(dependencies.requirements)
         add(*_zipped(Path(_REQUIREMENTS), folder, given, Kind.REQUIREMENTS))
@@ -130,9 +130,9 @@ def pack(dependencies: Dependencies, folder: Path) -> Packed:
     return Packed(Delivery(tuple(items)), files, folder)
 
 
-def directories(files: Iterable[str]) -> list[Path]:
-    """Those of the Python files that are directories of this machine."""
-    return [path.absolute() for path in map(Path, files) if path.is_dir()]
+def directories(files: Iterable[str]) -> dict[str, Path]:
+    """Those of the Python files that are directories of this machine, by what they are given as."""
+    return {file: path for file in files if (path := Path(file.removeprefix("file://"))).is_dir()}
 
 
 def _files_in(directory: Path) -> list[Path]:

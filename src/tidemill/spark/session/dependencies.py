@@ -10,7 +10,7 @@ from typing import Any
 from pyspark import SparkContext, SparkFiles
 
 from tidemill.errors import ConfigurationError
-from tidemill.runtime.task.delivery import Delivery, Installed, Packed, install
+from tidemill.runtime.task.delivery import Delivery, Installed, Packed, directories, install
 from tidemill.spark.session.cluster import executors_of
 
 __all__ = ["bring", "install_everywhere", "installed_here"]
@@ -21,8 +21,9 @@ def bring(context: SparkContext, python_files: Sequence[str], packed: Packed) ->
 
     Directories of Python code are part of ``packed``, because Spark does not send directories.
     """
+    within = directories(python_files)
     for path in python_files:
-        if not Path(path).is_dir():
+        if path not in within:
             context.addPyFile(path)
     for file in packed.files.values():
         context.addFile(str(file))
@@ -43,6 +44,8 @@ def install_everywhere(context: SparkContext, delivery: Delivery) -> None:
 
 def installed_here(delivery: Delivery) -> Installed:
     """The result on this executor, whose directory of files all its workers share. Called within a task."""
+    if not delivery.items:
+        return Installed()
     return install(delivery, lambda name: Path(SparkFiles.get(name)), Path(SparkFiles.getRootDirectory()))
 
 
