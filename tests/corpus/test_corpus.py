@@ -19,7 +19,7 @@ def test_a_program_prints_what_it_prints_on_pyflink(name: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", parameters(sorted(ABOUT["only_compiled"])))
 def test_a_program_that_needs_a_service_is_compiled(name: str) -> None:
-    (report,) = port(path_of(name), ABOUT["arguments"].get(name, ()), static=False, seconds=60)
+    (report,) = port(path_of(name), ABOUT["arguments"].get(name, ()), static=False, seconds=500)
     assert report.verdict in (Verdict.RUNS, Verdict.DIFFERS), report.findings
     assert report.jobs
 

@@ -22,5 +22,6 @@ numbered.shuffle().map(lambda v: ("shuffle " + v[0], v[1]), kinds).print()
 numbered.rescale().map(lambda v: ("rescale " + v[0], v[1]), kinds).print()
 numbered.broadcast().map(lambda v: ("broadcast " + v[0], v[1]), kinds).print()
 numbered.partition_custom(ByRemainder(), Last()).map(lambda v: ("custom " + v[0], v[1]), kinds).print()
-numbered.forward().map(lambda v: ("forward " + v[0], v[1]), kinds).print()
+numbered.map(lambda v: v, kinds).set_parallelism(1).rescale() \
+    .map(lambda v: ("global " + v[0], v[1]), kinds).forward().map(lambda v: ("forward " + v[0], v[1]), kinds).print()
 env.execute("partitioning")

@@ -122,6 +122,18 @@ class _Visitor(ast.NodeVisitor):
         self._assign(node.target, None)
         self._visit_all([*node.body, *node.orelse])
 
+    def visit_If(self, node: ast.If) -> None:  # noqa: N802
+        self._value(node.test)
+        scope = self._place.scopes[-1]
+        before = dict(scope)
+        self._visit_all(node.body)
+        after = dict(scope)
+        scope.clear()
+        scope.update(before)
+        self._visit_all(node.orelse)
+        for name, value in after.items():  # a name with another value in each branch is unknown
+            scope[name] = value if scope.get(name, value) == value else None
+
     def visit_With(self, node: ast.With) -> None:  # noqa: N802
         for item in node.items:
             value = self._value(item.context_expr)
@@ -209,7 +221,7 @@ class _Visitor(ast.NodeVisitor):
             case ast.IfExp():
                 self._value(node.test)
                 first, second = self._value(node.body), self._value(node.orelse)
-                return first or second
+                return first if first == second else None
             case ast.Lambda():
                 self._later.append(_Body(node, self._place))
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -18,11 +18,12 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from tidemill.common.job_client import JobClient
+from tidemill.datastream.functions.user_line import find_user_line
 from tidemill.datastream.program import execution
 from tidemill.datastream.program.execution import JobProgram
 from tidemill.ops.drivers.program import Program
 from tidemill.ops.porting.compiled_job import CompiledJob
-from tidemill.ops.porting.ending import ending_of
+from tidemill.ops.porting.ending import End, Ending, ending_of
 from tidemill.ops.porting.imports import ported
 
 __all__ = ["main"]
@@ -40,13 +41,15 @@ class _Journal:
         try:
             plan = execution.compile_program(program)
         except Exception as error:
-            self.put("refused", {**_as_json(error, self._root), "name": program.name})
+            file, _, line = find_user_line().rpartition(":")  # the traceback does not reach up to the program yet
+            end = replace(ending_of(error, self._root), how=Ending.FAILED, file=file, line=int(line or 0))
+            self.put("refused", _as_json(end))
             raise
         self.put("job", {"name": program.name, "operators": sum(len(chain.operators) for chain in plan.chains)})
         return CompiledJob(program.name)
 
     def ended(self, error: BaseException | None) -> None:
-        self.put("ended", _as_json(error, self._root))
+        self.put("ended", _as_json(ending_of(error, self._root)))
 
     def put(self, event: str, what: dict[str, Any]) -> None:
         with self._path.open("a", encoding="utf-8") as file:
@@ -79,8 +82,7 @@ class _PortingFinder(MetaPathFinder):
         return spec
 
 
-def _as_json(error: BaseException | None, root: Path) -> dict[str, Any]:
-    end = ending_of(error, root)
+def _as_json(end: End) -> dict[str, Any]:
     return {**asdict(end), "how": end.how.value}
 
 

@@ -26,7 +26,7 @@ from tidemill.ops.porting.ending import End, Ending
 from tidemill.ops.porting.findings import Finding, Kind
 from tidemill.ops.porting.imports import PortedSource, ported
 
-__all__ = ["PortedProgram", "Verdict", "port"]
+__all__ = ["PortedProgram", "Verdict", "port", "python_files"]
 
 #: Directories that hold other people's code.
 _FOREIGN: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
@@ -76,7 +76,7 @@ def port(path: Path, arguments: Sequence[str], *, static: bool, seconds: float) 
     Yields them in the order of their paths. Raises :class:`NotThereError` if there are none.
     """
     root = (path if path.is_dir() else path.parent).resolve()
-    files = list(_python_files(path)) if path.is_dir() else [path]
+    files = python_files(path) if path.is_dir() else [path]
     if not path.exists():
         raise NotThereError(f"{path} does not exist")
 
@@ -149,11 +149,14 @@ def _file_of(end: End, program: PortedProgram) -> str:
     return "" if not end.file or Path(end.file).resolve() == program.path.resolve() else end.file
 
 
-def _python_files(root: Path) -> Iterator[Path]:
+def python_files(root: Path) -> list[Path]:
+    """The Python files below a directory, in the order of their paths, except those of other projects."""
+    found: list[Path] = []
     for folder, folders, names in os.walk(root):
         here = Path(folder)
-        folders[:] = sorted(name for name in folders if not _is_foreign(here / name))
-        yield from sorted(here / name for name in names if name.endswith(".py"))
+        folders[:] = [name for name in folders if not _is_foreign(here / name)]
+        found += [here / name for name in names if name.endswith(".py")]
+    return sorted(found)
 
 
 def _is_foreign(folder: Path) -> bool:
