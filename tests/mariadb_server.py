@@ -32,6 +32,7 @@ _SETTINGS = (
     "--innodb-lock-wait-timeout=2",
     "--skip-name-resolve",
     "--skip-log-bin",
+    "--character-set-server=utf8mb4",
     "--max-connections=60",
     "--default-time-zone=+05:00",
 )
