@@ -78,8 +78,12 @@ class TestCsv:
             written(columns().disable_quote_char().build(), (1, "a,b"))
         with pytest.raises(TypeMismatchError, match="column 'id' is DOUBLE, which 'x' does not fit"):
             written(columns().build(), ("x", "a"))
-        with pytest.raises(GraphError, match="have no arrays"):
-            columns().add_array_column("list")
+        with pytest.raises(GraphError, match="an array in a CSV file cannot contain DATE"):
+            columns().add_array_column("list", ";", Types.SQL_DATE())
+        with pytest.raises(GraphError, match="array column 'list' needs a separator"):
+            columns().add_array_column("list", "").disable_array_element_separator().build()
+        with pytest.raises(TypeMismatchError, match="'a;b' contains ';', which separates"):
+            written(columns().add_array_column("list").build(), (1, "x", ["a;b"]))
         with pytest.raises(GraphError, match=r"cannot contain ARRAY<INT>"):
             columns().add_column("list", "ARRAY<INT>")
         with pytest.raises(GraphError, match="at least one column"):

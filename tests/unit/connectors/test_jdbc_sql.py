@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tidemill.common import Types
+from tidemill.connectors.jdbc.passwords import hide_password
 from tidemill.connectors.jdbc.prepared import TransactionName
 from tidemill.connectors.jdbc.sql import Statement, upsert_sql
-from tidemill.connectors.jdbc.url import hide_password, parse_url
+from tidemill.connectors.jdbc.url import parse_url
 from tidemill.connectors.sinks import WriterContext
 from tidemill.datastream.connectors.jdbc import (
     JdbcConnectionOptions,
@@ -84,7 +85,7 @@ def test_addresses_of_postgresql() -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("jdbc:mysql://db/shop?password=canary", "unknown database URL"),
+        ("jdbc:db2://db/shop?password=canary", "unknown database URL"),
         ("jdbc:postgresql://me:canary@db/shop", "the user must not be part of the URL"),
         ("jdbc:postgresql://db/shop?password=canary&cipher=7", "parameter 'cipher'"),
         ("jdbc:postgresql://db:port/shop", "not a host with a port"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from tidemill.common.serialization import BulkWriter, BulkWriterFactory
 from tidemill.common.typeinfo import TypeInformation, Types
+from tidemill.connectors.file_system.csv_arrays import ArrayDecoder, array_field, array_text, with_strings
 from tidemill.connectors.file_system.formats import BatchWriter, MergingBulkWriterFactory
 from tidemill.connectors.file_system.source import STRICT, StreamFormat
 from tidemill.connectors.spark.records import RecordColumns
@@ -40,6 +41,9 @@ class CsvSchema:
     strict_header: bool = False
     skips_first_line: bool = False
     comments: bool = False
+    #: The separators of the elements of array columns, by column, and the one of columns that have none.
+    array_separators: Mapping[str, str] = field(default_factory=dict)
+    array_separator: str = ";"
 
     @staticmethod
     def builder() -> CsvSchemaBuilder:
@@ -50,6 +54,11 @@ class CsvSchema:
     def struct(self) -> StructOf:
         """The columns and their types."""
         return StructOf(self.fields)
+
+    @property
+    def separators(self) -> dict[str, str]:
+        """The separators of all array columns."""
+        return {name: own or self.array_separator for name, own in self.array_separators.items()}
 
     def size(self) -> int:
         """Return the number of columns."""
@@ -69,6 +78,9 @@ class CsvSchemaBuilder:
         """Build the schema."""
         if not self._schema.fields:
             raise GraphError("a CSV schema needs at least one column")
+        unseparated = [name for name, separator in self._schema.separators.items() if not separator]
+        if unseparated:
+            raise GraphError(f"array column {unseparated[0]!r} needs a separator between its elements")
         return self._schema
 
     def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
@@ -86,22 +98,49 @@ class CsvSchemaBuilder:
     def add_column(self, name: str, column_type: TypeInformation | DataType | str) -> CsvSchemaBuilder:
         """Add a column of any type that is not nested, also in Spark's DDL: ``"DECIMAL(10, 2)"``. Not in PyFlink."""
         ddl = f"value {column_type}" if isinstance(column_type, str) else column_type
-        (field,) = schema_of(ddl).fields
-        if not isinstance(field.type, Atom) or field.type.name == "BINARY":
-            raise GraphError(f"column {name!r}: a CSV file cannot contain {field.type}")
-        return self._set(fields=(*self._schema.fields, Field(name, field.type)))
+        (column,) = schema_of(ddl).fields
+        if not isinstance(column.type, Atom) or column.type.name == "BINARY":
+            raise GraphError(f"column {name!r}: a CSV file cannot contain {column.type}")
+        return self._set(fields=(*self._schema.fields, Field(name, column.type)))
 
-    def add_array_column(self, name: str, separator: str = ";", element_type: Any = None) -> CsvSchemaBuilder:
-        """Not supported: Spark's CSV files have no arrays. Use a string column, and split it in a ``map``."""
-        raise GraphError(f"column {name!r}: Spark's CSV files have no arrays; use a string column and split it")
+    def add_array_column(
+        self, name: str, separator: str = ";", element_type: TypeInformation | DataType | None = None
+    ) -> CsvSchemaBuilder:
+        """Add an array of texts, numbers or booleans, by default ``Types.STRING()``, with a separator between them.
+
+        An element cannot contain the separator. An empty array is written as an empty pair of quotes.
+        """
+        (element,) = schema_of(element_type or Types.STRING()).fields
+        separators = {**self._schema.array_separators, name: separator}
+        return self._set(fields=(*self._schema.fields, array_field(name, element.type)), array_separators=separators)
+
+    def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
+        """Set the separator of array columns without one of their own; by default a semicolon."""
+        return self._set(array_separator=separator)
+
+    def disable_array_element_separator(self) -> CsvSchemaBuilder:
+        """Remove the separator of array columns without one of their own; such columns are then an error."""
+        return self._set(array_separator="")
+
+    def remove_array_element_separator(self, index: int) -> CsvSchemaBuilder:
+        """Remove the separator of one array column, by its index, so that it has the one of the schema."""
+        name = self._schema.fields[index].name
+        if name not in self._schema.array_separators:
+            raise ValueError(f"column {name!r} is not an array")
+        return self._set(array_separators={**self._schema.array_separators, name: ""})
+
+    def set_any_property_name(self, name: str) -> CsvSchemaBuilder:
+        """Accepted without effect: a line with more fields than the schema has columns is an error."""
+        return self
 
     def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
         """Add the columns of another schema."""
-        return self._set(fields=(*self._schema.fields, *schema.fields))
+        separators = {**self._schema.array_separators, **schema.array_separators}
+        return self._set(fields=(*self._schema.fields, *schema.fields), array_separators=separators)
 
     def clear_columns(self) -> CsvSchemaBuilder:
         """Remove all columns."""
-        return self._set(fields=())
+        return self._set(fields=(), array_separators={})
 
     def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
         """Skip lines that begin with ``#`` when reading."""
@@ -192,7 +231,9 @@ class CsvReaderFormat(StreamFormat):
         }
         if schema.comments:
             options["comment"] = "#"
-        return CsvReaderFormat("csv", tuple(options.items()), schema=schema.struct.ddl())
+        decoder = ArrayDecoder(schema.struct, schema.separators) if schema.array_separators else None
+        columns = with_strings(schema.struct).ddl()
+        return CsvReaderFormat("csv", tuple(options.items()), schema=columns, decoder=decoder)
 
 
 class CsvBulkWriters:
@@ -237,6 +278,7 @@ class _CsvWriter(BatchWriter):
         self._stream = stream
         special = {schema.separator, schema.quote, schema.escape, "\r", "\n", "#" if schema.comments else ""} - {""}
         self._special = special
+        self._separators = [schema.separators.get(name, "") for name in schema.struct.names]
         if stream is not None:
             stream.write(self.header())
 
@@ -253,19 +295,19 @@ class _CsvWriter(BatchWriter):
         pass
 
     def _line(self, values: Sequence[Any]) -> bytes:
-        line = self._schema.separator.join([self._text(value) for value in values])
-        return (line + self._schema.line_separator).encode()
+        texts = [self._text(value, separator) for value, separator in zip(values, self._separators, strict=True)]
+        return (self._schema.separator.join(texts) + self._schema.line_separator).encode()
 
-    def _text(self, value: Any) -> str:
+    def _text(self, value: Any, separator: str = "") -> str:
+        if isinstance(value, list):
+            return self._quoted(array_text(value, separator, _plain_text))
         if value is None:
             return self._schema.null_value
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, (dt.date, dt.datetime)):
-            return value.isoformat()
-        text = str(value)
         if not isinstance(value, str):
-            return {"inf": "Inf", "-inf": "-Inf", "nan": "NaN"}.get(text, text)
+            return _plain_text(value)
+        return self._quoted(value)
+
+    def _quoted(self, text: str) -> str:
         quote = self._schema.quote
         plain = text and text != self._schema.null_value and text.strip() == text
         if plain and not any(char in text for char in self._special):
@@ -275,3 +317,12 @@ class _CsvWriter(BatchWriter):
         if self._schema.escape:
             text = text.replace(self._schema.escape, self._schema.escape * 2)
         return f"{quote}{text.replace(quote, (self._schema.escape or quote) + quote)}{quote}"
+
+
+def _plain_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (dt.date, dt.datetime)):
+        return value.isoformat()
+    text = str(value)
+    return text if isinstance(value, str) else {"inf": "Inf", "-inf": "-Inf", "nan": "NaN"}.get(text, text)

@@ -5,14 +5,23 @@ from __future__ import annotations
 from typing import Final
 
 from tidemill.connectors.jdbc.database import Database
+from tidemill.connectors.jdbc.mysql import MysqlDatabase
 from tidemill.connectors.jdbc.options import JdbcConnectionOptions, built
+from tidemill.connectors.jdbc.oracle import OracleDatabase
 from tidemill.connectors.jdbc.postgres import PostgresDatabase
 from tidemill.connectors.jdbc.sqlite import SqliteDatabase
+from tidemill.connectors.jdbc.sqlserver import SqlServerDatabase
 from tidemill.connectors.jdbc.url import parse_url
 
 __all__ = ["database_of"]
 
-_KINDS: Final[tuple[type[Database], ...]] = (PostgresDatabase, SqliteDatabase)
+_KINDS: Final[tuple[type[Database], ...]] = (
+    PostgresDatabase,
+    SqliteDatabase,
+    MysqlDatabase,
+    SqlServerDatabase,
+    OracleDatabase,
+)
 
 
 def database_of(options: JdbcConnectionOptions) -> Database:

@@ -28,10 +28,11 @@ from tidemill.connectors.jdbc.options import (
     JdbcExactlyOnceOptions,
     JdbcExecutionOptions,
 )
+from tidemill.connectors.jdbc.passwords import hide_password
 from tidemill.connectors.jdbc.postgres import PostgresDatabase, PostgresSession
 from tidemill.connectors.jdbc.prepared import CommitTable, TransactionName, prepared_transactions
 from tidemill.connectors.jdbc.sql import Statement
-from tidemill.connectors.jdbc.url import hide_password, parse_url
+from tidemill.connectors.jdbc.url import parse_url
 from tidemill.connectors.sinks import Committed, Committer, CommitterContext, SinkWriter, WriterContext
 from tidemill.connectors.two_phase_commit import TwoPhaseCommittingSink
 from tidemill.errors import CheckpointError, ConfigurationError, ConnectorError

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from tidemill.connectors.jdbc.url import hide_password, parse_url
+from tidemill.connectors.jdbc.passwords import hide_password
+from tidemill.connectors.jdbc.url import parse_url
 from tidemill.errors import ConfigurationError
 
 __all__ = ["JdbcConnectionOptions", "JdbcExactlyOnceOptions", "JdbcExecutionOptions"]
@@ -68,7 +69,7 @@ class JdbcConnectionOptions:
             self._timeout_seconds = 30
 
         def with_url(self, url: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
-            """Set the URL: ``jdbc:postgresql://host:port/database`` or ``jdbc:sqlite:/path/of/the/file``."""
+            """Set the URL, such as ``jdbc:postgresql://host:port/database`` or ``jdbc:sqlite:/path/of/the/file``."""
             parse_url(url)
             self._url = url
             return self

@@ -96,7 +96,7 @@ class JdbcSink(Sink):
         names, _ = fields_of_type(type_info)
         database = database_of(jdbc_connection_options)
         upsert = _Upsert(table, tuple(names), tuple(key_columns))
-        statement = Statement.of(upsert_sql(table, names, key_columns), database.kind)
+        statement = Statement.of(upsert_sql(table, names, key_columns, database.kind), database.kind)
         execution = built(jdbc_execution_options or JdbcExecutionOptions.defaults(), JdbcExecutionOptions, "a sink")
         return JdbcSink(database, statement, type_info, execution, upsert)
 

@@ -20,6 +20,8 @@ from tidemill.errors import ConfigurationError, ConnectorError
 __all__ = ["JdbcSource", "JdbcSourceBuilder"]
 
 _FETCH_SIZE: Final = 8192
+#: The kinds of databases that can be read.
+_READABLE: Final = frozenset({"postgresql", "sqlite", "mysql"})
 #: A bound of a partition, as passed to the database: dates and times as strings.
 Cut = int | str
 
@@ -98,13 +100,13 @@ class JdbcSource(SplitSource):
         """
         if self._partitions is None or low == high:
             return Statement.of(self._sql, self._database.kind), []
-        column = _qualified(self._partitions.column)
+        column = self._qualified(self._partitions.column)
         conditions = []
         if low is not None:
             conditions.append(f"{column} >= ?")
         if high is not None:
             conditions.append(f"{column} < ?" if low is not None else f"({column} < ? OR {column} IS NULL)")
-        sql = f"SELECT * FROM ({self._sql}) AS tidemill_rows WHERE {' AND '.join(conditions)}"  # noqa: S608 - the user's
+        sql = f"SELECT * FROM ({self._sql}) tidemill_rows WHERE {' AND '.join(conditions)}"  # noqa: S608 - the user's
         return Statement.of(sql, self._database.kind), [cut for cut in (low, high) if cut is not None]
 
     def _cuts(self) -> list[Cut]:
@@ -121,8 +123,8 @@ class JdbcSource(SplitSource):
         return _cut(lower, upper, wanted)
 
     def _bounds(self, column: str) -> tuple[Any, Any]:
-        name = _qualified(column)
-        sql = f"SELECT min({name}), max({name}) FROM ({self._sql}) AS tidemill_rows"  # noqa: S608 - the user's
+        name = self._qualified(column)
+        sql = f"SELECT min({name}), max({name}) FROM ({self._sql}) tidemill_rows"  # noqa: S608 - the user's
         statement = Statement.of(sql, self._database.kind)
         session = self._database.connect()
         try:
@@ -132,6 +134,10 @@ class JdbcSource(SplitSource):
         finally:
             session.close()
         return low, high
+
+    def _qualified(self, column: str) -> str:
+        """Qualify a column of the query. SQLite would treat an unqualified name of a missing column as a string."""
+        return f"tidemill_rows.{quoted_column(column, self._database.kind)}"
 
     def _failed(self, error: Exception, statement: Statement) -> ConnectorError:
         return ConnectorError(
@@ -145,6 +151,7 @@ class JdbcSourceBuilder:
     def __init__(self) -> None:
         self._options = JdbcConnectionOptions.JdbcConnectionOptionsBuilder()
         self._sql: str | None = None
+        self._table: str | None = None
         self._type_info: TypeInformation | None = None
         self._partitions: _Partitions | None = None
         self._fetch_size = _FETCH_SIZE
@@ -172,11 +179,12 @@ class JdbcSourceBuilder:
     def set_sql(self, sql: str) -> JdbcSourceBuilder:
         """Set the query, which must not have parameters."""
         self._sql = sql.strip().rstrip(";")
+        self._table = None
         return self
 
     def set_table(self, table: str) -> JdbcSourceBuilder:
         """Read all rows and columns of a table, instead of a query."""
-        self._sql = f"SELECT * FROM {quoted_name(table)}"  # noqa: S608 - quoted
+        self._table = table
         return self
 
     def set_type_information(self, type_info: TypeInformation) -> JdbcSourceBuilder:
@@ -206,20 +214,21 @@ class JdbcSourceBuilder:
 
     def build(self) -> JdbcSource:
         """Build the source."""
-        if self._sql is None:
+        if self._sql is None and self._table is None:
             raise ConfigurationError("a database source needs a query: call set_sql() or set_table()")
         database = database_of(self._options.build())
-        if Statement.of(self._sql, database.kind).fields:
+        if database.kind not in _READABLE:
+            raise ConfigurationError(f"a JdbcSource cannot read {database.shown}: read it with Spark's JDBC format")
+        if self._table is None:
+            sql = str(self._sql)
+        else:
+            sql = f"SELECT * FROM {quoted_name(self._table, database.kind)}"  # noqa: S608 - quoted
+        if Statement.of(sql, database.kind).fields:
             raise ConfigurationError(
-                f"the query of a source must not have parameters, but this one has placeholders: {self._sql} "
+                f"the query of a source must not have parameters, but this one has placeholders: {sql} "
                 "(write ?? for PostgreSQL's operator ?)"
             )
-        return JdbcSource(database, self._sql, self._type_info, self._partitions, self._fetch_size)
-
-
-def _qualified(column: str) -> str:
-    """Qualify a column of the query. SQLite would treat an unqualified name of a missing column as a string."""
-    return f"tidemill_rows.{quoted_column(column)}"
+        return JdbcSource(database, sql, self._type_info, self._partitions, self._fetch_size)
 
 
 class _PartitionEnumerator(SplitEnumerator):

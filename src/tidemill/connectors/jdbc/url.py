@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
+from tidemill.connectors.jdbc.passwords import hide_password
+from tidemill.connectors.jdbc.server_urls import (
+    mysql_parameters,
+    oracle_parameters,
+    shown_hosts,
+    sqlserver_parameters,
+)
 from tidemill.errors import ConfigurationError
 
-__all__ = ["DatabaseUrl", "hide_password", "parse_url"]
-
-_PASSWORD: Final = re.compile(r"(?i)([?&;](?:password|sslpassword)=)[^&;]*")
-_IN_AUTHORITY: Final = re.compile(r"(//[^/@:]*):[^/@]*@")
+__all__ = ["DatabaseUrl", "parse_url"]
 
 #: Parameters of PostgreSQL's JDBC driver, and their names in libpq.
 _PARAMETERS: Final[Mapping[str, str]] = {
@@ -44,9 +48,10 @@ _ROLES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class DatabaseUrl:
-    """The kind of a database (``postgresql`` or ``sqlite``), and the connection parameters of its client library.
+    """The kind of a database, and the connection parameters of its client library.
 
-    ``shown`` is the URL for messages, without parameters and passwords.
+    Kinds are ``postgresql``, ``sqlite``, ``mysql`` (also for MariaDB), ``sqlserver`` and ``oracle``. ``shown`` is the
+    URL for messages, without parameters and passwords.
     """
 
     kind: str
@@ -66,19 +71,24 @@ def parse_url(url: str) -> DatabaseUrl:
         return _sqlite(url)
     if url.startswith("jdbc:postgresql:"):
         return _postgresql(url)
+    if url.startswith(("jdbc:mysql:", "jdbc:mariadb:")):
+        parameters = mysql_parameters(url)
+        product = url.split(":")[1]
+        return DatabaseUrl(
+            "mysql", f"jdbc:{product}://{shown_hosts(parameters)}/{parameters.get('dbname', '')}", parameters
+        )
+    if url.startswith("jdbc:sqlserver:"):
+        parameters = sqlserver_parameters(url)
+        database = f";databaseName={parameters['dbname']}" if "dbname" in parameters else ""
+        return DatabaseUrl("sqlserver", f"jdbc:sqlserver://{shown_hosts(parameters)}{database}", parameters)
+    if url.startswith("jdbc:oracle:"):
+        parameters = oracle_parameters(url)
+        return DatabaseUrl("oracle", f"jdbc:oracle:thin:@{parameters['dsn']}", parameters)
     raise ConfigurationError(
-        f"unknown database URL {hide_password(url)!r}: it must be jdbc:postgresql://host:port/database or "
+        f"unknown database URL {hide_password(url)!r}: it must begin with jdbc:postgresql:, jdbc:mysql:, "
+        "jdbc:mariadb:, jdbc:sqlserver:, jdbc:oracle: or jdbc:sqlite:, as in jdbc:postgresql://host:port/database or "
         "jdbc:sqlite:/path/of/the/file. Write to other databases through Spark."
     )
-
-
-def hide_password(url: str) -> str:
-    """Return a URL with passwords masked.
-
-    >>> hide_password("jdbc:postgresql://localhost/shop?user=me&password=secret&ssl=true")
-    'jdbc:postgresql://localhost/shop?user=me&password=***&ssl=true'
-    """
-    return _IN_AUTHORITY.sub(r"\1:***@", _PASSWORD.sub(r"\1***", url))
 
 
 def _sqlite(url: str) -> DatabaseUrl:

@@ -10,6 +10,10 @@ from tidemill.connectors.formats.avro_files import (
     AvroBulkWriters,
     AvroInputFormat,
 )
+from tidemill.connectors.formats.avro_registry import (
+    ConfluentRegistryAvroDeserializationSchema,
+    ConfluentRegistryAvroSerializationSchema,
+)
 from tidemill.connectors.formats.avro_schema import (
     AvroSchema,
     GenericRecordAvroTypeInfo,
@@ -22,6 +26,8 @@ __all__ = [
     "AvroRowDeserializationSchema",
     "AvroRowSerializationSchema",
     "AvroSchema",
+    "ConfluentRegistryAvroDeserializationSchema",
+    "ConfluentRegistryAvroSerializationSchema",
     "GenericRecordAvroTypeInfo",
 ]
 

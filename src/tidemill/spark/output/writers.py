@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 from pyspark.sql.types import StructType
 
 from tidemill.connectors.file_system.writer import sink_id
-from tidemill.connectors.jdbc.url import hide_password
+from tidemill.connectors.jdbc.passwords import hide_password
 from tidemill.connectors.sinks import Committed, CommitterContext
 from tidemill.connectors.spark.records import RecordColumns
 from tidemill.connectors.spark.sink import FILE_FORMATS, SparkSink, SparkTarget

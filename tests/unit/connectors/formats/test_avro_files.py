@@ -7,7 +7,7 @@ import io
 import json
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import fastavro
 import pyarrow.parquet as pq
@@ -62,6 +62,12 @@ def order(number: int) -> dict[str, Any]:
         "price": Decimal(number) / 100 + Decimal("0.00"),
         "first": {"sku": "f"},
     }
+
+
+def records_of(file: BinaryIO) -> list[dict[str, Any]]:
+    found: Any = list(fastavro.reader(file))
+    records: list[dict[str, Any]] = found
+    return records
 
 
 def write_numbers(path: Path, numbers: range, **options: Any) -> None:
@@ -165,13 +171,13 @@ class TestWriting:
     def test_records_are_dicts_or_rows(self) -> None:
         row = Row(7, None, [Row("a")], {"x": 1}, dt.datetime(2024, 1, 1, tzinfo=UTC), Decimal("1.20"), Row("f"))
         file = written(AvroBulkWriters.for_generic_record(ORDER), [order(1), order(2), row])
-        first, second, third = fastavro.reader(file)
+        first, second, third = records_of(file)
         assert (first, second) == (order(1), order(2))
         assert (third["id"], third["items"], third["price"]) == (7, [{"sku": "a"}], Decimal("1.20"))
 
     def test_missing_fields_get_their_defaults_and_others_are_errors(self) -> None:
         short = {name: value for name, value in order(1).items() if name != "note"}
-        (found,) = fastavro.reader(written(AvroBulkWriters.for_generic_record(ORDER), [short]))
+        (found,) = records_of(written(AvroBulkWriters.for_generic_record(ORDER), [short]))
         assert found == order(1)
         for record in ({"n": 1, "m": 2}, {"n": "text"}, {}):
             with pytest.raises(SerializationError, match="does not fit its Avro schema"):
@@ -181,7 +187,7 @@ class TestWriting:
 
     def test_times_without_a_zone_are_in_utc(self) -> None:
         record = {**order(1), "at": dt.datetime(2024, 1, 1)}  # noqa: DTZ001 - as many programs have it
-        (found,) = fastavro.reader(written(AvroBulkWriters.for_generic_record(ORDER), [record]))
+        (found,) = records_of(written(AvroBulkWriters.for_generic_record(ORDER), [record]))
         assert found["at"] == dt.datetime(2024, 1, 1, tzinfo=UTC)
 
     def test_files_are_merged_by_their_blocks(self, tmp_path: Path) -> None:
@@ -192,7 +198,7 @@ class TestWriting:
             path.write_bytes(written(factory, [{"n": start}, {"n": start + 10}]).getvalue())
         merged = io.BytesIO()
         factory.merge(paths, merged)
-        assert [record["n"] for record in fastavro.reader(io.BytesIO(merged.getvalue()))] == [0, 10, 1, 11]
+        assert [record["n"] for record in records_of(io.BytesIO(merged.getvalue()))] == [0, 10, 1, 11]
 
     def test_parquet_has_the_columns_of_the_schema(self) -> None:
         table = pq.read_table(written(AvroParquetWriters.for_generic_record(ORDER), [order(1), order(2)]))
@@ -226,7 +232,7 @@ class TestWriting:
         found = []
         for path in tmp_path.rglob("part-*"):
             with path.open("rb") as file:
-                found += list(fastavro.reader(file))
+                found += records_of(file)
         assert sorted(record["id"] for record in found) == list(range(7))
 
 
