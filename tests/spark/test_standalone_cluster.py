@@ -156,9 +156,11 @@ def packed_environment(folder: Path) -> Path:
 @contextmanager
 def driver_of(desk: Desk) -> Iterator[psutil.Process]:
     """The driver of the job, started in a process of its own; a test that fails leaves none behind."""
-    started = re.search(r"Job orders .* in process (\d+)\.", desk.do("tidemill run -d", desk.output))
-    assert started is not None
-    driver = psutil.Process(int(started[1]))
+    said = desk.do("tidemill run -d", desk.output)
+    # On a busy machine the command may return before the driver has a job.
+    started = re.search(r"Job orders .* in process (\d+)\.|Process (\d+) was started and has no job yet", said)
+    assert started is not None, said
+    driver = psutil.Process(int(started[1] or started[2]))
     try:
         yield driver
     finally:
