@@ -33,6 +33,7 @@ def test_workers_of_this_machine_have_them(tmp_path: Path) -> None:
     ended = run_with(tmp_path, {"spark.master": "local[2,4]"})
     assert ended.code == 0, ended.text[-4000:]
     assert "RESULT [('seven', '1.0', 'helper', False)]" in ended.text
+    assert "AGAIN [('seven', '1.0', 'helper', False)]" in ended.text
     assert "PLACES [True]" in ended.text, "a job without archives runs in the directory of the job before it"
     assert "REFUSED the dependencies of the job cannot be installed on" in ended.text
     assert f"{PACKAGE}==9.9" in ended.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
@@ -17,7 +18,8 @@ from tidemill.local.working_directory import working_in
 from tidemill.runtime.driver.assembly import open_job
 from tidemill.runtime.driver.job import StopSignal
 from tidemill.runtime.driver.launch import prepare
-from tidemill.runtime.task.delivery import install, prepare_delivery
+from tidemill.runtime.task.delivery import install, pack
+from tidemill.runtime.task.scratch import scratch_directory
 
 #: The parallelism if the program sets none: two, so that exchanges have an effect.
 DEFAULT_PARALLELISM = 2
@@ -42,7 +44,13 @@ class LocalExecutor:
                     "execution.target: local: remove this option"
                 )
         with ExitStack() as held:
-            packed = prepare_delivery(replace(dependencies, files=()), held)
+
+            def folder() -> Path:
+                found, remove = scratch_directory()
+                held.callback(remove)
+                return found
+
+            packed = pack(replace(dependencies, files=()), folder)
             installed = install(packed.delivery, packed.files.__getitem__, packed.folder / "installed")
             installed.use()
             job = open_job(launch, DEFAULT_PARALLELISM, held)

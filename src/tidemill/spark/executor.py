@@ -27,7 +27,7 @@ from tidemill.runtime.driver.assembly import JobAssembly, open_job
 from tidemill.runtime.driver.job import StopSignal
 from tidemill.runtime.driver.launch import Launch, prepare
 from tidemill.runtime.driver.split_input import SplitInput
-from tidemill.runtime.task.delivery import Packed, prepare_delivery
+from tidemill.runtime.task.delivery import Packed, pack
 from tidemill.spark.bounded.object_input import settings_at_tasks
 from tidemill.spark.bounded.parquet_input import ParquetSource, materialise, remove_input
 from tidemill.spark.files.staging import Staging
@@ -39,7 +39,7 @@ from tidemill.spark.locations.job_locations import SparkLocations, open_location
 from tidemill.spark.locations.locations import positioned
 from tidemill.spark.readers import SparkReaders
 from tidemill.spark.session.cluster import check_workers, cores_of
-from tidemill.spark.session.dependencies import bring, install_everywhere
+from tidemill.spark.session.dependencies import bring, folder_of_files, install_everywhere
 from tidemill.spark.session.session import is_lost
 from tidemill.spark.session.session_lease import SessionLease
 from tidemill.spark.streams.streaming import StreamingInput, run_streaming_job
@@ -75,7 +75,7 @@ class SparkExecutor:
                 "executors share, or a URI of an object store"
             )
         dependencies = program.dependencies()
-        packed = prepare_delivery(dependencies, held)
+        packed = pack(dependencies, folder_of_files)
         bring(context, dependencies.files, packed)
         cores = cores_of(context)
         configured = self._configuration.contains(PipelineOptions.PARALLELISM)

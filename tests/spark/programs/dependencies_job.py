@@ -41,6 +41,7 @@ def main() -> None:
     env.add_python_file(given["code"])
     using = env.from_sequence(1, 8).rebalance().map(Using(given["package"], str(Path.cwd())))
     print("RESULT", sorted(set(using.execute_and_collect())))
+    print("AGAIN", sorted(set(using.execute_and_collect())))
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     plain = env.from_sequence(1, 8).map(lambda value: str(Path.cwd()))
     print("PLACES", sorted({place == str(Path.cwd()) for place in plain.execute_and_collect()}))

@@ -17,9 +17,10 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import uuid
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path, PurePosixPath
@@ -27,9 +28,8 @@ from typing import Final
 
 from tidemill.datastream.program.dependencies import Dependencies, Requirements, local_path
 from tidemill.errors import ConfigurationError
-from tidemill.runtime.task.scratch import scratch_directory
 
-__all__ = ["Delivery", "Installed", "Packed", "install", "pack", "prepare_delivery"]
+__all__ = ["Delivery", "Installed", "Packed", "directories", "install", "pack"]
 
 _REQUIREMENTS: Final = "requirements.txt"
 _CACHE: Final = "cache"
@@ -95,29 +95,26 @@ class Installed:
 # --- on the driver
 
 
-def prepare_delivery(dependencies: Dependencies, held: ExitStack) -> Packed:
-    """Pack the dependencies of a job into a temporary directory, which is removed with ``held``."""
+def pack(dependencies: Dependencies, in_folder: Callable[[], Path]) -> Packed:
+    """Pack what cannot be sent as it is into files below a folder; an archive is copied there.
+
+    ``in_folder`` is called only if there is something to pack. A file that exists there is not written again: jobs that
+    run at the same time may share the folder. A single Python file or zip is not part of a delivery: engines add those
+    to the import path themselves.
+    """
     if not (dependencies.archives or dependencies.requirements or directories(dependencies.files)):
         return Packed()
-    folder, remove = scratch_directory()
-    held.callback(remove)
-    return pack(dependencies, folder)
-
-
-def pack(dependencies: Dependencies, folder: Path) -> Packed:
-    """Pack what cannot be sent as it is into files below ``folder``; an archive is linked or copied there.
-
-    A single Python file or zip is not part of a delivery: engines add those to the import path themselves.
-    """
+    folder = in_folder()
+    folder.mkdir(parents=True, exist_ok=True)
     items: list[Item] = []
     files: dict[str, Path] = {}
 
     def add(source: Path, kind: Kind, digest: str, target: str = "") -> None:
         item = Item(f"{digest[:16]}-{source.name}", kind, target)
         items.append(item)
-        if item.name not in files:
-            files[item.name] = folder / item.name
-            _link(source, files[item.name])
+        files[item.name] = folder / item.name
+        if not files[item.name].exists():
+            _copy(source, files[item.name])
 
     for path in directories(dependencies.files).values():
         add(*_zipped(path.absolute(), folder, [(file, file.relative_to(path)) for file in _files_in(path)], Kind.CODE))
@@ -153,10 +150,13 @@ def _zipped(
     """Zip files; the digest is that of the files, because a zip differs each time."""
     digest = _digest(files)
     packed = folder / digest / f"{source.name}.zip"
-    packed.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as target:
-        for file, name in files:
-            target.write(file, str(name))
+    if not packed.exists():
+        packed.parent.mkdir(exist_ok=True)
+        draft = packed.with_suffix(f".{uuid.uuid4().hex}")
+        with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as target:
+            for file, name in files:
+                target.write(file, str(name))
+        draft.rename(packed)
     return packed, kind, digest
 
 
@@ -168,13 +168,11 @@ def _digest(files: Iterable[tuple[Path, object]]) -> str:
     return digest.hexdigest()
 
 
-def _link(source: Path, place: Path) -> None:
-    """A hard link does not copy a large archive. A symbolic link would be sent under the name of its target."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.link(source.resolve(), place)
-    except OSError:
-        shutil.copyfile(source, place)
+def _copy(source: Path, place: Path) -> None:
+    """A link would change with the file that it leads to, under the digest of what it was."""
+    draft = place.with_name(f"{place.name}.{uuid.uuid4().hex}")
+    shutil.copyfile(source, draft)
+    draft.rename(place)
 
 
 # --- where functions run

@@ -63,8 +63,9 @@ class WorkerProcess:
             if len(self._bundles) >= 8:
                 self._bundles.clear()
                 self._directories.clear()
-            found = self._bundles[name] = pickle.loads(broadcast.value[1])
+            found = pickle.loads(broadcast.value[1])
             installed = installed_here(found.dependencies)
+            self._bundles[name] = found
             installed.use()
             self._directories[name] = installed.directory or self._home
             found.logs.set_up_worker()

@@ -12,8 +12,18 @@ from pyspark import SparkContext, SparkFiles
 from tidemill.errors import ConfigurationError
 from tidemill.runtime.task.delivery import Delivery, Installed, Packed, directories, install
 from tidemill.spark.session.cluster import executors_of
+from tidemill.spark.session.session import private_directory
 
-__all__ = ["bring", "install_everywhere", "installed_here"]
+__all__ = ["bring", "folder_of_files", "install_everywhere", "installed_here"]
+
+
+def folder_of_files() -> Path:
+    """The folder of the files that are sent. It exists as long as this process.
+
+    Executors that join later fetch all files of the session, also those of jobs that have ended, and Spark refuses a
+    file of the same name from another folder.
+    """
+    return private_directory() / "dependencies"
 
 
 def bring(context: SparkContext, python_files: Sequence[str], packed: Packed) -> None:
