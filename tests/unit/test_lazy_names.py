@@ -28,7 +28,7 @@ IMPORTED = {
         "SimpleStringSchema Sink SinkFunction Source SourceFunction TypeInformation Types Union typeinfo"
     ),
     "datastream.connectors.file_system": (
-        "BulkWriterFactory Duration Encoder InputFormat RowDataBulkWriterFactory RowType Sink SinkFunction Source "
+        "BulkWriterFactory Duration Encoder InputFormat RowDataBulkWriterFactory Sink SinkFunction Source "
         "StreamTransformer SupportsPreprocessing warnings"
     ),
     "datastream.connectors.jdbc": "RowTypeInfo SinkFunction typeinfo",

@@ -112,7 +112,7 @@ class FileSink(Sink):
             return self
 
         def with_bucket_assigner(
-            self, bucket_assigner: BucketAssigner | None = None, *, assigner_class_name: str | None = None
+            self, bucket_assigner: BucketAssigner | str | None = None, *, assigner_class_name: str | None = None
         ) -> Self:
             """Set the assigner of buckets, which are directories, to records.
 
