@@ -27,6 +27,9 @@ PROGRAMS: Final = sorted(path.stem for path in (HERE / "programs").glob("*.py"))
 #: Programs that are not run, because they need a service, or something that is not in Tidemill by design.
 NOT_RUN: Final = {*ABOUT["only_compiled"], *ABOUT["missing"]}
 RUN: Final = [name for name in PROGRAMS if name not in NOT_RUN]
+ON_SPARK: Final = sorted(ABOUT["on_spark"])
+#: Programs that print something else here than on PyFlink, because PyFlink is wrong.
+DIFFERENT: Final = sorted(ABOUT["differs"])
 #: What programs print before a record if their sink has several subtasks.
 _SUBTASK: Final = re.compile(r"^\d+> ", re.MULTILINE)
 
