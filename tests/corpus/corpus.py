@@ -1,7 +1,8 @@
 """The programs of the corpus, what they printed on PyFlink, and what they print here.
 
-`programs` has PyFlink programs in the style of those that people publish. `recorded` has the standard output of each that
-runs without a service, with the version of PyFlink that printed it; `record.py` writes it. `corpus.json` has the rest.
+`programs` has PyFlink programs in the style of those that people publish. `recorded` has the standard output of each
+that runs without a service, with the version of PyFlink that printed it; `record.py` writes it. `corpus.json` has the
+rest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What behaves differently in Tidemill, and what to do about what it does not have: data for the analysis.
 
-What is missing is not listed here, because names are looked up in Tidemill's modules. Only the advice is: it is given for
-a name that the lookup does not find.
+What is missing is not listed here, because names are looked up in Tidemill's modules. Only the advice is: it is given
+for a name that the lookup does not find.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def test_a_directory(tmp_path: Path) -> None:
     for name, text in {
         "main.py": f"from helpers.streams import doubled\n{START}doubled(ds).print()\nenv.execute('job')\n",
         "helpers/__init__.py": "",
-        "helpers/streams.py": "from pyflink.common import Types\ndef doubled(ds):\n    return ds.map(len, Types.INT())\n",
+        "helpers/streams.py": "from pyflink.common import Types\ndef doubled(s):\n return s.map(len, Types.INT())\n",
         "other.py": "print('not of PyFlink')\n",
         "python2.py": "print 'not of PyFlink'\n",
         ".hidden/job.py": JOB,
