@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.installed
 # would leave cores idle. Tests that must not run in parallel form a group (tests/conftest.py): two groups share the Spark session
 # of their process, others start programs or servers, run the documentation pages, or use a browser.
 SIDE_BY_SIDE := -n 3
-FAST_SUITES := tests/unit tests/semantics tests/contract tests/simulation
+FAST_SUITES := tests/unit tests/semantics tests/contract tests/simulation tests/corpus
 ALL_SUITES  := $(FAST_SUITES) tests/browser tests/spark tests/integration tests/docs
 
 # Folders that contain Python files (mypy rejects a folder without any).

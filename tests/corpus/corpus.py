@@ -1,7 +1,8 @@
 """The programs of the corpus, what they printed on PyFlink, and what they print here.
 
-`programs` has PyFlink programs in the style of those that people publish. `recorded` has the standard output of each that
-runs without a service, with the version of PyFlink that printed it; `record.py` writes it. `corpus.json` has the rest.
+`programs` has PyFlink programs in the style of those that people publish. `recorded` has the standard output of each
+that runs without a service, with the version of PyFlink that printed it; `record.py` writes it. `corpus.json` has the
+rest.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ PROGRAMS: Final = sorted(path.stem for path in (HERE / "programs").glob("*.py"))
 #: Programs that are not run, because they need a service, or something that is not in Tidemill by design.
 NOT_RUN: Final = {*ABOUT["only_compiled"], *ABOUT["missing"]}
 RUN: Final = [name for name in PROGRAMS if name not in NOT_RUN]
+ON_SPARK: Final = sorted(ABOUT["on_spark"])
+#: Programs that print something else here than on PyFlink, because PyFlink is wrong.
+DIFFERENT: Final = sorted(ABOUT["differs"])
 #: What programs print before a record if their sink has several subtasks.
 _SUBTASK: Final = re.compile(r"^\d+> ", re.MULTILINE)
 

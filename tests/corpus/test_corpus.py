@@ -6,15 +6,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpus.corpus import ABOUT, HERE, NOT_RUN, PROGRAMS, RUN, parameters, path_of, printed, recorded
+from tests.corpus.corpus import (
+    ABOUT,
+    DIFFERENT,
+    HERE,
+    NOT_RUN,
+    ON_SPARK,
+    PROGRAMS,
+    RUN,
+    parameters,
+    path_of,
+    printed,
+    recorded,
+)
 from tidemill.ops.porting.programs import Verdict, port
 
 LOCAL = {"execution.target": "local", "rest.enabled": "false"}
 
 
-@pytest.mark.parametrize("name", parameters(RUN))
+@pytest.mark.parametrize("name", parameters([one for one in RUN if one not in (*ON_SPARK, *DIFFERENT)]))
 def test_a_program_prints_what_it_prints_on_pyflink(name: str, tmp_path: Path) -> None:
     assert printed(name, LOCAL, tmp_path) == recorded(name)
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_a_program_that_is_right_here(name: str, tmp_path: Path) -> None:
+    assert printed(name, LOCAL, tmp_path) == ABOUT["differs"][name]["prints"] != recorded(name)
 
 
 @pytest.mark.parametrize("name", parameters(sorted(ABOUT["only_compiled"])))
@@ -49,5 +66,5 @@ def test_every_program_has_its_recording() -> None:
 
 
 def test_what_is_said_about_programs_is_about_programs_that_exist() -> None:
-    named = {*ABOUT["arguments"], *NOT_RUN, *ABOUT["order_is_free"], *ABOUT["expected_failures"]}
+    named = {*ABOUT["arguments"], *NOT_RUN, *ON_SPARK, *DIFFERENT, *ABOUT["order_is_free"], *ABOUT["expected_failures"]}
     assert named <= set(PROGRAMS)

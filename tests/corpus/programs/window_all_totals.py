@@ -1,6 +1,7 @@
 from pyflink.common import Types, Time, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
-from pyflink.datastream import StreamExecutionEnvironment, ProcessAllWindowFunction
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.datastream.functions import ProcessAllWindowFunction
 from pyflink.datastream.window import TumblingEventTimeWindows
 
 

@@ -83,7 +83,7 @@ class _Visitor(ast.NodeVisitor):
 
     # --- statements
 
-    def visit_Import(self, node: ast.Import) -> None:  # noqa: N802 - the name is that of the node
+    def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
             first = alias.name.partition(".")[0]
             found = self._imported(alias.name, None, alias.lineno) if first == TO else None
@@ -93,7 +93,7 @@ class _Visitor(ast.NodeVisitor):
                 top = module_member(TO, None) if first == TO else None
                 self._bind(first, top if isinstance(top, Known) else None)
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:  # noqa: N802
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         module = node.module if node.level == 0 and node.module is not None else ""
         ours = module.partition(".")[0] == TO
         for alias in node.names:
@@ -103,26 +103,26 @@ class _Visitor(ast.NodeVisitor):
                 found = self._imported(module, alias.name, alias.lineno) if ours else None
                 self._bind(alias.asname or alias.name, found)
 
-    def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802
+    def visit_Assign(self, node: ast.Assign) -> None:
         value = self._value(node.value)
         for target in node.targets:
             self._assign(target, value)
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:  # noqa: N802
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         declared = self._annotated(node.annotation)
         value = None if node.value is None else self._value(node.value)
         self._assign(node.target, value or declared)
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
         self._value(node.value)
         self._assign(node.target, None)
 
-    def visit_For(self, node: ast.For) -> None:  # noqa: N802
+    def visit_For(self, node: ast.For) -> None:
         self._value(node.iter)
         self._assign(node.target, None)
         self._visit_all([*node.body, *node.orelse])
 
-    def visit_If(self, node: ast.If) -> None:  # noqa: N802
+    def visit_If(self, node: ast.If) -> None:
         self._value(node.test)
         scope = self._place.scopes[-1]
         before = dict(scope)
@@ -134,14 +134,14 @@ class _Visitor(ast.NodeVisitor):
         for name, value in after.items():  # a name with another value in each branch is unknown
             scope[name] = value if scope.get(name, value) == value else None
 
-    def visit_With(self, node: ast.With) -> None:  # noqa: N802
+    def visit_With(self, node: ast.With) -> None:
         for item in node.items:
             value = self._value(item.context_expr)
             if item.optional_vars is not None:
                 self._assign(item.optional_vars, value)
         self._visit_all(node.body)
 
-    def visit_FunctionDef(self, node: _Function) -> None:  # noqa: N802
+    def visit_FunctionDef(self, node: _Function) -> None:
         self._visit_all(node.decorator_list)
         self._bind(node.name, None)
         is_method = self._methods is not None
@@ -150,10 +150,10 @@ class _Visitor(ast.NodeVisitor):
             place = replace(place, scopes=place.scopes[:-1], method=node.name)
         (self._later if self._methods is None else self._methods).append(_Body(node, place, is_method))
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:  # noqa: N802
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
         self.visit_FunctionDef(node)
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:  # noqa: N802
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
         bases = [self._value(base) for base in node.bases]
         base = next((one for one in bases if one is not None and isinstance(one.what, type)), None)
         self._bind(node.name, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -77,10 +78,8 @@ def _run(command: list[str], stderr: Any, seconds: float) -> int | None:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # all of its processes have ended
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass  # all of its processes have ended
     process.wait()
 
 

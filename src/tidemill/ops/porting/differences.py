@@ -1,7 +1,7 @@
 """What behaves differently in Tidemill, and what to do about what it does not have: data for the analysis.
 
-What is missing is not listed here, because names are looked up in Tidemill's modules. Only the advice is: it is given for
-a name that the lookup does not find.
+What is missing is not listed here, because names are looked up in Tidemill's modules. Only the advice is: it is given
+for a name that the lookup does not find.
 """
 
 from __future__ import annotations
@@ -60,11 +60,15 @@ DIFFERENCES: Final = (
         "watermark",
         "porting.md#results",
     ),
+    Difference(
+        "ProcessFunction.Context.timestamp",
+        "the timestamp that an assigner gave; in PyFlink it is -2**63 if the function directly follows the assigner. "
+        "None, not -2**63, if there is none",
+        "porting.md#results",
+    ),
     Difference("TimerService.register_processing_time_timer", _CLOCK, "process-functions-and-timers.md#timer-rules"),
     Difference("TimerService.current_processing_time", _CLOCK, "process-functions-and-timers.md#timer-rules"),
-    Difference(
-        "TriggerContext.register_processing_time_timer", _CLOCK, "process-functions-and-timers.md#timer-rules"
-    ),
+    Difference("TriggerContext.register_processing_time_timer", _CLOCK, "process-functions-and-timers.md#timer-rules"),
 )
 
 #: A method that changes an attribute of its function, other than ``open``.
@@ -98,9 +102,7 @@ _OTHERWISE: Final = "not in Tidemill: porting.md lists what is there, and what t
 def differences_of(names: frozenset[str], call: ast.Call | None) -> list[Difference]:
     """The differences of an object with any of these names, for a call of it, or another use if ``call`` is None."""
     return [
-        one
-        for one in DIFFERENCES
-        if one.name in names and (one.when is None or (call is not None and one.when(call)))
+        one for one in DIFFERENCES if one.name in names and (one.when is None or (call is not None and one.when(call)))
     ]
 
 

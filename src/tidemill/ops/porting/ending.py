@@ -60,7 +60,9 @@ def ending_of(error: BaseException | None, root: Path) -> End:
     if isinstance(error, SyntaxError) and error.lineno is not None:
         return End(Ending.FAILED, f"{type(error).__name__}: {error.msg}", error.lineno, error.filename or file)
     first_line = str(error).strip().partition("\n")[0]
-    return End(Ending.FAILED, f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__, line, file)
+    return End(
+        Ending.FAILED, f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__, line, file
+    )
 
 
 def _need(error: BaseException, file: str, line: int) -> str | None:

@@ -71,7 +71,7 @@ def ported(content: bytes, name: str) -> PortedSource:
         raise SyntaxError(f"{name} is not encoded as {encoding}: {error.reason} at byte {error.start}") from error
     tree = ast.parse(text, name)
     source = _Source(text)
-    places = sorted({place for place in _places(tree, source)}, reverse=True)
+    places = sorted(set(_places(tree, source)), reverse=True)
     for place in places:
         text = text[:place] + TO + text[place + len(FROM) :]
     return PortedSource(

@@ -40,11 +40,17 @@ class Known:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names by which tables refer to it: ``Class``, or ``Class.method`` for each class that inherits it."""
+        """The names by which tables refer to it: ``Class``, or ``Class.method`` for each class that inherits it.
+
+        A class in another has its qualified name, too: ``ProcessFunction.Context``.
+        """
         if self.owner is not None:
             name = getattr(self.what, "__name__", "")
-            return frozenset(f"{_short(base)}.{name}" for base in self.owner.__mro__)
-        return frozenset({_short(self.what)}) if isinstance(self.what, type) and not self.instance else frozenset()
+            bases = self.owner.__mro__
+            return frozenset(f"{base}.{name}" for one in bases for base in (one.__name__, one.__qualname__))
+        if isinstance(self.what, type) and not self.instance:
+            return frozenset({self.what.__name__, self.what.__qualname__})
+        return frozenset()
 
 
 @dataclass(frozen=True)
@@ -183,7 +189,3 @@ def _set_by_init(what: type) -> frozenset[str]:
                 if isinstance(value, types.FunctionType):
                     found.update(value.__code__.co_names)
     return frozenset(found)
-
-
-def _short(what: type) -> str:
-    return what.__name__

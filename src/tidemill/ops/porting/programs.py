@@ -117,7 +117,9 @@ def _with_jobs(program: PortedProgram, outcome: CompiledJobs) -> PortedProgram:
     needs = None
     errors = list(outcome.refused)
     if outcome.jobs and end.how is not Ending.NORMALLY and end not in outcome.refused:
-        text = f"{end.text} (after {len(outcome.jobs)} of its jobs was compiled: nothing runs here, so results are empty)"
+        text = (
+            f"{end.text} (after {len(outcome.jobs)} of its jobs was compiled: nothing runs here, so results are empty)"
+        )
         found.append(Finding(end.line, "program", Kind.NOTE, text, _file_of(end, program)))
     elif end.how is Ending.FAILED and end not in outcome.refused:
         errors.append(end)

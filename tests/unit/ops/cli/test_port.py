@@ -67,7 +67,9 @@ def test_in_place(tidemill: Tidemill, programs: Path) -> None:
 
 def test_to_a_directory(tidemill: Tidemill, programs: Path, tmp_path: Path) -> None:
     assert tidemill("port", "-o", tmp_path / "out", "--static", programs).exit_code == 0
-    written = {path.relative_to(tmp_path / "out").as_posix(): path.read_text() for path in (tmp_path / "out").rglob("*.py")}
+    written = {
+        path.relative_to(tmp_path / "out").as_posix(): path.read_text() for path in (tmp_path / "out").rglob("*.py")
+    }
     assert written == {
         "good.py": GOOD.replace("pyflink", "tidemill"),
         "deep/bad.py": BAD.replace("pyflink", "tidemill"),
@@ -80,7 +82,9 @@ def test_to_a_directory(tidemill: Tidemill, programs: Path, tmp_path: Path) -> N
 
 def test_arguments_of_the_program(tidemill: Tidemill, programs: Path) -> None:
     (programs / "good.py").write_text(f"import sys\nassert sys.argv[1:] == ['--name', 'a b'], sys.argv\n{GOOD}")
-    assert "runs as it is" in tidemill("port", "--timeout", "500", "--args", "--name 'a b'", programs / "good.py").stdout
+    assert (
+        "runs as it is" in tidemill("port", "--timeout", "500", "--args", "--name 'a b'", programs / "good.py").stdout
+    )
 
 
 @pytest.mark.parametrize("options", [("-i", "-o", "out"), ("--args", "'open"), ("--timeout", "0")])

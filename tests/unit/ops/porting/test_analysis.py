@@ -46,8 +46,10 @@ MISSING = {
         (3, "Context.nonsense"),
     ),
     "of a state": (
-        "class F(KeyedProcessFunction):\n  def process_element(self, value, ctx):\n    self.s.nonsense()\n"
-        "  def open(self, c):\n    self.s = c.get_state(ValueStateDescriptor('s', Types.INT()))",
+        (
+            "class F(KeyedProcessFunction):\n  def process_element(self, value, ctx):\n    self.s.nonsense()\n"
+            "  def open(self, c):\n    self.s = c.get_state(ValueStateDescriptor('s', Types.INT()))"
+        ),
         (3, "ValueState.nonsense"),
     ),
 }

@@ -9,7 +9,10 @@ from tidemill.ops.porting.imports import ported
 REWRITTEN = {
     "a module": ("import pyflink.datastream\n", "import tidemill.datastream\n"),
     "several": ("import os, pyflink.common as c, pyflink\n", "import os, tidemill.common as c, tidemill\n"),
-    "names": ("from pyflink.common import (\n    Types,\n    Row)\n", "from tidemill.common import (\n    Types,\n    Row)\n"),
+    "names": (
+        "from pyflink.common import (\n    Types,\n    Row)\n",
+        "from tidemill.common import (\n    Types,\n    Row)\n",
+    ),
     "the package": ("from pyflink import datastream as ds\n", "from tidemill import datastream as ds\n"),
     "a continued line": ("from \\\n    pyflink.common import Row\n", "from \\\n    tidemill.common import Row\n"),
     "one line of two": ("import os; from pyflink.common import Row\n", "import os; from tidemill.common import Row\n"),
@@ -26,7 +29,10 @@ REWRITTEN = {
         "s = 'größe'; import pyflink.common as c, os\n",
         "s = 'größe'; import tidemill.common as c, os\n",
     ),
-    "other line ends": ("import os\r\nimport pyflink\r\npyflink.x\r\n", "import os\r\nimport tidemill\r\ntidemill.x\r\n"),
+    "other line ends": (
+        "import os\r\nimport pyflink\r\npyflink.x\r\n",
+        "import os\r\nimport tidemill\r\ntidemill.x\r\n",
+    ),
     "after a form feed": ("x = 1\n\x0c\nimport pyflink.common\n", "x = 1\n\x0c\nimport tidemill.common\n"),
 }
 KEPT = {

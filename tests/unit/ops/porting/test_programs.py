@@ -77,7 +77,8 @@ NEEDS = {
     ),
     "an argument": ("import sys\nname = sys.argv[1]\n" + JOB, "arguments", 2),
     "an option": (
-        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--topic', required=True)\np.parse_args()\n" + JOB,
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--topic', required=True)\np.parse_args()\n"
+        + JOB,
         "required: --topic",
         4,
     ),
@@ -113,8 +114,10 @@ FAILS = {
         "Error",
     ),
     "a job whose error the program handles": (
-        f"{START}ds.key_by(lambda x: x).print().uid('a')\nds.print().uid('a')\n"
-        "try:\n    env.execute()\nexcept Exception as e:\n    print(e)\n",
+        (
+            f"{START}ds.key_by(lambda x: x).print().uid('a')\nds.print().uid('a')\n"
+            "try:\n    env.execute()\nexcept Exception as e:\n    print(e)\n"
+        ),
         8,
         "GraphError",
     ),
@@ -161,7 +164,7 @@ def test_a_directory(tmp_path: Path) -> None:
     for name, text in {
         "main.py": f"from helpers.streams import doubled\n{START}doubled(ds).print()\nenv.execute('job')\n",
         "helpers/__init__.py": "",
-        "helpers/streams.py": "from pyflink.common import Types\n\ndef doubled(ds):\n    return ds.map(len, Types.INT())\n",
+        "helpers/streams.py": "from pyflink.common import Types\ndef doubled(s):\n return s.map(len, Types.INT())\n",
         "other.py": "print('not of PyFlink')\n",
         "python2.py": "print 'not of PyFlink'\n",
         ".hidden/job.py": JOB,
@@ -172,8 +175,7 @@ def test_a_directory(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     reports = {
-        report.path.relative_to(tmp_path).as_posix(): report
-        for report in port(tmp_path, (), static=False, seconds=500)
+        report.path.relative_to(tmp_path).as_posix(): report for report in port(tmp_path, (), static=False, seconds=500)
     }
     assert {name: report.verdict for name, report in reports.items()} == {
         "main.py": Verdict.RUNS,
