@@ -19,10 +19,8 @@ ON_SPARK = ("kill_worker", "slow_storage", "damage_garbage")
 
 @pytest.mark.timeout(900)
 def test_output_and_state_equal_the_truth_whatever_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    faults = FAULTS
-    if THOROUGH:
-        faults += ON_SPARK
-    else:
+    faults = (*FAULTS, *ON_SPARK) if THOROUGH else FAULTS
+    if not THOROUGH:
         (tmp_path / "settings.yaml").write_text("execution.target: local\n")
         monkeypatch.setenv("TIDEMILL_CONF", str(tmp_path / "settings.yaml"))
     story: list[str] = []

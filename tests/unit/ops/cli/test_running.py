@@ -245,6 +245,6 @@ def test_a_process_of_its_own(script: Path, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, "[('a', 1), ('a', 2), ('b', 1)]"), ended.stderr

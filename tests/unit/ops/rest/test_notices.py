@@ -151,7 +151,7 @@ def test_a_plain_program_prints_both(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     page, noted = ended.stderr.splitlines()
     assert "the web page and REST API of this driver are at http://127.0.0.1:" in page
