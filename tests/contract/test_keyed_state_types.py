@@ -26,7 +26,9 @@ from tests.contract.keyed_state import (
 )
 from tidemill.common import Duration, Instant, Row, Types
 from tidemill.common.typeinfo import TypeInformation
+from tidemill.datastream.functions import AggregateFunction
 from tidemill.datastream.state import (
+    AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
@@ -149,6 +151,16 @@ class Reading(NamedTuple):
     unit: str
 
 
+@dataclasses.dataclass
+class Scaled:
+    """Converts what is assigned: a stored value must not be converted again."""
+
+    meters: int
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, 1000 * value)
+
+
 NUMBER_AND_TEXT = [Types.DOUBLE(), Types.STRING()]
 #: Values that a type takes, but that storage brings back in another form: what was put, and what is found.
 OTHER_FORMS: dict[str, tuple[TypeInformation, list[tuple[Any, Any]]]] = {
@@ -246,6 +258,69 @@ def test_memory_has_the_form_of_storage(new_backend: NewBackend, case: str, ttl:
     assert [warm.found(number) for number in range(len(values))] == every, "in memory"
     cold = Typed(files)
     assert [cold.found(number) for number in range(len(values))] == every, "from storage"
+
+
+class Summing(AggregateFunction):
+    """Its accumulator is declared as a double, but it computes with ints."""
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: int, accumulator: float) -> float:
+        return int(accumulator) + value
+
+    def get_result(self, accumulator: float) -> float:
+        return accumulator
+
+    def merge(self, acc_a: float, acc_b: float) -> float:
+        return int(acc_a) + int(acc_b)
+
+
+@pytest.mark.parametrize("ttl", [False, True], ids=["for ever", "with a time to live"])
+@pytest.mark.parametrize("kind", ["aggregating", "reducing"])
+def test_what_a_function_combines_has_the_form_of_storage(new_backend: NewBackend, kind: str, ttl: bool) -> None:
+    """However values are added: in windows, several are added at once, and sessions are merged."""
+    descriptor: Any = AggregatingStateDescriptor("sum", Summing(), Types.DOUBLE())
+    if kind == "reducing":
+        descriptor = ReducingStateDescriptor("sum", lambda one, two: int(one) + int(two), Types.DOUBLE())
+    if ttl:
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Duration.of_days(1)).build())
+    backend = new_backend()
+    state = backend.keyed_state(descriptor)
+    backend.begin_epoch()
+    found = []
+    for epoch in range(2):
+        backend.context.key = "a"
+        state.add(1)
+        state.add(2)
+        found.append(state.get())
+        if not ttl:
+            backend.context.key = "b"
+            state.add_all([1, 2])
+            found.append(state.get())
+            state.add_each(["c", "c"], [1, 2])
+            found.append(state.get())
+        for namespace in ((0, 1), (0, 2), (0, 3)):
+            state.set_current_namespace(namespace)
+            state.add(1)
+        state.merge_namespaces((0, 1), [(0, 2), (0, 3)])
+        found.append(state.get())
+        state.clear()
+        state.set_current_namespace(None)
+        if epoch == 0:
+            commit(backend)
+    times = 2 if ttl else 4
+    assert list(map(repr, found)) == [*["3.0"] * times, *["6.0"] * (times - 1), "3.0"]
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_dataclass_that_changes_what_is_assigned(new_backend: NewBackend, declared: bool) -> None:
+    type_info = Types.DATACLASS(Scaled) if declared else None
+    operator = Operator(new_backend, declared=Declared(value=type_info))
+    operator.at("a").value.update(Scaled(2))
+    operator.commit()
+    cold = Operator(new_backend, files=operator.files, declared=Declared(value=type_info))
+    assert operator.at("a").value.value().meters == cold.at("a").value.value().meters == 2000
 
 
 @pytest.mark.parametrize(("key", "expected"), [(1, 1.0), (True, 1.0), (float("nan"), float("nan"))])

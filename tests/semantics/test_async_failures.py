@@ -270,6 +270,32 @@ def test_after_a_failure_all_calls_are_cancelled_and_awaited_before_close() -> N
     assert fails_seen[3:] == ["closed"]
 
 
+@pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("awaited", [True, False])
+def test_a_task_of_the_function_cannot_end_the_process(raised: type[BaseException], awaited: bool) -> None:
+    """asyncio passes these two from any task to whoever runs the loop."""
+
+    class Subtasks(AsyncFunction):
+        async def ends(self, value: Any) -> Any:
+            if value == 2:
+                raise raised
+            return value
+
+        async def async_invoke(self, value: Any) -> list[Any]:
+            task = asyncio.ensure_future(self.ends(value))
+            if awaited:
+                return list(await asyncio.gather(task))
+            await asyncio.sleep(0.01)
+            return [value]
+
+    with pytest.raises(UserCodeError) as failed:
+        run_all([1, 2, 3], Subtasks())
+    message = str(failed.value)
+    assert "raised in async_invoke() of operator" in message
+    assert ("while processing record 2" in message) is awaited
+    assert f"A function cannot end its process with {raised.__name__}: the job fails instead" in message
+
+
 def test_a_call_that_cancels_itself_fails_the_job() -> None:
     class Cancels(AsyncFunction):
         async def async_invoke(self, value: Any) -> list[Any]:

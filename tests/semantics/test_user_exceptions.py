@@ -39,11 +39,13 @@ from tidemill.datastream import (
     ProcessFunction,
     ProcessJoinFunction,
     ProcessWindowFunction,
+    RuntimeContext,
     SessionWindowTimeGapExtractor,
     SinkFunction,
     SlidingEventTimeWindows,
     StreamExecutionEnvironment,
     TumblingEventTimeWindows,
+    ValueStateDescriptor,
 )
 from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
 from tidemill.datastream.window import Evictor
@@ -562,6 +564,34 @@ def test_a_property_that_is_the_key(raised: str) -> None:
     error = failure_of(lambda env, numbers: numbers.map(lambda n: Reading(n, trouble)).key_by("key").map(same))
     assert raised in str(error)
     assert "key" in str(error)
+
+
+class Storing:
+    """A value that raises when it is stored."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        self._trouble = trouble
+
+    def __getstate__(self) -> Any:
+        return self._trouble(0)
+
+
+class Keeping(KeyedProcessFunction):
+    def __init__(self, trouble: Trouble) -> None:
+        self.trouble = trouble
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.state = runtime_context.get_state(ValueStateDescriptor("kept"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.state.update(Storing(self.trouble))
+
+
+@pytest.mark.parametrize("raised", RAISED)
+def test_a_value_that_raises_when_it_is_stored(raised: str) -> None:
+    error = failure_of(lambda env, numbers: keyed(numbers).process(Keeping(Trouble(raised, 0))).name("keeping"))
+    assert raised in str(error)
+    assert "state 'kept' of operator 'keeping'" in str(error)
 
 
 def test_ctrl_c_stays_what_it_is() -> None:

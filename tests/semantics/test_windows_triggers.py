@@ -36,7 +36,7 @@ from tidemill.datastream.window import (
     PurgingTrigger,
     TimestampedValue,
 )
-from tidemill.errors import UserCodeError
+from tidemill.errors import TidemillError, UserCodeError
 from tidemill.testing import KeyedHarness
 
 tumbling = TumblingEventTimeWindows.of
@@ -328,6 +328,39 @@ def test_a_time_evictor_keeps_records_without_timestamps() -> None:
         for number in (1, 2, 3):
             harness.process(("a", number))
         assert harness.output() == [[1, 2, 3]]
+
+
+def test_a_time_evictor_needs_the_timestamps_of_all_records_if_the_first_one_has_one() -> None:
+    """As in Flink. A record without a timestamp is not dropped in silence."""
+
+    def build(keyed: Any) -> Any:
+        return (
+            keyed.window(GlobalWindows.create()).trigger(CountTrigger.of(3)).evictor(TimeEvictor.of(9)).apply(Numbers())
+        )
+
+    with KeyedHarness(build, key_selector=0) as harness:
+        harness.process(("a", 1), timestamp=5)
+        harness.process(("a", 2))
+        with pytest.raises(TidemillError, match=r"a TimeEvictor needs the timestamp of \('a', 2\), which has none"):
+            harness.process(("a", 3), timestamp=7)
+    with KeyedHarness(build, key_selector=0) as harness:
+        harness.process(("a", 1))
+        harness.process(("a", 2), timestamp=5)
+        harness.process(("a", 3), timestamp=50)
+        assert harness.output() == [[1, 2, 3]]
+
+
+def test_an_evictor_that_replaces_records_changes_the_window() -> None:
+    class Doubling(Evictor):
+        def evict_before(self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: Any) -> None:
+            elements[:] = [TimestampedValue((key, 2 * number), time) for (key, number), time in elements]
+
+        def evict_after(self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: Any) -> None:
+            pass
+
+    with evicting(Doubling(), CountTrigger.of(2)) as harness:
+        push(harness, 1, 2, 3, 4)
+        assert harness.output() == [[2, 4], [4, 8, 6, 8]]
 
 
 def test_a_delta_evictor() -> None:

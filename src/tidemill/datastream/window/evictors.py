@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tidemill.common.time import Length, as_millis
+from tidemill.errors import TypeMismatchError
 from tidemill.metrics import MetricGroup
 
 __all__ = ["CountEvictor", "DeltaEvictor", "DeltaFunction", "Evictor", "TimeEvictor", "TimestampedValue"]
@@ -123,7 +124,7 @@ class CountEvictor(_BuiltIn):
 class TimeEvictor(_BuiltIn):
     """Keeps the records of the last ``window_size`` of time, relative to the latest timestamp in the window.
 
-    All records are kept if they have no timestamps.
+    All records are kept if the first one has no timestamp. If the first one has a timestamp, all others need one too.
 
     >>> elements = [TimestampedValue(n, n) for n in range(0, 50, 10)]
     >>> TimeEvictor.of(20).evict_before(elements, 5, None, None)
@@ -141,11 +142,20 @@ class TimeEvictor(_BuiltIn):
         return TimeEvictor(window_size, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue]) -> None:
-        times = [element.timestamp for element in elements if element.timestamp is not None]
-        if elements[0].timestamp is None or not times:
+        if elements[0].timestamp is None:
             return
+        times = [_time_of(element) for element in elements]
         cutoff = max(times) - self._window_size
-        elements[:] = [one for one in elements if one.timestamp is not None and one.timestamp > cutoff]
+        elements[:] = [element for element, time in zip(elements, times, strict=True) if time > cutoff]
+
+
+def _time_of(element: TimestampedValue) -> int:
+    if element.timestamp is None:
+        raise TypeMismatchError(
+            f"a TimeEvictor needs the timestamp of {element.value!r}, which has none, unlike the first record of its "
+            "window: assign timestamps to all streams whose records are in the window"
+        )
+    return element.timestamp
 
 
 class DeltaFunction(ABC):

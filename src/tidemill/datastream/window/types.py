@@ -51,8 +51,8 @@ class TimeWindow(_TimeFields, Window):
     __slots__ = ()
 
     def max_timestamp(self) -> int:
-        """The last millisecond of the window."""
-        return self[1] - 1
+        """The last millisecond of the window. A window that ends after the maximum timestamp has that one."""
+        return min(self[1] - 1, MAX_TIMESTAMP)
 
     def intersects(self, other: TimeWindow) -> bool:
         """Whether the windows overlap or are adjacent.

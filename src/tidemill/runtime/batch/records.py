@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from itertools import compress
+from operator import index
 from typing import Any, Final
+
+from tidemill.errors import StateError
 
 #: Flink's Long.MIN_VALUE: no watermark yet, no timestamp.
 MIN_TIME: Final = -(2**63)
 #: Flink's Watermark.MAX_WATERMARK: the end of all input.
 MAX_TIME: Final = 2**63 - 1
+
+
+def checked_time(time: Any, what: str) -> int:
+    """Return a time that user code has set as an int; ``what`` describes it in errors.
+
+    >>> checked_time(True, "a timer")
+    1
+    """
+    try:
+        found = index(time)
+    except TypeError:
+        raise StateError(
+            f"{what} needs a time in milliseconds as an int, not {time!r} ({type(time).__name__})"
+        ) from None
+    if not MIN_TIME <= found <= MAX_TIME:
+        raise StateError(f"{what} needs a time in milliseconds that fits 64 bits, not {found}")
+    return found
 
 
 class Batch:

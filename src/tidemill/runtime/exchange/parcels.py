@@ -147,7 +147,9 @@ def encode_records(values: list[Any], timestamps: Any, keys: Any, marks: Any) ->
                 pickler.fast = True
                 pickler.dump(content)
                 return buffer.getvalue()
-            except (ValueError, RecursionError):  # a record that contains itself
+            # A record that contains itself. KeyError: without the memo, CPython miscounts the depth of frozensets, and
+            # fails after 50 of them.
+            except (ValueError, RecursionError, KeyError):
                 return pickle.dumps(content, 5)
         return pickle.dumps(content, 5)
     except (pickle.PicklingError, AttributeError, TypeError):

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, cast
 
-from tidemill.common.calls import was_raised
+from tidemill.common.calls import NO_RECORD, was_raised
 from tidemill.datastream.functions.asynchronous import AsyncFunction
 from tidemill.datastream.functions.retry_strategies import AsyncRetryStrategy
 from tidemill.errors import TidemillError
@@ -34,7 +34,8 @@ class AsyncCalls:
     """Calls the function for records, in the order in which they are submitted, at most ``capacity`` at a time.
 
     ``completed`` is called with each call that has its results. ``failed`` creates the error to raise from the
-    exception, the name of the method and the record. After an error, only :meth:`close` may be called.
+    exception, the name of the method and the record, ``NO_RECORD`` if it is unknown. After an error, only :meth:`close`
+    may be called.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class AsyncCalls:
         self._cancelled: dict[Call, asyncio.Task[None]] = {}
         self._watchdog: asyncio.TimerHandle | None = None
         self._failure: TidemillError | None = None
+        self._escaped: BaseException | None = None
         self._closing = False
         self._rested = False
         self._left = self._loop.time()
@@ -77,7 +79,7 @@ class AsyncCalls:
             # Let connections detect that the other side closed them while the loop was not running.
             self._rested = False
             self._loop.call_soon(self._loop.stop)
-            self._loop.run_forever()
+            self._turn()
         self._waiting.extend(calls)
         self._run(until_done=False)
 
@@ -105,14 +107,29 @@ class AsyncCalls:
             while self._failure is None and (self._waiting or (until_done and self._workers)):
                 for _ in range(min(len(self._waiting), self._capacity - len(self._workers))):
                     self._workers.add(self._loop.create_task(self._work()))
-                self._loop.run_forever()
+                self._turn()
         finally:
             self._left = self._loop.time()
         if self._watchdog is not None and not self._workers:
             self._watchdog.cancel()
             self._watchdog = None
+        if self._failure is None and self._escaped is not None:
+            self._failure = self._failed(self._escaped, "async_invoke", NO_RECORD)
         if self._failure is not None:
             raise self._failure
+
+    def _turn(self) -> None:
+        """Run the loop until something stops it.
+
+        The loop also ends with the ``SystemExit`` of any task, for example one that the function created. If a call
+        awaits that task, it receives the exception too, and fails with it when the loop continues.
+        """
+        try:
+            self._loop.run_forever()
+        except (SystemExit, KeyboardInterrupt) as error:
+            if not _of_function(error):
+                raise
+            self._escaped = error
 
     # --- on the loop
 

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby, repeat
 from typing import Any
 
+from tidemill.common.calls import NO_RECORD
 from tidemill.datastream.program.specs import AsyncWaitSpec
 from tidemill.errors import StateError, TidemillError
 from tidemill.runtime.batch.records import Batch
@@ -122,7 +123,7 @@ class AsyncWaitOperator(Operator):
         self._results.completed(call)
 
     def _failed(self, error: BaseException, method: str, record: Any) -> TidemillError:
-        return self.failed(error, method=method, record=record, with_record=True)
+        return self.failed(error, method=method, record=record, with_record=record is not NO_RECORD)
 
 
 class _StatelessContext(FunctionContext):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from operator import index
+from typing import Any, Final
 
 from tidemill.common.calls import call_each
 from tidemill.datastream.program.ingestion_time import IngestionTime
@@ -14,6 +15,8 @@ from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.time.strands import PartitionEnd, Strand
 from tidemill.runtime.time.time_states import PartitionState, TimeState
 from tidemill.runtime.time.watermarks import PartitionTime, Timekeeper
+
+_INT: Final = frozenset({int})
 
 
 class TimestampsOperator(Operator):
@@ -183,7 +186,17 @@ class TimestampsOperator(Operator):
         if self._extract is None:
             return before
         failed = partial(self.failed_at, batch.values, method="extract_timestamp")
-        return call_each(self._extract, batch.values, failed, before)
+        timestamps = call_each(self._extract, batch.values, failed, before)
+        if _INT.issuperset(map(type, timestamps)):
+            return timestamps
+        return [self._as_int(timestamp, value) for timestamp, value in zip(timestamps, batch.values, strict=True)]
+
+    def _as_int(self, timestamp: Any, value: Any) -> int:
+        try:
+            return index(timestamp)
+        except TypeError:
+            problem = TypeError(f"a timestamp must be an int in milliseconds, not {timestamp!r}: write int(...)")
+            raise self.failed(problem, method="extract_timestamp", record=value, with_record=True) from None
 
     def _extractor(self) -> Callable[[Any, int], int] | None:
         assigner = self._time.strategy.timestamp_assigner

@@ -9,7 +9,7 @@ import cloudpickle
 
 from tidemill.common.watermark_generators import Clock, Watermark, WatermarksWithIdleness
 from tidemill.common.watermark_strategy import WatermarkOutput, WatermarkStrategy
-from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME
+from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, checked_time
 from tidemill.runtime.time.generator_fields import GeneratorFields, is_built_in
 from tidemill.runtime.time.strands import PartitionEnd, Strand
 from tidemill.runtime.time.time_states import PartitionState, TimeState, furthest
@@ -39,8 +39,9 @@ class PartitionTime(WatermarkOutput):
             self._fields.restore(state.fields)
 
     def emit_watermark(self, watermark: Watermark) -> None:
-        if watermark.timestamp > self.watermark:
-            self.watermark = watermark.timestamp
+        timestamp = checked_time(watermark.timestamp, "a watermark")
+        if timestamp > self.watermark:
+            self.watermark = timestamp
             self.changed = True
         if self.idle:
             self.mark_active()

@@ -27,7 +27,7 @@ from tidemill.errors import TidemillError
 from tidemill.state.codecs.column_codecs import codec_for, decode_column, encode_column
 from tidemill.state.codecs.ttl import Stamped, StampedTypeInfo
 
-__all__ = ["NormalForm", "Unknown", "key_form", "normal_form"]
+__all__ = ["NormalForm", "Unknown", "key_form", "normal_form", "one_key_form"]
 
 Convert = Callable[[Any], Any]
 
@@ -52,6 +52,10 @@ class NormalForm:
         self.kinds = frozenset((self.kind, type(None)))
         self._codec = codec_for(type_info)
         self._is_normal = _check(type_info)
+
+    def put(self, value: Any) -> Any:
+        """A value as it is kept until its epoch is committed: a single number or string is converted immediately."""
+        return value if self.convert is None or type(value) is self.kind else self.convert(value)
 
     def settled(self, values: list[Any]) -> list[Any]:
         """All values as storage returns them: the same list if no value changes."""
@@ -113,6 +117,14 @@ def key_form(type_info: TypeInformation | None) -> Callable[[list[Any]], list[An
             return keys if len(keys) == 1 else [formed([key])[0] for key in keys]
 
     return formed
+
+
+def one_key_form(type_info: TypeInformation | None) -> Callable[[Any], Any]:
+    """Converts one key of a map to its stored form, whatever its type; see :func:`key_form`."""
+    form, composite = normal_form(type_info), key_form(type_info)
+    if form is None:
+        return lambda key: key
+    return form.put if composite is None else lambda key: composite([key])[0]
 
 
 def _check(type_info: TypeInformation) -> FastCheck:

@@ -255,8 +255,8 @@ def _write_pickle(writer: TaggedWriter, out: bytearray, value: Any) -> None:
         data = pickle.dumps(value, protocol=5)
     except Exception as error:
         raise SerializationError(
-            f"a value of type {class_name(type(value))} cannot be stored: {error}. Declare the type of the state "
-            "(for instance Types.DATACLASS), or define the class at the top of an importable module"
+            f"a value of type {class_name(type(value))} cannot be stored: {type(error).__name__}: {error}. Declare "
+            "the type of the state (for instance Types.DATACLASS), or define the class at the top level of a module"
         ) from error
     writer.used_pickle = True
     out += b"P"

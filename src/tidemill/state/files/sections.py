@@ -10,9 +10,17 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from tidemill.common.calls import is_interrupt
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.datastream.functions.state_descriptors import StateDescriptor
-from tidemill.errors import InvalidKeyError, SerializationError, StateError, StateMigrationError, TypeMismatchError
+from tidemill.errors import (
+    InvalidKeyError,
+    SerializationError,
+    StateError,
+    StateMigrationError,
+    TidemillError,
+    TypeMismatchError,
+)
 from tidemill.state.codecs.class_names import Loading, class_name
 from tidemill.state.codecs.column_codecs import ColumnCodec, codec_for, decode_column, encode_column
 from tidemill.state.codecs.plain_values import as_data, plain_loading
@@ -115,6 +123,12 @@ def write_rows(operator: str, state: str, shape: StateShape, rows: Rows, group_o
         columns.append(encode_column("value", shape.value, rows.values))
     except SerializationError as error:
         raise SerializationError(f"state {state!r} of {where} cannot be stored: {error}") from error
+    except BaseException as error:  # of the class of a value: __getstate__, a property
+        if is_interrupt(error) or isinstance(error, (TidemillError, MemoryError)):
+            raise
+        raise SerializationError(
+            f"state {state!r} of {where} cannot be stored: a value raised {type(error).__name__}"
+        ) from error
     schema = pa.schema([field for field, _ in columns])
     table = pa.Table.from_arrays([array for _, array in columns], schema=schema)
     described = shape.schema if shape.ttl is None else {**shape.schema, SCHEMA_KEY: shape.ttl.describe()}

@@ -116,10 +116,12 @@ class KeyedReducingState(SingleValueState, ReducingState[Any]):
         """Like :meth:`add`, for several values of the current key."""
         reduced, reduce = self._get(), self._reduce
         for value in values:
-            if value is None or reduced is MISSING:
-                reduced = MISSING if value is None else value
+            if value is None:
+                reduced = MISSING
             else:
-                reduced = reduce(reduced, value)
+                reduced = value if reduced is MISSING else reduce(reduced, value)
+                if type(reduced) is not self._kind:
+                    reduced = self._formed(reduced)
         self._put(reduced)
 
     def add_each(self, keys: Iterable[Any], values: Iterable[Any]) -> list[Any]:
@@ -133,7 +135,8 @@ class KeyedReducingState(SingleValueState, ReducingState[Any]):
                 new.append(key)
                 self.add(value)
             else:
-                overlay[key] = reduce(current, value)
+                reduced = reduce(current, value)
+                overlay[key] = reduced if type(reduced) is self._kind else self._formed(reduced)
         return new
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
@@ -164,7 +167,8 @@ class KeyedAggregatingState(SingleValueState, AggregatingState[Any, Any]):
         accumulator = self._get()
         if accumulator is MISSING:
             accumulator = self._aggregate.create_accumulator()
-        self._overlay[self._context.key] = self._aggregate.add(value, accumulator)
+        accumulator = self._aggregate.add(value, accumulator)
+        self._overlay[self._context.key] = accumulator if type(accumulator) is self._kind else self._formed(accumulator)
 
     def add_all(self, values: Iterable[Any]) -> None:
         """Like :meth:`add`, for several values of the current key."""
@@ -176,6 +180,8 @@ class KeyedAggregatingState(SingleValueState, AggregatingState[Any, Any]):
                 if accumulator is MISSING:
                     accumulator = self._aggregate.create_accumulator()
                 accumulator = add(value, accumulator)
+                if type(accumulator) is not self._kind:
+                    accumulator = self._formed(accumulator)
         self._put(accumulator)
 
     def add_each(self, keys: Iterable[Any], values: Iterable[Any]) -> list[Any]:
@@ -189,7 +195,8 @@ class KeyedAggregatingState(SingleValueState, AggregatingState[Any, Any]):
                 new.append(key)
                 self.add(value)
             else:
-                overlay[key] = add(value, accumulator)
+                accumulator = add(value, accumulator)
+                overlay[key] = accumulator if type(accumulator) is self._kind else self._formed(accumulator)
         return new
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
@@ -210,8 +217,8 @@ def merge_single(
         value = state._get()
         if value is not MISSING:
             state.clear()
-            merged = value if merged is MISSING else merge(merged, value)
+            merged = value if merged is MISSING else state._formed(merge(merged, value))
     state.set_current_namespace(target)
     if merged is not MISSING:
         current = state._get()
-        state._overlay[state._context.key] = merged if current is MISSING else merge(current, merged)
+        state._put(merged if current is MISSING else merge(current, merged))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidemill.datastream.functions.state import ListState
+from tidemill.state.codecs.normal_form import NormalForm
 from tidemill.state.files.rows import APPEND, DELETE, PUT, Rows
 from tidemill.state.keys.key_groups import Subtask
 
@@ -63,8 +64,19 @@ class OperatorListState(ListState[Any]):
 
     kind: Final = "list"
 
-    def __init__(self, own: Sequence[Any], stored: Sequence[Any], union: Sequence[Any] | None = None) -> None:
-        """``own`` is the subtask's part, ``stored`` the stored one, which differs after a change of parallelism."""
+    def __init__(
+        self,
+        own: Sequence[Any],
+        stored: Sequence[Any],
+        union: Sequence[Any] | None = None,
+        form: NormalForm | None = None,
+    ) -> None:
+        """``own`` is the subtask's part, ``stored`` the stored one, which differs after a change of parallelism.
+
+        ``form`` is the form of stored elements; None: unchanged.
+        """
+        # configuration
+        self._form = form
         # transient
         self._restored = None if union is None else list(union)
         self._restored_own = len(own)
@@ -81,7 +93,7 @@ class OperatorListState(ListState[Any]):
         """Append one element."""
         if value is None:
             raise ValueError("None cannot be added to a list state")
-        self.own.append(value)
+        self.own.append(value if self._form is None else self._form.put(value))
 
     def add_all(self, values: Iterable[Any]) -> None:
         """Append several elements."""
@@ -93,7 +105,7 @@ class OperatorListState(ListState[Any]):
         items = list(values)
         if any(item is None for item in items):
             raise ValueError("None cannot be an element of a list state")
-        self.own = items
+        self.own = items if self._form is None else [self._form.put(item) for item in items]
         self._restored = None
 
     def clear(self) -> None:
@@ -130,9 +142,12 @@ class OperatorListState(ListState[Any]):
             _append(rows, subtask, PUT, self.own)
 
     def fold(self) -> None:
-        """Mark the last export as committed."""
-        if self._next is not None:
-            self._stored, self._next = self._next, None
+        """Mark the last export as committed. Elements then have the form in which storage returns them."""
+        if self._next is None:
+            return
+        self._stored, self._next = self._next, None
+        if self._form is not None and (settled := self._form.settled(self.own)) is not self.own:
+            self.own, self._stored = settled, Fingerprint.of(settled)
 
     @staticmethod
     def export_removal(rows: Rows, subtask: Subtask) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn
 from tidemill.datastream.functions.state import BroadcastState, ReadOnlyBroadcastState
 from tidemill.errors import StateError
 from tidemill.state.codecs.copies import ATOMIC, detached
+from tidemill.state.codecs.normal_form import NormalForm
 from tidemill.state.files.rows import CLEAR, DELETE, PUT, Rows
 from tidemill.state.keyed.elements import Elements
 from tidemill.state.keyed.tables import MISSING
@@ -22,8 +23,20 @@ class OperatorMapState(BroadcastState[Any, Any]):
 
     kind: Final = "map"
 
-    def __init__(self, own: Mapping[Any, Any], stored: Mapping[Any, Any] | None) -> None:
-        """``own`` is the subtask's map, ``stored`` the stored one: the same, or None if nothing is stored."""
+    def __init__(
+        self,
+        own: Mapping[Any, Any],
+        stored: Mapping[Any, Any] | None,
+        form: NormalForm | None = None,
+        formed_key: Callable[[Any], Any] = lambda key: key,
+    ) -> None:
+        """``own`` is the subtask's map, ``stored`` the stored one: the same, or None if nothing is stored.
+
+        ``form`` is the form of stored values, None: unchanged; ``formed_key`` converts keys to their stored form.
+        """
+        # configuration
+        self._form = form
+        self._formed_key = formed_key
         # transient
         self._cleared = False
         #: Keys changed since the last fold, in the order in which they were added; the value is whether they are
@@ -37,11 +50,11 @@ class OperatorMapState(BroadcastState[Any, Any]):
 
     def get(self, key: Any) -> Any:
         """The value of one entry, None if it does not exist."""
-        return detached(self._entries.get(key))
+        return detached(self._entries.get(self._formed_key(key)))
 
     def contains(self, key: Any) -> bool:
         """Whether the entry exists."""
-        return key in self._entries
+        return self._formed_key(key) in self._entries
 
     def items(self) -> Elements[tuple[Any, Any]]:
         """All entries, in the order in which their keys were first put."""
@@ -61,6 +74,7 @@ class OperatorMapState(BroadcastState[Any, Any]):
 
     def put(self, key: Any, value: Any) -> None:
         """Set one entry."""
+        key = self._formed_key(key)
         stored = self._is_stored(key)
         if key not in self._entries:
             # It is added after all others, and so is its record.
@@ -68,7 +82,7 @@ class OperatorMapState(BroadcastState[Any, Any]):
             if stored:
                 self._moved.add(key)
         self._touched[key] = stored
-        self._entries[key] = detached(value)
+        self._entries[key] = detached(value if self._form is None else self._form.put(value))
         self._reads.pop(key, None)
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
@@ -78,6 +92,7 @@ class OperatorMapState(BroadcastState[Any, Any]):
 
     def remove(self, key: Any) -> None:
         """Remove one entry; no effect if it does not exist."""
+        key = self._formed_key(key)
         if key in self._entries:
             self._touched[key] = self._is_stored(key)
             del self._entries[key]
@@ -131,7 +146,13 @@ class OperatorMapState(BroadcastState[Any, Any]):
             _append(rows, subtask, PUT, key, value)
 
     def fold(self) -> None:
-        """Mark the last export as committed."""
+        """Mark the last export as committed. Values then have the form in which storage returns them."""
+        if self._form is not None:
+            changed = [key for key in self._touched if key in self._entries]
+            values = [self._entries[key] for key in changed]
+            if (settled := self._form.settled(values)) is not values:
+                self._entries.update(zip(changed, settled, strict=True))
+                self._reads.clear()
         self._cleared = False
         self._touched.clear()
         self._moved.clear()
@@ -143,6 +164,7 @@ class OperatorMapState(BroadcastState[Any, Any]):
 
     def read(self, key: Any) -> Any:
         """A value for the non-broadcast side: one copy per epoch and change, however often it is read."""
+        key = self._formed_key(key)
         value = self._entries.get(key)
         if type(value) in ATOMIC:
             return value

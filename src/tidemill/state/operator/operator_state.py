@@ -21,12 +21,13 @@ from tidemill.datastream.functions.state import OperatorStateStore
 from tidemill.datastream.functions.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from tidemill.errors import StateError, StateMigrationError
 from tidemill.state.codecs.column_codecs import codec_for
+from tidemill.state.codecs.normal_form import NormalForm, normal_form, one_key_form
 from tidemill.state.files.replacing import replacing_subtasks, without_replaced
 from tidemill.state.files.rows import DELETE, PUT, Rows
 from tidemill.state.files.section_kinds import VALUE
 from tidemill.state.files.sections import StateShape, check_types, read_rows, write_rows
 from tidemill.state.files.state_file import Section
-from tidemill.state.keyed.kinds import shape_of, tables_of
+from tidemill.state.keyed.kinds import kind_of, shape_of, tables_of
 from tidemill.state.keyed.tables import ValueTable
 from tidemill.state.keyed.undo import UndoLog
 from tidemill.state.keys.key_groups import GroupCache, Subtask
@@ -275,7 +276,11 @@ class OperatorStateBackend(OperatorStateStore):
         for section in sections:
             table.load(read_rows(section, shape))
         rows = table.export_all() or Rows()
-        state = self._broadcast_of(rows, migrated) if mode == BROADCAST else self._list_of(rows, mode, migrated)
+        state: OperatorState
+        if mode == BROADCAST:
+            state = self._broadcast_of(rows, descriptor, migrated)
+        else:
+            state = self._list_of(rows, mode, descriptor, migrated)
         gone = given_up(set(rows.keys), self._subtask, self._parallelism)
         registered = self._states[name] = _Registered(mode, state, shape, descriptor, gone, migrated)
         return registered
@@ -287,21 +292,24 @@ class OperatorStateBackend(OperatorStateStore):
             shape = StateShape(last.kind, unknown, unknown, unknown, schema=last.schema)
             self._claim(name, last.schema[OPERATOR_STATE], shape, None)
 
-    def _list_of(self, rows: Rows, mode: str, migrated: bool) -> OperatorListState:
+    def _list_of(self, rows: Rows, mode: str, descriptor: StateDescriptor | None, migrated: bool) -> OperatorListState:
         stored = dict(zip(rows.keys, rows.values, strict=True))
         parts = dealt(stored, self._former_parallelism() or self._parallelism, self._parallelism)
         everybodys = union(stored) if mode == UNION and stored else None
         mine = parts[self._subtask]
         # Migrated state is rewritten completely; if none is left, the stored entry must still be deleted.
-        return OperatorListState(mine, () if migrated and mine else stored.get(self._subtask, ()), everybodys)
+        before = () if migrated and mine else stored.get(self._subtask, ())
+        return OperatorListState(mine, before, everybodys, _form_of(descriptor))
 
-    def _broadcast_of(self, rows: Rows, migrated: bool) -> OperatorMapState:
+    def _broadcast_of(self, rows: Rows, descriptor: StateDescriptor | None, migrated: bool) -> OperatorMapState:
         stored: dict[int, dict[Any, Any]] = {}
         for subtask, key, value in zip(rows.keys, rows.user_keys, rows.values, strict=True):
             stored.setdefault(subtask, {})[key] = value
         former = self._former_parallelism() or self._parallelism
         mine = stored.get(self._subtask, {}) if self._subtask < former and not migrated else None
-        return OperatorMapState(stored.get(copied_from(self._subtask, former), {}), mine)
+        whole = stored.get(copied_from(self._subtask, former), {})
+        keys = None if descriptor is None else kind_of(descriptor).user_key_type(descriptor)
+        return OperatorMapState(whole, mine, _form_of(descriptor), one_key_form(keys))
 
     # --- at which parallelism
 
@@ -343,6 +351,11 @@ class OperatorStateBackend(OperatorStateStore):
         return StateError(
             f"{self._where}: {kind} state is registered with a {wanted.__name__}, not {type(found).__name__}"
         )
+
+
+def _form_of(descriptor: StateDescriptor | None) -> NormalForm | None:
+    """The form of stored values of a state that the program declares."""
+    return None if descriptor is None else normal_form(kind_of(descriptor).value_type(descriptor))
 
 
 _LAYOUT_SHAPE: Final = StateShape(

@@ -28,6 +28,8 @@ from tidemill.state.keyed.backend import BackendPlace
 log = logging.getLogger(__name__)
 
 _LOCK: Final = "owner.lock"
+#: Another worker for the same subtask may find a new directory, and lock it first: the number of attempts.
+_ATTEMPTS: Final = 5
 #: A directory that has had no owner for this long is not reused.
 _STALE_SECONDS: Final = 3600.0
 
@@ -92,10 +94,12 @@ def _make(place: BackendPlace, bases: list[Path]) -> LocalDirectory:
             where = base / _name(place)
             where.parent.mkdir(mode=0o700, exist_ok=True)
             where.mkdir(mode=0o700, exist_ok=True)
-            path = tempfile.mkdtemp(prefix=_token(place), dir=where)  # a new name, with mode 0700
-            directory = _take(Path(path), create=True)
-            if directory is not None:
-                return directory
+            for _ in range(_ATTEMPTS):
+                path = tempfile.mkdtemp(prefix=_token(place), dir=where)  # a new name, with mode 0700
+                directory = _take(Path(path), create=True)
+                if directory is not None:
+                    return directory
+            problems.append(f"{base.parent}: other workers have taken each new directory")
         except OSError as error:
             problems.append(f"{base.parent}: {error.strerror or error}")
     raise LocalStateError(

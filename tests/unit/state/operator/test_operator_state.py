@@ -28,6 +28,12 @@ RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
 ANY_RULES = MapStateDescriptor("rules")
 
 
+MEASURED = ListStateDescriptor("measured", Types.DOUBLE())
+PAIRS = ListStateDescriptor("pairs", Types.TUPLE([Types.DOUBLE()]))
+LIMITS = MapStateDescriptor("limits", Types.DOUBLE(), Types.DOUBLE())
+RATES = MapStateDescriptor("rates", Types.TUPLE([Types.LONG()]), Types.TUPLE([Types.DOUBLE()]))
+
+
 class Operator:
     """All subtasks of an operator and what they have committed, restored and merged as the engine does it."""
 
@@ -496,3 +502,35 @@ def test_migrated_operator_state_is_written_whole_and_the_old_is_never_read_agai
         found = seen(Types.LONG())
         assert found == (wanted or [[1, 2, 11, 12]] * parallelism)
         assert delta(op.commit(), "s") == []
+
+
+@pytest.mark.parametrize("union", [False, True])
+def test_declared_types_are_the_same_in_memory_as_from_storage(union: bool) -> None:
+    """Results must not depend on whether the subtask moved to another worker."""
+
+    def found(backend: OperatorStateBackend) -> list[str]:
+        lists = backend.get_union_list_state if union else backend.get_list_state
+        limits, rates = backend.get_broadcast_state(LIMITS), backend.get_broadcast_state(RATES)
+        read = [*lists(MEASURED).get(), *lists(PAIRS).get(), *limits.items(), *rates.items()]
+        return list(map(repr, [*read, limits.get(True), rates.get([1]), rates.contains([1])]))
+
+    warm = Operator(1)
+    backend = warm.subtasks[0]
+    lists = backend.get_union_list_state if union else backend.get_list_state
+    lists(MEASURED).add(1)
+    lists(MEASURED).add_all([True, 2.5])
+    lists(PAIRS).update([[1], (2,)])
+    backend.get_broadcast_state(LIMITS).put(1, 5)
+    backend.get_broadcast_state(RATES).put([1], [1])
+    expected = ["1.0", "1.0", "2.5", "(1.0,)", "(2.0,)", "(1.0, 5.0)", "((1,), (1.0,))", "5.0", "(1.0,)", "True"]
+    in_the_epoch = found(backend)
+    assert in_the_epoch[:3] == expected[:3]
+    assert in_the_epoch[5] == expected[5]
+    warm.commit()
+    assert found(backend) == expected
+    assert warm.commit() == []
+    warm.start(1)
+    assert found(warm.subtasks[0]) == expected
+    backend = warm.subtasks[0]
+    backend.get_broadcast_state(RATES).remove([1])
+    assert backend.get_broadcast_state(RATES).is_empty()

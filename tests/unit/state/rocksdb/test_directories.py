@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.unit.state.rocksdb.stores import place
 from tidemill.errors import LocalStateError
+from tidemill.state.rocksdb import directories
 from tidemill.state.rocksdb.directories import LocalDirectory, directory_for
 
 
@@ -79,6 +82,21 @@ def test_no_disk_that_can_be_used(tmp_path: Path) -> None:
     (tmp_path / "disk-0").write_text("a file")
     with pytest.raises(LocalStateError, match=r"disk-0: .*state\.backend\.rocksdb\.localdir"):
         directory_for(place(), roots(tmp_path, 1), "RANDOM")
+
+
+def test_another_worker_may_be_first_to_lock_a_new_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, others = tempfile.mkdtemp, []
+
+    def taken_by_another(*arguments: str, **options: Any) -> str:
+        path = made(*arguments, **options)
+        if len(others) < 2:
+            others.append(directories._take(Path(path), create=True))
+        return path
+
+    monkeypatch.setattr(tempfile, "mkdtemp", taken_by_another)
+    directory, left = directory_for(place(), roots(tmp_path, 1), "ROUND_ROBIN")
+    assert not left
+    assert directory.path not in [other.path for other in others if other is not None]
 
 
 def test_the_next_worker_finds_what_is_left_on_any_disk(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import is_
 from typing import Any
 
 from tidemill.datastream.functions.state_descriptors import (
@@ -66,7 +67,7 @@ class EvictingContents(Contents):
         self._aggregate = spec.aggregate
         # transient
         self._held: list[TimestampedValue] = []
-        self._size = 0
+        self._before: list[TimestampedValue] = []
 
     def add(self, value: Any, timestamp: int | None) -> None:
         self.state.add(TimestampedValue(value, timestamp))
@@ -75,14 +76,15 @@ class EvictingContents(Contents):
         held = self._held = list(self.state.get())
         if not held:
             return None
-        self._size = len(held)
-        self._evictor.evict_before(held, self._size, window, self._context)
+        self._before = held[:]
+        self._evictor.evict_before(held, len(held), window, self._context)
         return self._combined([element.value for element in held])
 
     def evaluated(self, window: Any) -> None:
-        self._evictor.evict_after(self._held, self._size, window, self._context)
-        if len(self._held) != self._size:
-            self.state.update(self._held)
+        held, before = self._held, self._before
+        self._evictor.evict_after(held, len(before), window, self._context)
+        if len(held) != len(before) or not all(map(is_, held, before)):
+            self.state.update(held)
 
     def _combined(self, values: list[Any]) -> list[Any]:
         if self._aggregate is not None:

@@ -124,14 +124,14 @@ class SessionWindowOperator(MergingOperator[SessionSet]):
         if session.window is not None and session.window != window:
             self._delete_timers(session.window)
         session.window, session.timed = window, True
-        timers, key, end = self.backend.event_timers, self.backend.context.key, session.end - 1
-        timers.register(end, key, window)
+        timers, key = self.backend.event_timers, self.backend.context.key
+        timers.register(window.max_timestamp(), key, window)
         if self._lateness and (cleanup := self._cleanup_time(window)) != MAX_TIME:
             timers.register(cleanup, key, window)
 
     def _delete_timers(self, window: TimeWindow) -> None:
         timers, key = self.backend.event_timers, self.backend.context.key
-        timers.delete(window[1] - 1, key, window)
+        timers.delete(window.max_timestamp(), key, window)
         if self._lateness:
             timers.delete(self._cleanup_time(window), key, window)
 
