@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
+
 from tidemill.common.time import Duration, Time
 from tidemill.config import REDACTED, REGISTRY, ConfigOption
 from tidemill.config.values import Bool, Float, Int, ListValue, MapValue, Text, ValueType
@@ -165,9 +167,19 @@ it must be a duration of at least 1 ms such as '10 s', '500 ms' or '1 min' (a pl
         return dict(self._values)
 
     @staticmethod
-    def parse_list_value(value: str) -> list[str]:
-        """The items of a list given as text, ``[a, b]`` or ``a;b``."""
-        return ListValue().parse(value) if value else []
+    def parse_list_value(value: str) -> list[Any]:
+        """The items of a list given as text: in YAML, ``[a, b]`` or one in each line, or as ``a;b``.
+
+        >>> Configuration.parse_list_value("[a, 1]"), Configuration.parse_list_value("a;1")
+        (['a', 1], ['a', '1'])
+        """
+        if not value:
+            return []
+        try:
+            found = yaml.safe_load(value)
+        except yaml.YAMLError:
+            found = value
+        return found if isinstance(found, list) else value.split(";")
 
     # --- conversion from and to text
 

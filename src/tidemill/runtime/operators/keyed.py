@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from operator import index
 from typing import Any
 
 from tidemill.datastream.functions.basic import AggregateFunction
@@ -13,8 +12,9 @@ from tidemill.datastream.program.specs import ProcessSpec, ReduceSpec
 from tidemill.datastream.time_domain import TimeDomain
 from tidemill.datastream.timerservice import TimerService
 from tidemill.errors import StateError
-from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
+from tidemill.runtime.batch.records import Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
+from tidemill.runtime.operators.milliseconds import timer_time
 from tidemill.runtime.operators.record_loops import flat_map_each, map_each
 from tidemill.state.keyed.backend import KeyedStateBackend
 
@@ -51,29 +51,16 @@ class KeyedContext(KeyedProcessFunction.OnTimerContext, TimerService):
         return self._operator.current_watermark
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        self._processing_timers.register(_checked(timestamp), self._keys.key)
+        self._processing_timers.register(timer_time(timestamp), self._keys.key)
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        self._event_timers.register(_checked(timestamp), self._keys.key)
+        self._event_timers.register(timer_time(timestamp), self._keys.key)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        self._processing_timers.delete(timestamp, self._keys.key)
+        self._processing_timers.delete(timer_time(timestamp), self._keys.key)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        self._event_timers.delete(timestamp, self._keys.key)
-
-
-def _checked(timestamp: int) -> int:
-    """Return the time of a timer as an int."""
-    try:
-        time = index(timestamp)
-    except TypeError:
-        raise StateError(
-            f"a timer needs a time in milliseconds as an int, not {timestamp!r} ({type(timestamp).__name__})"
-        ) from None
-    if not MIN_TIME <= time <= MAX_TIME:
-        raise StateError(f"a timer needs a time in milliseconds that fits 64 bits, not {time}")
-    return time
+        self._event_timers.delete(timer_time(timestamp), self._keys.key)
 
 
 class KeyedOperator(Operator):

@@ -11,6 +11,7 @@ from tidemill.datastream.program.ingestion_time import IngestionTime
 from tidemill.datastream.program.specs import TimestampsSpec
 from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext
+from tidemill.runtime.operators.milliseconds import record_times
 from tidemill.runtime.time.strands import PartitionEnd, Strand
 from tidemill.runtime.time.time_states import PartitionState, TimeState
 from tidemill.runtime.time.watermarks import PartitionTime, Timekeeper
@@ -183,7 +184,7 @@ class TimestampsOperator(Operator):
         if self._extract is None:
             return before
         failed = partial(self.failed_at, batch.values, method="extract_timestamp")
-        return call_each(self._extract, batch.values, failed, before)
+        return record_times(call_each(self._extract, batch.values, failed, before), self.context.where)
 
     def _extractor(self) -> Callable[[Any, int], int] | None:
         assigner = self._time.strategy.timestamp_assigner
