@@ -29,9 +29,9 @@ HERE: Final = Path(__file__).resolve().parents[1]
 CASES: Final = HERE / "tests" / "semantics" / "differential"
 RECORDED: Final = HERE / "tests" / "semantics" / "recorded" / "pyflink.json"
 #: A job of a few records that takes longer is stuck.
-SECONDS: Final = 45
+SECONDS: Final = 100
 #: How many programs are one job, and how many jobs run in one process.
-GROUP: Final = 12
+GROUP: Final = 30
 JOBS: Final = 20
 #: The exit code of a process that has not recorded everything.
 MORE: Final = 3

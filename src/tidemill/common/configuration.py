@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from tidemill.common.record_text import double_text
 from tidemill.common.time import Duration, Time
 from tidemill.config import REDACTED, REGISTRY, ConfigOption
 from tidemill.config.values import Bool, Float, Int, ListValue, MapValue, Text, ValueType
@@ -121,7 +122,8 @@ it must be a duration of at least 1 ms such as '10 s', '500 ms' or '1 min' (a pl
         return self._read(key, Float(), float(default_value))
 
     def set_float(self, key: str, value: float) -> Configuration:
-        return self._put(key, float(value))
+        """Sets a number, stored as Java writes it: ``1.0E10``."""
+        return self._put(key, double_text(float(value)))
 
     def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
         text = self._values.get(REGISTRY.canonical(key))

@@ -38,6 +38,9 @@ class Plain:
         self.a = a
         self.b = b
 
+    def __repr__(self) -> str:
+        return "Plain()"
+
 
 def with_a_zone(moment: dt.datetime) -> dt.datetime:
     return moment.replace(tzinfo=dt.timezone(dt.timedelta(hours=2)))

@@ -414,6 +414,7 @@ class Chain:
                 settings.job_id,
                 self.subtask,
                 settings.program,
+                settings.strict_types,
             )
             backend = settings.backend.create(place)
             self.backends.append(backend)
