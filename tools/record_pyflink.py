@@ -39,7 +39,9 @@ MORE: Final = 3
 TRYING: Final = RECORDED.with_name("pyflink-trying.json")
 ALONE: Final = RECORDED.with_name("pyflink-alone.json")
 #: The last line of a Python traceback, also inside the text of a Java exception.
-_PYTHON_ERROR: Final = re.compile(r"^(?:Caused by: )?((?:[\w.]*\.)?(?:\w*Error|\w*Exception|StopIteration))(?:: (.*))?$")
+_PYTHON_ERROR: Final = re.compile(
+    r"^(?:Caused by: )?((?:[\w.]*\.)?(?:\w*Error|\w*Exception|StopIteration))(?:: (.*))?$"
+)
 
 
 def main(prefixes: list[str]) -> None:
@@ -87,7 +89,7 @@ def forget(prefixes: list[str]) -> None:
 
 def part() -> None:
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # Java starts `python` to find PyFlink
-    with tempfile.TemporaryDirectory() as folder, open(f"{folder}/printed", "w+b") as printed:
+    with tempfile.TemporaryDirectory() as folder, Path(folder, "printed").open("w+b") as printed:
         told = os.fdopen(os.dup(1), "w")
         os.dup2(printed.fileno(), 1)  # the JVM, which prints records, inherits it
         cases = ported(Path(folder))
@@ -252,6 +254,7 @@ def all_coded(cases: Any) -> dict[str, Any]:
 
 def coded(kind: Any, value: Any) -> dict[str, Any]:
     from pyflink.fn_execution import coders
+
     from tests.semantics.differential.program import shown
 
     try:
@@ -278,6 +281,7 @@ def environment(batch: bool, settings: dict[str, str]) -> Any:
 def together(programs: list[Any], printed: Any) -> dict[str, Any]:
     """Runs programs of the same mode and settings as one job."""
     from pyflink.common import Types
+
     from tests.semantics.differential.program import lines, shown
 
     env = environment(programs[0].batch, programs[0].settings)

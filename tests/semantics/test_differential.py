@@ -1,4 +1,4 @@
-"""Programs, values and calls give the results that real PyFlink 2.3 gave, or a difference that is listed with its reason.
+"""Programs, values and calls give the results that PyFlink 2.3 gave, or a difference that is listed with its reason.
 
 ``recorded/pyflink.json`` was written by ``tools/record_pyflink.py``.
 """
@@ -137,7 +137,9 @@ def test_values_in_a_job(values: Values) -> None:
         for label, value in zip(values.labels(), values.values, strict=True)
         if "result" in RECORDED[label] and not listed(label)
     ]
-    with WAYS["exchanged"](TYPES[values.type][0](), [value for _, value in pairs], environment()).execute_and_collect() as found:
+    with WAYS["exchanged"](
+        TYPES[values.type][0](), [value for _, value in pairs], environment()
+    ).execute_and_collect() as found:
         assert list(found) == [RECORDED[label]["result"] for label, _ in pairs]
 
 

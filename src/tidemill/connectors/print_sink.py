@@ -96,9 +96,7 @@ def _shortened(type_info: TypeInformation) -> Callable[[Any], Any] | None:
     fields = [_shortened(field) for field in type_info.get_field_types()]
     if not any(fields):
         return None
-    return lambda value: tuple(
-        [one if field is None else field(one) for field, one in zip(fields, value, strict=True)]
-    )
+    return lambda value: tuple([one if field is None else field(one) for field, one in zip(fields, value, strict=True)])
 
 
 def changelog_text(value: Any) -> str:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tests.semantics.differential import cases_calls, cases_state, cases_streams, cases_time, cases_values, cases_windows
+from tests.semantics.differential import (
+    cases_calls,
+    cases_state,
+    cases_streams,
+    cases_time,
+    cases_values,
+    cases_windows,
+)
 from tests.semantics.differential.cases_values import Values
 from tests.semantics.differential.program import Call, Program
 

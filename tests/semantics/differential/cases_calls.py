@@ -55,19 +55,24 @@ CALLS: dict[str, Callable[[], Any]] = {
     "conf-bytes": lambda: conf(lambda c: c.set_bytearray("k", bytearray(b"ab"))).get_bytearray("k", bytearray()),
     "conf-bytes-absent": lambda: conf().get_bytearray("k", bytearray(b"d")),
     "conf-large-integer": lambda: conf(lambda c: c.set_integer("k", 2**40)).get_integer("k", 0),
-    "conf-to-dict": lambda: dict(sorted(conf(lambda c: c.set_string("k", "v"), lambda c: c.set_integer("n", 1)).to_dict().items())),
+    "conf-to-dict": lambda: dict(
+        sorted(conf(lambda c: c.set_string("k", "v"), lambda c: c.set_integer("n", 1)).to_dict().items())
+    ),
     "conf-to-dict-list": lambda: conf(lambda c: c.set_string("k", "a;b")).to_dict(),
     "conf-to-dict-odd": lambda: conf(lambda c: c.set_string("k", "a: b #c")).to_dict(),
     "conf-to-dict-empty": lambda: conf(lambda c: c.set_string("k", "")).to_dict(),
     "conf-key-set": lambda: sorted(conf(lambda c: c.set_string("k", "v")).key_set()),
     "conf-contains": lambda: (conf(lambda c: c.set_string("k", "v")).contains_key("k"), conf().contains_key("k")),
     "conf-remove": lambda: (conf(lambda c: c.set_string("k", "v")).remove_config("k"), conf().remove_config("k")),
-    "conf-add-all": lambda: conf(lambda c: c.set_string("k", "v"), lambda c: c.add_all(conf(lambda d: d.set_string("k", "w")))).to_dict(),
+    "conf-add-all": lambda: conf(
+        lambda c: c.set_string("k", "v"), lambda c: c.add_all(conf(lambda d: d.set_string("k", "w")))
+    ).to_dict(),
     "conf-add-all-prefix": lambda: conf(lambda c: c.add_all(conf(lambda d: d.set_string("k", "w")), "p.")).to_dict(),
     "conf-copy": lambda: Configuration(conf(lambda c: c.set_string("k", "v"))).to_dict(),
     "conf-deepcopy": lambda: copy.deepcopy(conf(lambda c: c.set_string("k", "v"))).to_dict(),
     "conf-deepcopy-is-apart": lambda: (lambda c: (copy.deepcopy(c).set_string("k", "w"), c.to_dict())[1])(
-        conf(lambda c: c.set_string("k", "v"))),
+        conf(lambda c: c.set_string("k", "v"))
+    ),
     "conf-equal": lambda: conf(lambda c: c.set_string("k", "v")) == conf(lambda c: c.set_string("k", "v")),
     "conf-equal-other-type": lambda: conf(lambda c: c.set_string("k", "1")) == conf(lambda c: c.set_integer("k", 1)),
     "conf-not-equal": lambda: conf() == {},
@@ -121,7 +126,8 @@ CALLS: dict[str, Callable[[], Any]] = {
     "type-text-pickled": lambda: str(Types.PICKLED_BYTE_ARRAY()),
     "type-text-date": lambda: [str(t) for t in (Types.SQL_DATE(), Types.SQL_TIME(), Types.SQL_TIMESTAMP())],
     "type-text-numbers": lambda: [
-        str(t) for t in (Types.BYTE(), Types.SHORT(), Types.LONG(), Types.FLOAT(), Types.BIG_INT(), Types.BIG_DEC())],
+        str(t) for t in (Types.BYTE(), Types.SHORT(), Types.LONG(), Types.FLOAT(), Types.BIG_INT(), Types.BIG_DEC())
+    ],
     "type-equal": lambda: Types.INT() == Types.INT(),
     "type-equal-names": lambda: Types.ROW_NAMED(["a"], [Types.INT()]) == Types.ROW_NAMED(["b"], [Types.INT()]),
     "type-names": lambda: list(Types.ROW([Types.INT()]).get_field_names()),
@@ -185,6 +191,6 @@ CALLS: dict[str, Callable[[], Any]] = {
     "descriptor-name": lambda: ValueStateDescriptor("a", Types.INT()).get_name(),
     "descriptor-of-text": lambda: ValueStateDescriptor("a", "b"),
     "descriptor-map-name": lambda: MapStateDescriptor("a", Types.INT(), Types.INT()).name,
-}  # fmt: skip
+}
 
 CALLED = [Call(f"calls-{name}", call) for name, call in CALLS.items()]

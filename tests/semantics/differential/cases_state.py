@@ -8,8 +8,25 @@ from typing import Any
 
 from tests.semantics.differential.program import Program, shown
 from tidemill.common import Row, Types
-from tidemill.datastream import AggregateFunction, BroadcastProcessFunction, CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedBroadcastProcessFunction, KeyedCoProcessFunction, KeyedProcessFunction, OutputTag, ReduceFunction
-from tidemill.datastream.state import AggregatingStateDescriptor, ListStateDescriptor, MapStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
+from tidemill.datastream import (
+    AggregateFunction,
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    OutputTag,
+    ReduceFunction,
+)
+from tidemill.datastream.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
 
 PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])
 Steps = list[Callable[[Any], Any]]
@@ -122,13 +139,21 @@ STEPS: dict[str, tuple[str, Steps, Callable[[], Any]]] = {
     "list-update-empty": ("list", [lambda s: s.add(1), lambda s: s.update([]), lambda s: listed(s.get())], LONG),
     "list-update-none": ("list", [lambda s: s.add(1), lambda s: s.update(None), lambda s: listed(s.get())], LONG),
     "list-cleared": ("list", [lambda s: s.add(1), lambda s: s.clear(), lambda s: listed(s.get())], LONG),
-    "list-cleared-and-added": ("list", [lambda s: s.add(1), lambda s: s.clear() or s.add(2), lambda s: listed(s.get())], LONG),
+    "list-cleared-and-added": (
+        "list",
+        [lambda s: s.add(1), lambda s: s.clear() or s.add(2), lambda s: listed(s.get())],
+        LONG,
+    ),
     "map-absent": ("map", [lambda s: s.get("x")], LONG),
     "map-contains-absent": ("map", [lambda s: s.contains("x")], LONG),
     "map-none": ("map", [lambda s: s.put("x", None), lambda s: s.get("x"), lambda s: s.contains("x")], LONG),
     "map-key-none": ("map", [lambda s: s.put(None, 1), lambda s: s.get(None)], LONG),
     "map-empty": ("map", [lambda s: s.is_empty(), lambda s: s.put("x", 1), lambda s: s.is_empty()], LONG),
-    "map-removed": ("map", [lambda s: s.put("x", 1), lambda s: s.remove("x"), lambda s: (s.get("x"), s.is_empty())], LONG),
+    "map-removed": (
+        "map",
+        [lambda s: s.put("x", 1), lambda s: s.remove("x"), lambda s: (s.get("x"), s.is_empty())],
+        LONG,
+    ),
     "map-remove-absent": ("map", [lambda s: s.remove("x"), lambda s: s.is_empty()], LONG),
     "map-put-all-dict": ("map", [lambda s: s.put_all({"x": 1, "y": 2}), lambda s: sorted(s.items())], LONG),
     "map-put-all-pairs": ("map", [lambda s: s.put_all([("x", 1), ("y", 2)]), lambda s: sorted(s.items())], LONG),

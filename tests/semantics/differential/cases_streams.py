@@ -40,7 +40,9 @@ AGGREGATES = ("sum", "min", "max", "min_by", "max_by")
 
 def aggregated(form: str, method: str, by: Any, env: Any) -> Any:
     kind, made = FORMS[form]
-    stream = env.from_collection(list(map(made, TRIPLES)), kind) if kind else env.from_collection(list(map(made, TRIPLES)))
+    stream = (
+        env.from_collection(list(map(made, TRIPLES)), kind) if kind else env.from_collection(list(map(made, TRIPLES)))
+    )
     keyed = stream.key_by(lambda t: t[0], Types.STRING())
     return (getattr(keyed, method)(by) if by is not None else getattr(keyed, method)()).map(shown, Types.STRING())
 
@@ -222,7 +224,10 @@ PRINTED: dict[str, tuple[Callable[[], Any] | None, list[Any]]] = {
     "tuple-nested": (lambda: Types.TUPLE([Types.TUPLE([Types.INT()]), Types.DOUBLE()]), [((1,), 0.5)]),
     "row": (lambda: Types.ROW([Types.STRING(), Types.INT()]), [Row("a", 1), Row(None, None)]),
     "row-named": (lambda: Types.ROW_NAMED(["k", "n"], [Types.STRING(), Types.INT()]), [Row("a", 1)]),
-    "row-kind": (lambda: Types.ROW([Types.INT()]), [Row.of_kind(RowKind.DELETE, 1), Row.of_kind(RowKind.UPDATE_AFTER, 2)]),
+    "row-kind": (
+        lambda: Types.ROW([Types.INT()]),
+        [Row.of_kind(RowKind.DELETE, 1), Row.of_kind(RowKind.UPDATE_AFTER, 2)],
+    ),
     "list": (lambda: Types.LIST(Types.INT()), [[1, 2], []]),
     "map": (lambda: Types.MAP(Types.STRING(), Types.INT()), [{"a": 1}, {}]),
     "primitive-array": (lambda: Types.PRIMITIVE_ARRAY(Types.INT()), [[1, 2]]),
@@ -257,7 +262,9 @@ def plain(env: Any, values: list[Any] | None = None) -> Any:
 
 STREAMS: dict[str, Callable[[Any], Any]] = {
     "project": lambda env: plain(env).project(1, 0).map(shown, Types.STRING()),
-    "project-row": lambda env: env.from_collection([Row(*t) for t in TRIPLES], NAMED).project(2).map(shown, Types.STRING()),
+    "project-row": lambda env: (
+        env.from_collection([Row(*t) for t in TRIPLES], NAMED).project(2).map(shown, Types.STRING())
+    ),
     "project-none": lambda env: plain(env).project().map(shown, Types.STRING()),
     "project-negative": lambda env: plain(env).project(-1).map(shown, Types.STRING()),
     "project-too-far": lambda env: plain(env).project(3).map(shown, Types.STRING()),
@@ -268,35 +275,62 @@ STREAMS: dict[str, Callable[[Any], Any]] = {
     "shuffle": lambda env: plain(env).shuffle().map(shown, Types.STRING()),
     "broadcast": lambda env: plain(env).broadcast().map(shown, Types.STRING()),
     "global": lambda env: plain(env).rescale().forward().map(shown, Types.STRING()),
-    "partition-custom": lambda env: plain(env).partition_custom(lambda k, n: k % n, lambda t: t[1]).map(shown, Types.STRING()),
-    "reduce": lambda env: plain(env).key_by(First()).reduce(lambda a, b: (a[0], a[1] + b[1], 0.0)).map(shown, Types.STRING()),
-    "reduce-changes-type": lambda env: plain(env).key_by(First()).reduce(lambda a, b: [a[0], 1.5, 2]).map(shown, Types.STRING()),
-    "reduce-one": lambda env: env.from_collection([("a", 1, 1.0)], TRIPLE).key_by(First()).reduce(lambda a, b: None).map(
-        shown, Types.STRING()),
+    "partition-custom": lambda env: (
+        plain(env).partition_custom(lambda k, n: k % n, lambda t: t[1]).map(shown, Types.STRING())
+    ),
+    "reduce": lambda env: (
+        plain(env).key_by(First()).reduce(lambda a, b: (a[0], a[1] + b[1], 0.0)).map(shown, Types.STRING())
+    ),
+    "reduce-changes-type": lambda env: (
+        plain(env).key_by(First()).reduce(lambda a, b: [a[0], 1.5, 2]).map(shown, Types.STRING())
+    ),
+    "reduce-one": lambda env: (
+        env.from_collection([("a", 1, 1.0)], TRIPLE)
+        .key_by(First())
+        .reduce(lambda a, b: None)
+        .map(shown, Types.STRING())
+    ),
     "empty": lambda env: env.from_collection([], Types.STRING()).map(shown, Types.STRING()),
     "sequence": lambda env: env.from_sequence(1, 5).map(shown, Types.STRING()),
     "sequence-empty": lambda env: env.from_sequence(5, 1).map(shown, Types.STRING()),
     "sequence-one": lambda env: env.from_sequence(5, 5).map(shown, Types.STRING()),
-    "collection-of-types": lambda env: env.from_collection([1, "a", None, 2.5, (1,), [1], {"a": 1}]).map(shown, Types.STRING()),
+    "collection-of-types": lambda env: env.from_collection([1, "a", None, 2.5, (1,), [1], {"a": 1}]).map(
+        shown, Types.STRING()
+    ),
     "collection-of-none": lambda env: env.from_collection([None, "a"], Types.STRING()).map(shown, Types.STRING()),
     "collection-of-none-int": lambda env: env.from_collection([None, 1], Types.INT()).map(shown, Types.STRING()),
     "map-none-typed": lambda env: plain(env).map(lambda t: None, Types.STRING()).map(shown, Types.STRING()),
     "map-none-int": lambda env: plain(env).map(lambda t: None, Types.INT()).rebalance().map(shown, Types.STRING()),
     "raises": lambda env: plain(env).map(lambda t: 1 // 0, Types.INT()),
     "filter-raises": lambda env: plain(env).filter(lambda t: t[9]),
-}  # fmt: skip
+}
 
 PROGRAMS = [
-    *(Program(f"results-{method}-{name}", partial(resulting, method, True, result))
-      for method in ("map", "flat_map", "process", "filter") for name, result in RESULTS.items()),
-    *(Program(f"results-{method}-{name}-untyped", partial(resulting, method, False, result))
-      for method in ("map", "flat_map") for name, result in RESULTS.items()),
+    *(
+        Program(f"results-{method}-{name}", partial(resulting, method, True, result))
+        for method in ("map", "flat_map", "process", "filter")
+        for name, result in RESULTS.items()
+    ),
+    *(
+        Program(f"results-{method}-{name}-untyped", partial(resulting, method, False, result))
+        for method in ("map", "flat_map")
+        for name, result in RESULTS.items()
+    ),
     *(Program(f"keys-{name}", partial(counted_by, key, None)) for name, key in KEYS.items()),
     *(Program(f"keys-{name}-batch", partial(counted_by, key, None), batch=True) for name, key in KEYS.items()),
-    *(Program(f"keys-typed-{name}", partial(counted_by, KEYS[name], kind)) for name, kind in {
-        "text": Types.STRING(), "none": Types.STRING(), "float": Types.INT(), "numpy": Types.LONG(),
-        "tuple": Types.ROW([Types.STRING(), Types.LONG()]), "row": Types.TUPLE([Types.STRING(), Types.LONG()]),
-        "list": Types.LIST(Types.STRING()), "bool-and-number": Types.BOOLEAN()}.items()),
+    *(
+        Program(f"keys-typed-{name}", partial(counted_by, KEYS[name], kind))
+        for name, kind in {
+            "text": Types.STRING(),
+            "none": Types.STRING(),
+            "float": Types.INT(),
+            "numpy": Types.LONG(),
+            "tuple": Types.ROW([Types.STRING(), Types.LONG()]),
+            "row": Types.TUPLE([Types.STRING(), Types.LONG()]),
+            "list": Types.LIST(Types.STRING()),
+            "bool-and-number": Types.BOOLEAN(),
+        }.items()
+    ),
     Program("side-outputs-main", partial(side_output, None)),
     Program("side-outputs-typed", partial(side_output, EVEN)),
     Program("side-outputs-untyped", partial(side_output, NUMBERS)),
@@ -304,21 +338,49 @@ PROGRAMS = [
     Program("side-outputs-batch", partial(side_output, PAIRS), batch=True),
     Program("side-outputs-wrong-type", side_of_wrong_type),
     Program("side-outputs-together", sides_together),
-    *(Program(f"async-{'ordered' if ordered else 'unordered'}-{name}", partial(asynchronous, ordered, RESULTS[name]), ordered=ordered)
-      for ordered in (True, False) for name in ("list", "tuple", "empty", "none", "text", "generator", "number")),
-    *(Program(f"printed-{name}", partial(printed, kind, values), ordered=True, printed=True)
-      for name, (kind, values) in PRINTED.items()),
+    *(
+        Program(
+            f"async-{'ordered' if ordered else 'unordered'}-{name}",
+            partial(asynchronous, ordered, RESULTS[name]),
+            ordered=ordered,
+        )
+        for ordered in (True, False)
+        for name in ("list", "tuple", "empty", "none", "text", "generator", "number")
+    ),
+    *(
+        Program(f"printed-{name}", partial(printed, kind, values), ordered=True, printed=True)
+        for name, (kind, values) in PRINTED.items()
+    ),
     *(Program(f"streams-{name}", build) for name, build in STREAMS.items()),
-    *(Program(f"streams-{name}-batch", STREAMS[name], batch=True) for name in ("reduce", "union", "reduce-one", "project")),
-    *(Program(f"aggregates-{form}-{method}-{by}", partial(aggregated, form, method, by))
-      for form in FORMS for method in AGGREGATES for by in (1, *(["n"] if form in ("named", "untyped-row") else []))),
-    *(Program(f"aggregates-{form}-{method}-default", partial(aggregated, form, method, None))
-      for form in ("tuple", "named") for method in ("min", "max_by")),
-    *(Program(f"aggregates-tuple-sum-{by}", partial(aggregated, "tuple", "sum", by)) for by in (-1, 2, 3, "x", 1.0, True)),
+    *(
+        Program(f"streams-{name}-batch", STREAMS[name], batch=True)
+        for name in ("reduce", "union", "reduce-one", "project")
+    ),
+    *(
+        Program(f"aggregates-{form}-{method}-{by}", partial(aggregated, form, method, by))
+        for form in FORMS
+        for method in AGGREGATES
+        for by in (1, *(["n"] if form in ("named", "untyped-row") else []))
+    ),
+    *(
+        Program(f"aggregates-{form}-{method}-default", partial(aggregated, form, method, None))
+        for form in ("tuple", "named")
+        for method in ("min", "max_by")
+    ),
+    *(
+        Program(f"aggregates-tuple-sum-{by}", partial(aggregated, "tuple", "sum", by))
+        for by in (-1, 2, 3, "x", 1.0, True)
+    ),
     *(Program(f"aggregates-named-sum-{by}", partial(aggregated, "named", "sum", by)) for by in ("x", "k", "none")),
     *(Program(f"aggregates-numbers-{method}", partial(of_numbers, method)) for method in AGGREGATES),
-    *(Program(f"aggregates-of-{name}-{method}", partial(of_odd, values, method))
-      for name, values in ODD.items() for method in AGGREGATES),
-    *(Program(f"aggregates-{form}-{method}-batch", partial(aggregated, form, method, 1), batch=True)
-      for form in ("tuple", "named") for method in AGGREGATES),
-]  # fmt: skip
+    *(
+        Program(f"aggregates-of-{name}-{method}", partial(of_odd, values, method))
+        for name, values in ODD.items()
+        for method in AGGREGATES
+    ),
+    *(
+        Program(f"aggregates-{form}-{method}-batch", partial(aggregated, form, method, 1), batch=True)
+        for form in ("tuple", "named")
+        for method in AGGREGATES
+    ),
+]

@@ -78,13 +78,22 @@ DATES: list[Any] = [
 ]  # fmt: skip
 TIMES: list[Any] = [
     dt.time(12, 30, 15, 123456), dt.time(0, 0), dt.time(23, 59, 59, 999999), dt.time(1, 2, 3, 400), MOMENT,
-    dt.timedelta(hours=1), 3600000, "12:30", dt.time(1, 0, tzinfo=dt.timezone.utc), None,
+    dt.timedelta(hours=1), 3600000, "12:30", dt.time(1, 0, tzinfo=dt.UTC), None,
 ]  # fmt: skip
 MOMENTS: list[Any] = [
     MOMENT, dt.datetime(1970, 1, 1), dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(1, 1, 1),
-    dt.datetime(9999, 12, 31, 23, 59, 59, 999999), with_a_zone(MOMENT), MOMENT.date(), 1700000000000, "2024-02-29", None,
+    dt.datetime(9999, 12, 31, 23, 59, 59, 999999), with_a_zone(MOMENT), MOMENT.date(), 1700000000000, "2024-02-29",
+    None,
 ]  # fmt: skip
-INSTANTS: list[Any] = [Instant(5, 123456789), Instant(0, 0), Instant(-1, 5), Instant.of_epoch_milli(1234), MOMENT, 5, None]
+INSTANTS: list[Any] = [
+    Instant(5, 123456789),
+    Instant(0, 0),
+    Instant(-1, 5),
+    Instant.of_epoch_milli(1234),
+    MOMENT,
+    5,
+    None,
+]
 PAIRS: list[Any] = [
     (1, "a"), [1, "a"], ROW, NAMED, TURNED, OTHER, Pair(1, "a"), Plain(1, "a"), {"a": 1, "b": "a"}, {"b": "a", "a": 1},
     {"a": 1}, {"f0": 1, "f1": "a"}, (1,), (1, "a", 2), (None, None), (1, None), ("1", "a"), (1.5, "a"), (True, "a"),
@@ -124,7 +133,10 @@ TYPES: dict[str, tuple[Callable[[], Any], list[Any]]] = {
     "BASIC_ARRAY": (lambda: Types.BASIC_ARRAY(Types.INT()), LISTS),
     "PRIMITIVE_ARRAY": (lambda: Types.PRIMITIVE_ARRAY(Types.INT()), LISTS),
     "PRIMITIVE_BYTES": (lambda: Types.PRIMITIVE_ARRAY(Types.BYTE()), [*LISTS, [200], [-1, 255], [256]]),
-    "OBJECT_ARRAY": (lambda: Types.OBJECT_ARRAY(Types.STRING()), [["a", "b"], [], ["a", None], ("a",), [1], "ab", None]),
+    "OBJECT_ARRAY": (
+        lambda: Types.OBJECT_ARRAY(Types.STRING()),
+        [["a", "b"], [], ["a", None], ("a",), [1], "ab", None],
+    ),
     "MAP": (lambda: Types.MAP(Types.STRING(), Types.INT()), MAPS),
     "PICKLED": (Types.PICKLED_BYTE_ARRAY, ANY),
     "NESTED": (
@@ -132,6 +144,8 @@ TYPES: dict[str, tuple[Callable[[], Any], list[Any]]] = {
         [Row(Row(0.1), [(1,)]), Row(Row(1), [[1], (2,)]), ((0.5,), ((3,),)), Row(None, None), Row(Row(None), [])],
     ),
 }
+
+
 def source(kind: Any, values: list[Any], env: Any) -> Any:
     return env.from_collection(values, kind).map(shown, Types.STRING())
 

@@ -14,7 +14,20 @@ from typing import Any
 
 from tidemill.common.time import Instant
 
-__all__ = ["Coercion", "big_decimal", "date", "instant", "moment", "real", "single", "singles", "text", "time_of_day", "truth", "whole"]
+__all__ = [
+    "Coercion",
+    "big_decimal",
+    "date",
+    "instant",
+    "moment",
+    "real",
+    "single",
+    "singles",
+    "text",
+    "time_of_day",
+    "truth",
+    "whole",
+]
 
 Coercion = Callable[[Any], Any]
 

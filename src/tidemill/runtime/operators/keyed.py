@@ -12,7 +12,7 @@ from tidemill.datastream.program.specs import ProcessSpec, ReduceSpec
 from tidemill.datastream.time_domain import TimeDomain
 from tidemill.datastream.timerservice import TimerService
 from tidemill.errors import StateError
-from tidemill.runtime.batch.records import Batch
+from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
 from tidemill.runtime.operators.milliseconds import timer_time
 from tidemill.runtime.operators.record_loops import flat_map_each, map_each
