@@ -50,10 +50,10 @@ def stamped(extract: Callable[[Any], Any]) -> WatermarkStrategy:
 TUMBLING = TumblingEventTimeWindows.of(Time.milliseconds(10))
 
 
-@pytest.mark.parametrize("odd", [None, 12.7, 12.0, float("nan"), float("inf"), "12", np.float64(12), [12]])
+@pytest.mark.parametrize("odd", [None, float("nan"), float("inf"), "12", [12]])
 @pytest.mark.parametrize("at", [0, 3])
-def test_a_timestamp_that_is_no_int_fails_the_job_at_its_record(odd: Any, at: int) -> None:
-    """``time.time() * 1000`` is a float: its windows would have floats as bounds, and a NaN would be in no window."""
+def test_a_timestamp_that_is_no_number_fails_the_job_at_its_record(odd: Any, at: int) -> None:
+    """Without the check, a NaN would be in no window."""
     with pytest.raises(TidemillError) as failed:
         run(stamped(lambda value: odd if value == at else value), TUMBLING, [0, 1, 2, 3, 4, 15])
     message = str(failed.value)
@@ -63,8 +63,9 @@ def test_a_timestamp_that_is_no_int_fails_the_job_at_its_record(odd: Any, at: in
     assert "test_odd_times.py" in message
 
 
-@pytest.mark.parametrize("kind", [np.int64, np.int32, bool])
-def test_other_whole_numbers_are_ints(kind: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.float64, bool, lambda number: number + 0.7])
+def test_other_numbers_become_ints(kind: Callable[[Any], Any]) -> None:
+    """``time.time() * 1000`` is a float. As in Flink, its fraction is cut off."""
     found = run(stamped(lambda value: kind(1) if value == 3 else value), TUMBLING, [0, 1, 3, 4], [15])
     assert found == [("int", 0, 10, [0, 1, 3, 4]), ("int", 10, 20, [15])]
 

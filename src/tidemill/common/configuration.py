@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
+
 from tidemill.common.time import Duration, Time
+from tidemill.common.type_kinds.record_text import double_text
 from tidemill.config import REDACTED, REGISTRY, ConfigOption
 from tidemill.config.values import Bool, Float, Int, ListValue, MapValue, Text, ValueType
 from tidemill.config.yaml_file import read_entries
@@ -119,7 +122,8 @@ it must be a duration of at least 1 ms such as '10 s', '500 ms' or '1 min' (a pl
         return self._read(key, Float(), float(default_value))
 
     def set_float(self, key: str, value: float) -> Configuration:
-        return self._put(key, float(value))
+        """Sets a number, stored as Java writes it: ``1.0E10``."""
+        return self._put(key, double_text(float(value)))
 
     def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
         text = self._values.get(REGISTRY.canonical(key))
@@ -165,9 +169,21 @@ it must be a duration of at least 1 ms such as '10 s', '500 ms' or '1 min' (a pl
         return dict(self._values)
 
     @staticmethod
-    def parse_list_value(value: str, standard_yaml: bool = True) -> list[str]:
-        """The items of a list given as text, ``[a, b]`` or ``a;b``, whatever ``standard_yaml`` is."""
-        return ListValue().parse(value) if value else []
+    def parse_list_value(value: str, standard_yaml: bool = True) -> list[Any]:
+        """The items of a list given as text: in YAML, ``[a, b]`` or one in each line, or as ``a;b``.
+
+        ``standard_yaml`` has no effect: both forms are accepted.
+
+        >>> Configuration.parse_list_value("[a, 1]"), Configuration.parse_list_value("a;1")
+        (['a', 1], ['a', '1'])
+        """
+        if not value:
+            return []
+        try:
+            found = yaml.safe_load(value)
+        except yaml.YAMLError:
+            found = value
+        return found if isinstance(found, list) else value.split(";")
 
     # --- conversion from and to text
 

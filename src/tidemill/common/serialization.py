@@ -99,7 +99,7 @@ class RowFieldExtractorSchema(SerializationSchema[Any]):
 
     def __init__(self, field_index: int) -> None:
         if field_index < 0:
-            raise ValueError(f"the field index must not be negative: {field_index}")
+            raise ValueError(f"Field index must be non-negative, got: {field_index}")
         self._field_index = field_index
 
     def serialize(self, element: Any) -> bytes:

@@ -172,6 +172,11 @@ def as_millis(length: Length) -> int:
     return _whole(length)
 
 
+def offset_millis(offset: Length | None) -> int:
+    """Convert the offset of windows to milliseconds; None is no offset."""
+    return 0 if offset is None else as_millis(offset)
+
+
 def _whole(number: object) -> int:
     if isinstance(number, bool) or not isinstance(number, int):
         raise TypeError(f"expected a Duration, Time, timedelta or whole number, not {type(number).__name__}")

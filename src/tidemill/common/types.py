@@ -56,7 +56,7 @@ class Row:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if kwargs:
             if args:
-                raise ValueError("a Row has either positional or named values, not both")
+                raise ValueError("Can not use both args and kwargs to create Row")
             self._fields = _shared(tuple(kwargs))
             self._values = list(kwargs.values())
         else:
@@ -106,7 +106,9 @@ class Row:
     def __call__(self, *args: Any) -> Row:
         """Creates a row with these values. Its field names are the values of this row."""
         if len(args) > len(self._values):
-            raise ValueError(f"{self!r} names {len(self._values)} fields, but {len(args)} values were given: {args!r}")
+            raise ValueError(
+                f"Can not create Row with fields {self!r}, expected {len(self._values)} values but got {args!r}"
+            )
         return _make_row(tuple(self._values), list(args), self._row_kind.value)
 
     # --- reading and writing fields
@@ -145,7 +147,7 @@ class Row:
         With ``recursive``, nested rows are converted too, including those in lists and dicts.
         """
         if self._fields is None:
-            raise TypeError("a Row without field names cannot be converted to a dict")
+            raise TypeError("Cannot convert a Row class into dict: its fields have no names")
         values = [_plain(value) for value in self._values] if recursive else self._values
         return dict(zip(self._fields, values, strict=False))
 

@@ -148,7 +148,9 @@ class Registry:
         """The message about an unknown key. It suggests the most similar known key."""
         near = self.nearest(key)
         hint = f" Did you mean '{near}'?" if near else ""
-        return f"Unknown configuration key '{key}'.{hint} Begin keys of your own with 'user.', and Spark's with 'spark.'."
+        return (
+            f"Unknown configuration key '{key}'.{hint} Begin keys of your own with 'user.', and Spark's with 'spark.'."
+        )
 
     def nearest(self, key: str) -> str | None:
         """The known key that is most similar to ``key``, or None."""

@@ -6,8 +6,17 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
+import numpy as np
+
 from tidemill.common.type_kinds.record_text import record_text
-from tidemill.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TypeInformation
+from tidemill.common.typeinfo import (
+    ListTypeInfo,
+    PickledBytesTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+    Types,
+)
 from tidemill.common.types import Row
 from tidemill.connectors.sinks import Committed, Committer, Sink, SinkWriter
 
@@ -64,10 +73,30 @@ def text_of(type_info: TypeInformation | None) -> Callable[[Any], str]:
     >>> from tidemill.common import Types
     >>> text_of(Types.TUPLE([Types.STRING(), Types.INT()]))(("a", 1)), text_of(None)(("a", 1))
     ('(a,1)', "('a', 1)")
+    >>> text_of(Types.FLOAT())(0.10000000149011612)
+    '0.1'
     """
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         return str
-    return changelog_text if isinstance(type_info, RowTypeInfo) else record_text
+    if isinstance(type_info, RowTypeInfo):
+        return changelog_text
+    shorten = _shortened(type_info)
+    return record_text if shorten is None else lambda value: record_text(shorten(value))
+
+
+def _shortened(type_info: TypeInformation) -> Callable[[Any], Any] | None:
+    """Replaces numbers of single precision by those with as few digits as Java prints; None if there are none."""
+    if type_info == Types.FLOAT():
+        return lambda value: None if value is None else float(str(np.float32(value)))
+    if isinstance(type_info, ListTypeInfo):
+        element = _shortened(type_info.elem_type)
+        return None if element is None else lambda value: [element(one) for one in value]
+    if not isinstance(type_info, TupleTypeInfo):
+        return None
+    fields = [_shortened(field) for field in type_info.get_field_types()]
+    if not any(fields):
+        return None
+    return lambda value: tuple([one if field is None else field(one) for field, one in zip(fields, value, strict=True)])
 
 
 def changelog_text(value: Any) -> str:

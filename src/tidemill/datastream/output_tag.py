@@ -31,7 +31,7 @@ class OutputTag:
 
     def __init__(self, tag_id: str, type_info: TypeInformation | list[TypeInformation] | None = None) -> None:
         if not tag_id:
-            raise ValueError("an OutputTag needs a non-empty id")
+            raise ValueError("OutputTag tag_id cannot be None or empty string")
         self.tag_id = tag_id
         if type_info is None:
             self.type_info: TypeInformation = Types.PICKLED_BYTE_ARRAY()
@@ -41,8 +41,8 @@ class OutputTag:
             self.type_info = type_info
         else:
             raise TypeError(
-                f"type_info of OutputTag {tag_id!r} must be a TypeInformation, a list of them or None, "
-                f"not {type(type_info).__name__}"
+                f"OutputTag type_info must be None, list or TypeInformation, not {type(type_info).__name__} "
+                f"(tag {tag_id!r})"
             )
 
     def __eq__(self, other: object) -> bool:

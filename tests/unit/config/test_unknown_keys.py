@@ -25,10 +25,8 @@ def test_an_unknown_key_is_a_warning_at_the_line_of_the_program() -> None:
     configuration = Configuration.from_dict({"execution.checkpointing.intervall": "1 s", "my.limit": "5"})
     with pytest.warns(ConfigurationWarning) as caught:
         env = StreamExecutionEnvironment.get_execution_environment(configuration)
-    assert [str(one.message).partition("?")[0] for one in caught] == [
-        "Unknown configuration key 'execution.checkpointing.intervall'. Did you mean 'execution.checkpointing.interval'",
-        str(caught[1].message),
-    ]
+    assert "'execution.checkpointing.intervall'" in str(caught[0].message)
+    assert "Did you mean 'execution.checkpointing.interval'?" in str(caught[0].message)
     assert "'my.limit'" in str(caught[1].message)
     assert {one.filename for one in caught} == {__file__}
     assert env.get_configuration().get_integer("my.limit", 0) == 5, "the program can read it"

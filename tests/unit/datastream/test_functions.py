@@ -98,7 +98,7 @@ class TestOutputTag:
         assert OutputTag("row", [Types.STRING(), Types.LONG()]).type_info == Types.ROW([Types.STRING(), Types.LONG()])
 
     def test_refuses_an_empty_id_and_a_wrong_type(self) -> None:
-        with pytest.raises(ValueError, match="non-empty"):
+        with pytest.raises(ValueError, match="cannot be None or empty"):
             OutputTag("")
         with pytest.raises(TypeError, match="'x'"):
             OutputTag("x", "STRING")  # type: ignore[arg-type]

@@ -75,22 +75,48 @@ class TypeInformation(ABC):
 
         return check
 
-    def shaper(self) -> Callable[[list[Any]], list[Any]]:
-        """Returns a function that validates a whole batch and returns its values in the form of this type.
+    def shaper(self, *, strict: bool = True) -> Callable[[list[Any]], list[Any]]:
+        """Returns a function that returns the values of a whole batch in the form of this type.
 
-        Validation is as in :meth:`validator`, the form as in :meth:`shape`. If the fast check finds that all values
-        already have that form, the function returns the batch itself.
+        If ``strict``, values are validated as in :meth:`validator`, and then converted as in :meth:`shape`; otherwise
+        they are converted as in :meth:`coerce`. If the fast check finds that all values already have the form of the
+        type, the function returns the batch itself.
         """
-        fast, validate, shape = self.fast_check(), self.validate, self.shape
+        fast, validate, shape, coerce = self.fast_check(), self.validate, self.shape, self.coerce
 
         def shaped(values: list[Any]) -> list[Any]:
             if fast(values):
                 return values
+            if not strict:
+                return [coerce(value) for value in values]
             for value in values:
                 validate(value)
             return [None if value is None else shape(value) for value in values]
 
         return shaped
+
+    def coerce(self, value: Any, path: str = "") -> Any:
+        """Converts ``value`` to the form of this type, as Flink's serializers do.
+
+        It accepts more than :meth:`validate`: for example, a number with a fraction for an integer type. Raises
+        :class:`TypeMismatchError`, as :meth:`validate` does, for what Flink refuses.
+
+        >>> from tidemill.common.typeinfo import Types
+        >>> Types.TUPLE([Types.INT(), Types.BIG_DEC()]).coerce((1.5, 2))
+        (1, Decimal('2'))
+        """
+        if value is None and self.nullable:
+            return None
+        return self._coerce(value, path)
+
+    def coercer_of_literals(self) -> Callable[[list[Any]], list[Any]]:
+        """Like ``shaper(strict=False)``, for values that the program itself contains: Flink converts them in Java."""
+        return self.shaper(strict=False)
+
+    def _coerce(self, value: Any, path: str) -> Any:
+        """Like :meth:`coerce`, but not called with None if the type is nullable."""
+        self._validate(value, path)
+        return self.shape(value)
 
     def shape(self, value: Any) -> Any:
         """Converts a valid value that is not None to the form that consumers of this type receive.

@@ -7,10 +7,25 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tidemill.common.time import Instant
 from tidemill.common.type_kinds.base import FastCheck, TypeInformation, all_types_in
+from tidemill.common.type_kinds.coercion import (
+    Coercion,
+    big_decimal,
+    date,
+    instant,
+    moment,
+    real,
+    single,
+    singles,
+    text,
+    time_of_day,
+    truth,
+    whole,
+)
 from tidemill.common.type_kinds.internal_form import EPOCH_DAY
 
 
@@ -60,10 +75,26 @@ _RULES: dict[BasicType, _Rule] = {
     BasicType.BIG_DEC: _rule(Decimal, nullable=True),
     BasicType.INSTANT: _rule(Instant, nullable=True),
 }
+_COERCIONS: dict[BasicType, Coercion] = {
+    BasicType.STRING: text,
+    BasicType.BYTE: whole,
+    BasicType.BOOLEAN: truth,
+    BasicType.SHORT: whole,
+    BasicType.INT: whole,
+    BasicType.LONG: whole,
+    BasicType.FLOAT: single,
+    BasicType.DOUBLE: real,
+    BasicType.CHAR: text,
+    BasicType.BIG_INT: whole,
+    BasicType.BIG_DEC: big_decimal,
+    BasicType.INSTANT: instant,
+}
 _NUMBERS = frozenset((int, float))
 #: Converts an instance of a subclass to the type itself; ``str()`` would call the ``__str__`` of the subclass.
 _PLAIN: dict[type, Callable[[Any], Any]] = {int: int, float: float, str: str.__str__}
 _LARGEST = sys.float_info.max
+_microsecond_of = attrgetter("microsecond")
+_zone_of = attrgetter("tzinfo")
 
 
 class BasicTypeInfo(TypeInformation):
@@ -71,7 +102,7 @@ class BasicTypeInfo(TypeInformation):
 
     Integers must fit into the bits of their type. As in Python generally, an ``int`` is accepted for a floating point
     type and a ``bool`` for an integer type; they are converted to ``float`` and ``int``. A member of a string enum is
-    converted to ``str``.
+    converted to ``str``. ``FLOAT`` has single precision: a value is converted to the nearest one.
     """
 
     kind = "basic"
@@ -81,7 +112,9 @@ class BasicTypeInfo(TypeInformation):
         self._basic_type = basic_type
         self._accepted = rule.accepted
         self._exact = rule.exact
+        self._coercion = _COERCIONS[basic_type]
         self._is_char = basic_type is BasicType.CHAR
+        self._is_single = basic_type is BasicType.FLOAT
         self.nullable = rule.nullable
         half = None if rule.bits is None else 1 << (rule.bits - 1)
         self._range: tuple[int, int] | None = None if half is None else (-half, half - 1)
@@ -104,12 +137,39 @@ class BasicTypeInfo(TypeInformation):
 
     def shape(self, value: Any) -> Any:
         form = self._accepted[0]
+        if self._is_single:
+            return single(value)
         return value if type(value) is form or form not in _PLAIN else _PLAIN[form](value)
 
-    def shaper(self) -> Callable[[list[Any]], list[Any]]:
-        one_by_one, exact = super().shaper(), self._exact
+    def _coerce(self, value: Any, path: str) -> Any:
+        try:
+            converted = self._coercion(value)
+        except (TypeError, ValueError, ArithmeticError):
+            self.mismatch(value, path)
+        if self._range is not None and not self._range[0] <= converted <= self._range[1]:
+            self._validate(converted, path)  # raises the error with the range
+        return converted
+
+    def coercer_of_literals(self) -> Callable[[list[Any]], list[Any]]:
+        """Ints that are too large for a type of at most 32 bits keep the lowest bits, as Java's narrow types do."""
+        if self._range is None or self._basic_type is BasicType.LONG:
+            return super().coercer_of_literals()
+        (low, high), coerce = self._range, self.shaper(strict=False)
+        return lambda values: coerce([(v - low) % (high - low + 1) + low if type(v) is int else v for v in values])
+
+    def shaper(self, *, strict: bool = True) -> Callable[[list[Any]], list[Any]]:
+        one_by_one, exact = super().shaper(strict=strict), self._exact
         if self._accepted != _RULES[BasicType.DOUBLE].accepted:
             return one_by_one
+        if self._is_single:
+
+            def in_single_precision(values: list[Any]) -> list[Any]:
+                if not exact.issuperset(map(type, values)):
+                    return one_by_one(values)
+                found = singles(values)
+                return values if found == values else found
+
+            return in_single_precision
 
         def shaped(values: list[Any]) -> list[Any]:
             if exact.issuperset(map(type, values)):
@@ -124,6 +184,8 @@ class BasicTypeInfo(TypeInformation):
         exact = self._exact
         if self._is_char:
             return lambda values: all_types_in(exact, values) and set(map(len, values)) <= {1}
+        if self._is_single:
+            return lambda values: all_types_in(exact, values) and singles(values) == values
         if self._range is None:
             return exact_check(exact)
         low, high = self._range
@@ -196,15 +258,25 @@ class BasicTypeInfo(TypeInformation):
 
 
 class _TimeTypeInfo(TypeInformation):
-    """A date, a time of day or both. The Python type must match exactly: a ``datetime`` is not a date."""
+    """A date, a time of day or both. Strictly, the Python type must match exactly: a ``datetime`` is not a date."""
 
     nullable = True
     _python_type: type
+    _coercion: staticmethod[[Any], Any]
 
     def _validate(self, value: Any, path: str) -> None:
         if not isinstance(value, self._python_type) or (
             self._python_type is dt.date and isinstance(value, dt.datetime)
         ):
+            self.mismatch(value, path)
+
+    def shape(self, value: Any) -> Any:
+        return self._coercion(value)
+
+    def _coerce(self, value: Any, path: str) -> Any:
+        try:
+            return self._coercion(value)
+        except TypeError:
             self.mismatch(value, path)
 
     def fast_check(self) -> FastCheck:
@@ -217,6 +289,19 @@ class _TimeTypeInfo(TypeInformation):
         return type(self).__name__
 
 
+class _MillisecondsTypeInfo(_TimeTypeInfo):
+    """A time in milliseconds, without a time zone."""
+
+    def fast_check(self) -> FastCheck:
+        exact = frozenset((self._python_type,))
+
+        def check(values: Sequence[Any]) -> bool:
+            present = [value for value in values if value is not None] if None in values else values
+            return all_types_in(exact, present) and _in_milliseconds(present)
+
+        return check
+
+
 class DateTypeInfo(_TimeTypeInfo):
     """``datetime.date``."""
 
@@ -225,23 +310,33 @@ class DateTypeInfo(_TimeTypeInfo):
 
     kind = "sql_date"
     _python_type = dt.date
+    _coercion = staticmethod(date)
 
 
-class TimeTypeInfo(_TimeTypeInfo):
-    """``datetime.time``."""
+class TimeTypeInfo(_MillisecondsTypeInfo):
+    """``datetime.time``, in milliseconds."""
 
     #: The internal form of midnight.
     EPOCH_ORDINAL = 0
 
     kind = "sql_time"
     _python_type = dt.time
+    _coercion = staticmethod(time_of_day)
 
 
-class TimestampTypeInfo(_TimeTypeInfo):
-    """``datetime.datetime``."""
+class TimestampTypeInfo(_MillisecondsTypeInfo):
+    """``datetime.datetime``, in milliseconds."""
 
     kind = "sql_timestamp"
     _python_type = dt.datetime
+    _coercion = staticmethod(moment)
+
+
+def _in_milliseconds(values: Sequence[Any]) -> bool:
+    """Whether times have no part below the millisecond, and no time zone."""
+    return {None}.issuperset(map(_zone_of, values)) and not any(
+        microsecond % 1000 for microsecond in set(map(_microsecond_of, values))
+    )
 
 
 class SqlTimeTypeInfo(TypeInformation):

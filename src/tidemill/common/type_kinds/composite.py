@@ -91,17 +91,27 @@ class RowTypeInfo(TypeInformation):
         return fields
 
     def shape(self, value: Any) -> Any:
+        fields = zip(self._field_types, self._fields_of(value, ""), strict=True)
+        return self._row(value, [None if field is None else field_type.shape(field) for field_type, field in fields])
+
+    def _coerce(self, value: Any, path: str) -> Any:
+        fields = zip(self._field_names, self._field_types, self._fields_of(value, path), strict=True)
+        return self._row(
+            value, [None if field is None else kind.coerce(field, f"{path}.{name}") for name, kind, field in fields]
+        )
+
+    def _row(self, value: Any, fields: list[Any]) -> Row:
+        """A row of the type with these fields, which come from ``value``."""
         own = value.get_field_names() if isinstance(value, Row) and not self._named else None
         kind = value.get_row_kind() if isinstance(value, Row) else RowKind.INSERT
-        fields = zip(self._field_types, self._fields_of(value, ""), strict=True)
-        row = Row.of_kind(kind, *(None if field is None else field_type.shape(field) for field_type, field in fields))
+        row = Row.of_kind(kind, *fields)
         # A row created from a template may have fewer values than names.
         row.set_field_names(own[: len(row)] if own else self._field_names)
         return row
 
-    def shaper(self) -> Callable[[list[Any]], list[Any]]:
-        fast, one_by_one, names = self.fast_check(), super().shaper(), self._field_names
-        shapers = [field_type.shaper() for field_type in self._field_types]
+    def shaper(self, *, strict: bool = True) -> Callable[[list[Any]], list[Any]]:
+        fast, one_by_one, names = self.fast_check(), super().shaper(strict=strict), self._field_names
+        shapers = [field_type.shaper(strict=strict) for field_type in self._field_types]
 
         def shaped(values: list[Any]) -> list[Any]:
             if fast(values):
@@ -177,11 +187,14 @@ class TupleTypeInfo(TypeInformation):
         """The types of the fields, as an attribute (legacy)."""
         return self.get_field_types()
 
-    def _validate(self, value: Any, path: str) -> None:
+    def _validate_width(self, value: Any, path: str) -> None:
         if not isinstance(value, (tuple, list, Row)):
             self.mismatch(value, path)
         if len(value) != len(self._field_types):
             self.mismatch(value, path, f" (it has {len(value)} fields, not {len(self._field_types)})")
+
+    def _validate(self, value: Any, path: str) -> None:
+        self._validate_width(value, path)
         for i, (field_type, field) in enumerate(zip(self._field_types, value, strict=True)):
             field_type.validate(field, f"{path}[{i}]")
 
@@ -189,9 +202,14 @@ class TupleTypeInfo(TypeInformation):
         fields = zip(self._field_types, value, strict=True)
         return tuple([None if field is None else field_type.shape(field) for field_type, field in fields])
 
-    def shaper(self) -> Callable[[list[Any]], list[Any]]:
-        width, one_by_one = len(self._field_types), super().shaper()
-        shapers = [field_type.shaper() for field_type in self._field_types]
+    def _coerce(self, value: Any, path: str) -> Any:
+        self._validate_width(value, path)
+        fields = enumerate(zip(self._field_types, value, strict=True))
+        return tuple([kind.coerce(field, f"{path}[{i}]") for i, (kind, field) in fields])
+
+    def shaper(self, *, strict: bool = True) -> Callable[[list[Any]], list[Any]]:
+        width, one_by_one = len(self._field_types), super().shaper(strict=strict)
+        shapers = [field_type.shaper(strict=strict) for field_type in self._field_types]
 
         def shaped(values: list[Any]) -> list[Any]:
             if not all_types_in(_TUPLES, values) or not _same_width(values, width):
@@ -237,7 +255,9 @@ class TupleTypeInfo(TypeInformation):
 class _SequenceTypeInfo(TypeInformation):
     """Any number of elements of one type: a list, or a tuple, which is converted to a list."""
 
+    #: Whether an element may be None: strictly, and as in Flink.
     _nullable_elements = False
+    _nullable_coerced = True
 
     def __init__(self, element_type: TypeInformation) -> None:
         self._element_type = element_type
@@ -255,6 +275,23 @@ class _SequenceTypeInfo(TypeInformation):
 
     def shape(self, value: Any) -> Any:
         return [None if element is None else self._element_type.shape(element) for element in value]
+
+    def _coerce(self, value: Any, path: str) -> Any:
+        if not isinstance(value, (list, tuple)):
+            value = self._listed(value, path)
+        coerce, nullable = self._element_type.coerce, self._nullable_coerced
+        return [
+            None if element is None and nullable else coerce(element, f"{path}[{i}]") for i, element in enumerate(value)
+        ]
+
+    def _listed(self, value: Any, path: str) -> Sequence[Any]:
+        """The elements of a value that is neither a list nor a tuple."""
+        if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)):
+            return list(value)
+        to_list = getattr(value, "tolist", None)  # array.array, numpy.ndarray
+        if to_list is None:
+            self.mismatch(value, path)
+        return list(to_list())
 
     def fast_check(self) -> FastCheck:
         element_check, nullable = self._element_type.fast_check(), self._nullable_elements
@@ -312,6 +349,7 @@ class PrimitiveArrayTypeInfo(_SequenceTypeInfo, PrimitiveArrays):
     """
 
     kind = "primitive_array"
+    _nullable_coerced = False
 
     def __init__(self, element_type: TypeInformation) -> None:
         super().__init__(element_type)
@@ -326,6 +364,11 @@ class PrimitiveArrayTypeInfo(_SequenceTypeInfo, PrimitiveArrays):
         if isinstance(value, (bytes, bytearray)):
             return bytes(value)
         return value if isinstance(value, array) else super().shape(value)
+
+    def _coerce(self, value: Any, path: str) -> Any:
+        if isinstance(value, (bytes, bytearray)) and self._is_bytes:
+            return bytes(value)
+        return value if isinstance(value, array) else super()._coerce(value, path)
 
     def fast_check(self) -> FastCheck:
         in_lists = super().fast_check()
@@ -367,10 +410,23 @@ class MapTypeInfo(TypeInformation):
         item_shape = self._value_type_info.shape
         return {self._key(key): None if item is None else item_shape(item) for key, item in value.items()}
 
-    def _key(self, key: Any) -> Any:
-        if key is None:
+    def _coerce(self, value: Any, path: str) -> Any:
+        if not isinstance(value, dict):
+            self.mismatch(value, path)
+        coerce = self._value_type_info.coerce
+        return {
+            self._key(key, f"{path}.key({key!r})"): None if item is None else coerce(item, f"{path}[{key!r}]")
+            for key, item in value.items()
+        }
+
+    def _key(self, key: Any, path: str | None = None) -> Any:
+        """Converts a key; with a path, which an error names, one that has not been validated."""
+        if path is not None:
+            shaped = self._key_type_info.coerce(key, path)
+        elif key is None:
             return None
-        shaped = self._key_type_info.shape(key)
+        else:
+            shaped = self._key_type_info.shape(key)
         try:
             hash(shaped)
         except TypeError:
@@ -414,6 +470,9 @@ class OptionalTypeInfo(_SequenceTypeInfo):
 
     def shape(self, value: Any) -> Any:
         return self._element_type.shape(value)
+
+    def _coerce(self, value: Any, path: str) -> Any:
+        return self._element_type.coerce(value, path)
 
     def fast_check(self) -> FastCheck:
         element_check = self._element_type.fast_check()

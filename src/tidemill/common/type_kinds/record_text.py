@@ -12,7 +12,7 @@ from typing import Any, Final
 from tidemill.common.time import Instant
 from tidemill.common.types import Row
 
-__all__ = ["record_text"]
+__all__ = ["double_text", "record_text"]
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _SECONDS_OF_400_YEARS: Final = 146_097 * 86_400
@@ -50,7 +50,7 @@ def _row(value: Row) -> str:
     return f"{value.get_row_kind()}[{_texts(value, ', ')}]"
 
 
-def _float(value: float) -> str:
+def double_text(value: float) -> str:
     """Format as Java does: always with a decimal point, and with an exponent below 0.001 and from 10,000,000."""
     if math.isnan(value):
         return "NaN"
@@ -86,7 +86,7 @@ def _instant(value: Instant) -> str:
 _TEXTS: Final[dict[type, Callable[[Any], str]]] = {
     type(None): lambda value: "null",
     bool: lambda value: "true" if value else "false",
-    float: _float,
+    float: double_text,
     tuple: _tuple,
     list: _list,
     array: _list,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.common.watermark_strategy import WatermarkStrategy
+from tidemill.config import PipelineOptions
 from tidemill.connectors.collection import CollectionSource
 from tidemill.connectors.file_system.source import STRICT, InputFormat, text_options
 from tidemill.connectors.number_seq import NumberSequenceSource
@@ -103,7 +104,8 @@ class EnvironmentSources(abc.ABC):
         """Create a stream from the elements of a collection. One subtask reads them in order.
 
         With a type, every element is checked immediately and converted to the form of the type: for a row type, tuples
-        become rows.
+        become rows. An int that is too large for ``BYTE``, ``SHORT`` or ``INT`` keeps its lowest bits, as in Flink, or
+        is an error if ``pipeline.strict-types`` is true.
 
         >>> from tidemill.datastream import StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.get_execution_environment()
@@ -113,7 +115,8 @@ class EnvironmentSources(abc.ABC):
         elements = list(collection)
         declared = None if type_info is None else resolve_type(type_info)
         if declared is not None:
-            elements = _checked(elements, declared)
+            strict = self._this().get_configuration().get(PipelineOptions.STRICT_TYPES)
+            elements = _checked(elements, declared, strict)
         return self.from_source(CollectionSource(elements), None, "Collection Source", declared)
 
     def from_elements(self, *elements: Any, type_info: TypeSpec = None) -> DataStream:
@@ -256,10 +259,14 @@ def _strict(options: Mapping[str, str] | None) -> dict[str, str]:
     return given if "mode" in map(str.lower, given) else {**STRICT, **given}
 
 
-def _checked(elements: list[Any], type_info: TypeInformation) -> list[Any]:
-    for index, element in enumerate(elements):
-        try:
-            type_info.validate(element)
-        except TypeMismatchError as error:
-            raise TypeMismatchError(f"from_collection(): element {index}: {error}") from None
-    return [None if element is None else type_info.shape(element) for element in elements]
+def _checked(elements: list[Any], type_info: TypeInformation, strict: bool) -> list[Any]:
+    shape = type_info.shaper() if strict else type_info.coercer_of_literals()
+    try:
+        return shape(elements)
+    except TypeMismatchError:
+        for index, element in enumerate(elements):
+            try:
+                shape([element])
+            except TypeMismatchError as error:
+                raise TypeMismatchError(f"from_collection(): element {index}: {error}") from None
+        raise

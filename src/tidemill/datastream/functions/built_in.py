@@ -53,7 +53,10 @@ class BuiltIn:
         if self.kind is AggregateKind.COUNT:
             return
         if isinstance(field, bool) or not isinstance(field, (int, str)):
-            raise TypeError(f"{label}(): a field is chosen by position or by name, not by a {type(field).__name__}")
+            raise TypeError(
+                "The field position must be of int or str type to locate the value to calculate for min, max, min_by, "
+                f"max_by and sum.The given type is: {type(field)} (in {label}())"
+            )
         if isinstance(field, int) and field < 0:
             raise ValueError(f"{label}({field}): positions start at 0")
 

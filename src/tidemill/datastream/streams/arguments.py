@@ -10,7 +10,9 @@ __all__ = ["require", "type_name"]
 def require(func: Any, kind: type, what: str) -> None:
     """Raise a :class:`TypeError` unless ``func`` is an instance of ``kind`` or a callable."""
     if not isinstance(func, kind) and not callable(func):
-        raise TypeError(f"{what}() needs a {kind.__name__} or a callable, not {type_name(func)}")
+        raise TypeError(
+            f"The input must be a {kind.__name__} or a callable function: {what}() was called with {type_name(func)}"
+        )
 
 
 def type_name(value: Any) -> str:

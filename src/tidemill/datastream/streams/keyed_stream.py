@@ -83,7 +83,10 @@ class KeyedStream(DataStream):
         [('a', 1), ('a', 2), ('a', 6)]
         """
         if not isinstance(func, ReduceFunction) and not callable(func):
-            raise TypeError(f"reduce() needs a ReduceFunction or a callable of two records, not {type(func).__name__}")
+            raise TypeError(
+                "The input must be a ReduceFunction or a callable function: reduce() was called with "
+                f"{type(func).__name__}"
+            )
         return self._transform("Reduce", ReduceSpec(func), self._type)
 
     # --- rolling aggregates

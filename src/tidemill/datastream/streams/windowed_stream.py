@@ -185,7 +185,8 @@ class _Windowed:
     def _reduce(self, reduce_function: Any, window_function: Any, output_type: TypeSpec) -> DataStream:
         if not isinstance(reduce_function, ReduceFunction) and not callable(reduce_function):
             raise TypeError(
-                f"reduce() needs a ReduceFunction or a callable of two records, not {type(reduce_function).__name__}"
+                "The input must be a ReduceFunction or a callable function: reduce() was called with "
+                f"{type(reduce_function).__name__}"
             )
         found = self._type_of(window_function, output_type)
         if window_function is None and output_type is None:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from typing import Any, Generic, TypeVar
 
-from tidemill.common.time import Length, as_millis
+from tidemill.common.time import Length, as_millis, offset_millis
 from tidemill.common.typeinfo import Types
 from tidemill.datastream.functions.base import RuntimeContext
 from tidemill.datastream.functions.state_descriptors import ValueStateDescriptor
@@ -128,7 +128,7 @@ class _Tumbling(FixedTimeWindows):
     def __init__(self, size: int, offset: int = 0) -> None:
         if size <= 0 or abs(offset) >= size:
             raise ValueError(
-                f"{type(self).__name__}: size must be above 0 and abs(offset) below it, not size {size} ms, "
+                f"{type(self).__name__} parameters must satisfy abs(offset) < size and size > 0, not size {size} ms, "
                 f"offset {offset} ms"
             )
         super().__init__(size, size, offset)
@@ -141,7 +141,7 @@ class _Sliding(FixedTimeWindows):
     def __init__(self, size: int, slide: int, offset: int = 0) -> None:
         if size <= 0 or slide <= 0 or abs(offset) >= slide:
             raise ValueError(
-                f"{type(self).__name__}: size and slide must be above 0 and abs(offset) below the slide, "
+                f"{type(self).__name__} parameters must satisfy abs(offset) < slide and size > 0, "
                 f"not size {size} ms, slide {slide} ms, offset {offset} ms"
             )
         super().__init__(size, slide, offset)
@@ -161,9 +161,9 @@ class TumblingEventTimeWindows(_Tumbling):
     """
 
     @staticmethod
-    def of(size: Length, offset: Length = 0) -> TumblingEventTimeWindows:
+    def of(size: Length, offset: Length | None = 0) -> TumblingEventTimeWindows:
         """Creates windows of a fixed size, shifted by an offset."""
-        return TumblingEventTimeWindows(as_millis(size), as_millis(offset))
+        return TumblingEventTimeWindows(as_millis(size), offset_millis(offset))
 
     def is_event_time(self) -> bool:
         return True
@@ -180,9 +180,9 @@ class TumblingProcessingTimeWindows(_Tumbling):
     """
 
     @staticmethod
-    def of(size: Length, offset: Length = 0) -> TumblingProcessingTimeWindows:
+    def of(size: Length, offset: Length | None = 0) -> TumblingProcessingTimeWindows:
         """Creates windows of a fixed size, shifted by an offset."""
-        return TumblingProcessingTimeWindows(as_millis(size), as_millis(offset))
+        return TumblingProcessingTimeWindows(as_millis(size), offset_millis(offset))
 
     def is_event_time(self) -> bool:
         return False
@@ -197,9 +197,9 @@ class SlidingEventTimeWindows(_Sliding):
     """
 
     @staticmethod
-    def of(size: Length, slide: Length, offset: Length = 0) -> SlidingEventTimeWindows:
+    def of(size: Length, slide: Length, offset: Length | None = 0) -> SlidingEventTimeWindows:
         """Creates windows of a fixed size that start at every slide, shifted by an offset."""
-        return SlidingEventTimeWindows(as_millis(size), as_millis(slide), as_millis(offset))
+        return SlidingEventTimeWindows(as_millis(size), as_millis(slide), offset_millis(offset))
 
     def is_event_time(self) -> bool:
         return True
@@ -214,9 +214,9 @@ class SlidingProcessingTimeWindows(_Sliding):
     """
 
     @staticmethod
-    def of(size: Length, slide: Length, offset: Length = 0) -> SlidingProcessingTimeWindows:
+    def of(size: Length, slide: Length, offset: Length | None = 0) -> SlidingProcessingTimeWindows:
         """Creates windows of a fixed size that start at every slide, shifted by an offset."""
-        return SlidingProcessingTimeWindows(as_millis(size), as_millis(slide), as_millis(offset))
+        return SlidingProcessingTimeWindows(as_millis(size), as_millis(slide), offset_millis(offset))
 
     def is_event_time(self) -> bool:
         return False

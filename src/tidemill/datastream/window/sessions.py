@@ -52,7 +52,7 @@ class _Sessions(MergingWindowAssigner):
 class _FixedGap(_Sessions):
     def __init__(self, session_gap: int) -> None:
         if session_gap <= 0:
-            raise ValueError(f"{type(self).__name__}: the gap of a session must be above 0, not {session_gap} ms")
+            raise ValueError(f"{type(self).__name__} parameters must satisfy 0 < size, not {session_gap} ms")
         self._session_gap = session_gap
 
     def gap_of(self, element: Any) -> int:

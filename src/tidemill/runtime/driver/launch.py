@@ -175,6 +175,7 @@ class Launch:
                 periodic_watermarks=bool(get(PipelineOptions.AUTO_WATERMARK_INTERVAL)),
                 hot_keys=get(MetricOptions.HOT_KEYS),
                 object_reuse=get(PipelineOptions.OBJECT_REUSE),
+                strict_types=get(PipelineOptions.STRICT_TYPES),
                 job_id=self.job_id,
                 # In BATCH mode the state of a key is discarded when the key is done: it fits in memory.
                 backend=BackendChoice() if self.plan.runtime_mode == "BATCH" else choose_backend(self.configuration),

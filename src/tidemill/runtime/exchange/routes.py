@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemill.common.calls import call_each
+from tidemill.common.type_kinds.basic import BasicType, BasicTypeInfo, PickledBytesTypeInfo
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.datastream.program.key_selectors import FieldSelector, PositionSelector
 from tidemill.datastream.program.transformations import Partitioning, PartitionKind
@@ -22,8 +23,11 @@ from tidemill.errors import GraphError, InvalidKeyError, TidemillError
 from tidemill.runtime.batch.columns import ColumnBatch, deal_columns, key_column
 from tidemill.runtime.batch.failures import user_error
 from tidemill.runtime.batch.records import Batch
-from tidemill.state.codecs.normal_form import key_form
+from tidemill.state.codecs.normal_form import stream_key_form
 from tidemill.state.keys.key_groups import TargetCache
+
+#: The types of keys that are equal to the integers and strings of a column.
+_COLUMN_KEYS = frozenset(BasicType) - {BasicType.FLOAT, BasicType.BOOLEAN, BasicType.INSTANT}
 
 #: A part of a batch: target, values, timestamps, keys.
 Deal = tuple[int, list[Any], list[int] | None, list[Any] | None]
@@ -162,7 +166,7 @@ class KeyRoute(_PickedRoute):
     def __init__(self, operator: str, partitioning: Partitioning, max_parallelism: int, targets: int) -> None:
         super().__init__(targets)
         self._extract = key_extractor(operator, partitioning.selector, partitioning.key_type)
-        self._has_form = key_form(partitioning.key_type) is not None
+        self._has_form = partitioning.key_type is not None and not _fits_columns(partitioning.key_type)
         # A user function may return another key for the same record: it is called only once.
         self._send_keys = not is_field(partitioning.selector)
         self._operator = operator
@@ -193,6 +197,13 @@ class KeyRoute(_PickedRoute):
         yield from self._deal(batch, chosen, keys if self._send_keys else None)
 
 
+def _fits_columns(key_type: TypeInformation) -> bool:
+    """Whether integers and strings of a column are distributed like keys of a type: those are equal to them."""
+    return isinstance(key_type, PickledBytesTypeInfo) or (
+        isinstance(key_type, BasicTypeInfo) and key_type.basic_type in _COLUMN_KEYS
+    )
+
+
 def is_field(selector: Any) -> bool:
     """Whether a key is a plain field of its record. It is then not sent: the receiver extracts it again.
 
@@ -209,7 +220,7 @@ def key_extractor(
     Without a declared type, keys are not converted here: the receiver converts them to their canonical form.
     """
     extract = _extractor(operator, selector)
-    form = key_form(key_type)
+    form = stream_key_form(key_type)
     return extract if form is None else lambda values: form(extract(values))
 
 

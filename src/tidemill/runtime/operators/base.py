@@ -40,6 +40,8 @@ class OperatorContext:
     job_parameters: dict[str, str] = field(default_factory=dict)
     runtime_mode: str = "STREAMING"
     periodic_watermarks: bool = True
+    #: ``pipeline.strict-types``.
+    strict_types: bool = False
     #: Whether the input of the chain's source is reassigned to subtasks in each epoch (:class:`ClockOf`). Event time
     #: then advances by strands, and the time of the source is known only when the input of the epoch has been read.
     dealt: bool = False

@@ -12,8 +12,9 @@ from tidemill.datastream.program.specs import ProcessSpec, ReduceSpec
 from tidemill.datastream.time_domain import TimeDomain
 from tidemill.datastream.timerservice import TimerService
 from tidemill.errors import StateError
-from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch, checked_time
+from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
+from tidemill.runtime.operators.milliseconds import timer_time
 from tidemill.runtime.operators.record_loops import flat_map_each, map_each
 from tidemill.state.keyed.backend import KeyedStateBackend
 
@@ -50,16 +51,16 @@ class KeyedContext(KeyedProcessFunction.OnTimerContext, TimerService):
         return self._operator.current_watermark
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        self._processing_timers.register(checked_time(timestamp, "a timer"), self._keys.key)
+        self._processing_timers.register(timer_time(timestamp), self._keys.key)
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        self._event_timers.register(checked_time(timestamp, "a timer"), self._keys.key)
+        self._event_timers.register(timer_time(timestamp), self._keys.key)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        self._processing_timers.delete(checked_time(timestamp, "a timer"), self._keys.key)
+        self._processing_timers.delete(timer_time(timestamp), self._keys.key)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        self._event_timers.delete(checked_time(timestamp, "a timer"), self._keys.key)
+        self._event_timers.delete(timer_time(timestamp), self._keys.key)
 
 
 class KeyedOperator(Operator):

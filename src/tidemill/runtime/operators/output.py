@@ -27,7 +27,10 @@ class _Consumer(NamedTuple):
 
 
 class Output:
-    """Passes the main and side outputs of one operator to their consumers, and counts the records."""
+    """Passes the main and side outputs of one operator to their consumers, and counts the records.
+
+    Records are converted to their declared types; ``strict`` is ``pipeline.strict-types``.
+    """
 
     def __init__(
         self,
@@ -35,13 +38,15 @@ class Output:
         output_type: TypeInformation | None,
         side_outputs: Iterable[tuple[str, TypeInformation]] = (),
         emissions: Emissions | None = None,
+        *,
+        strict: bool = False,
     ) -> None:
         # configuration
         side_outputs = list(side_outputs)
         self._operator = operator
         self.emissions = emissions or Emissions.of(operator, "", output_type, [kind for _, kind in side_outputs])
-        self._shape = None if output_type is None else output_type.shaper()
-        self._shape_side = {tag: type_info.shaper() for tag, type_info in side_outputs}
+        self._shape = None if output_type is None else output_type.shaper(strict=strict)
+        self._shape_side = {tag: type_info.shaper(strict=strict) for tag, type_info in side_outputs}
         self._main: list[_Consumer] = []
         self._side: dict[str, list[_Consumer]] = {}
         self._watermark: list[Callable[[int], None]] = []

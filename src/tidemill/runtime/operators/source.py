@@ -45,8 +45,9 @@ class SourceOperator(Operator):
         #: Wraps the iterator over what is read, to measure it.
         self.reading: Callable[[Iterator[Any]], Iterator[Any]] = iter
         self._shape = RecordShape.of(getattr(spec.source, "type_info", None))
-        self._in_form = _shaper_of(spec.source, context.plan.output_type)
-        self._made_in_form = None if context.plan.output_type is None else context.plan.output_type.shaper()
+        declared, strict = context.plan.output_type, context.strict_types
+        self._in_form = _shaper_of(spec.source, declared, strict)
+        self._made_in_form = None if declared is None else declared.shaper(strict=strict)
         self._decoder: RowDecoder | None = getattr(spec.source, "decoder", None)
         self._partition_by: Sequence[str] = getattr(spec.source, "partition_by", ())
         self._tells_ends: bool = getattr(spec.source, "tells_ends", False)
@@ -258,11 +259,13 @@ def _batches(values: list[Any], timestamps: list[int] | None) -> Iterator[Batch]
         yield Batch(values[start : start + BATCH_SIZE], stamps)
 
 
-def _shaper_of(source: Source, declared: TypeInformation | None) -> Callable[[list[Any]], list[Any]] | None:
+def _shaper_of(
+    source: Source, declared: TypeInformation | None, strict: bool
+) -> Callable[[list[Any]], list[Any]] | None:
     """Return the conversion of the records of a source to a declared type; None if no conversion is needed."""
     if declared is None or not isinstance(source, SplitSource) or declared == getattr(source, "type_info", None):
         return None
-    return declared.shaper()
+    return declared.shaper(strict=strict)
 
 
 def does_nothing(strategy: WatermarkStrategy) -> bool:

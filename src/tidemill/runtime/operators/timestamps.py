@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import index
 from typing import Any, Final
 
 from tidemill.common.calls import call_each
+from tidemill.common.type_kinds.coercion import whole
 from tidemill.datastream.program.ingestion_time import IngestionTime
 from tidemill.datastream.program.specs import TimestampsSpec
 from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
@@ -189,13 +189,14 @@ class TimestampsOperator(Operator):
         timestamps = call_each(self._extract, batch.values, failed, before)
         if _INT.issuperset(map(type, timestamps)):
             return timestamps
-        return [self._as_int(timestamp, value) for timestamp, value in zip(timestamps, batch.values, strict=True)]
+        return [self._whole(timestamp, value) for timestamp, value in zip(timestamps, batch.values, strict=True)]
 
-    def _as_int(self, timestamp: Any, value: Any) -> int:
+    def _whole(self, timestamp: Any, value: Any) -> int:
+        """A timestamp as an int: as in Flink, the fraction of a number is cut off."""
         try:
-            return index(timestamp)
-        except TypeError:
-            problem = TypeError(f"a timestamp must be an int in milliseconds, not {timestamp!r}: write int(...)")
+            return whole(timestamp)
+        except (TypeError, ValueError, ArithmeticError):
+            problem = TypeError(f"a timestamp must be an int in milliseconds, not {timestamp!r}")
             raise self.failed(problem, method="extract_timestamp", record=value, with_record=True) from None
 
     def _extractor(self) -> Callable[[Any, int], int] | None:

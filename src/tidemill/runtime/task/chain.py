@@ -61,6 +61,8 @@ class ChainSettings:
     hot_keys: bool = True
     #: Whether objects are passed on without a copy, even if other code has references to them.
     object_reuse: bool = False
+    #: ``pipeline.strict-types``.
+    strict_types: bool = False
     #: Whether the engine can run an epoch again if that is required (:class:`UnsteadyOutputError`).
     runs_again: bool = True
     #: Identifies one start of a program: the code may change before the next start.
@@ -391,11 +393,13 @@ class Chain:
                     reuse=settings.object_reuse,
                     learns=settings.runs_again,
                 ),
+                strict=settings.strict_types,
             ),
             metrics=OperatorMetrics(f"operator {plan.name!r} (uid {plan.uid})"),
             job_parameters=settings.job_parameters,
             runtime_mode=settings.runtime_mode,
             periodic_watermarks=settings.periodic_watermarks,
+            strict_types=settings.strict_types,
             dealt=self.plan.clock_of is not ClockOf.SUBTASK,
             input_schema=schema,
         )
@@ -410,6 +414,7 @@ class Chain:
                 settings.job_id,
                 self.subtask,
                 settings.program,
+                settings.strict_types,
             )
             backend = settings.backend.create(place)
             self.backends.append(backend)

@@ -9,12 +9,23 @@ are put, and all others when their epoch is committed: until then a function get
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import date
+from decimal import Decimal
+from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from tidemill.common.calls import with_each
 from tidemill.common.type_kinds.base import FastCheck, TypeInformation, all_types_in
-from tidemill.common.type_kinds.basic import BasicType, BasicTypeInfo, PickledBytesTypeInfo, exact_check
+from tidemill.common.type_kinds.basic import (
+    BasicType,
+    BasicTypeInfo,
+    DateTypeInfo,
+    PickledBytesTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+    exact_check,
+)
 from tidemill.common.type_kinds.composite import (
     ListTypeInfo,
     ObjectArrayTypeInfo,
@@ -23,11 +34,11 @@ from tidemill.common.type_kinds.composite import (
     TupleTypeInfo,
 )
 from tidemill.common.type_kinds.python import DataclassTypeInfo, NamedTupleTypeInfo
-from tidemill.errors import TidemillError
+from tidemill.errors import TidemillError, TypeMismatchError
 from tidemill.state.codecs.column_codecs import codec_for, decode_column, encode_column
 from tidemill.state.codecs.ttl import Stamped, StampedTypeInfo
 
-__all__ = ["NormalForm", "Unknown", "key_form", "normal_form", "one_key_form"]
+__all__ = ["NormalForm", "Unknown", "is_simple", "key_form", "normal_form", "one_key_form", "stream_key_form"]
 
 Convert = Callable[[Any], Any]
 
@@ -41,13 +52,16 @@ class Unknown:
 class NormalForm:
     """The conversion of values to their stored form, for one type."""
 
-    def __init__(self, type_info: TypeInformation) -> None:
+    def __init__(self, type_info: TypeInformation, *, strict: bool = True) -> None:
+        """Unless ``strict``, values of simple types are converted as in Flink when they are put."""
         #: Values of exactly this type are not changed.
         self.kind: type = Unknown
         #: Converts a value that is put; None if nothing is done until the epoch is committed.
         self.convert: Convert | None = None
         if isinstance(type_info, BasicTypeInfo) and type_info.basic_type in _SCALARS:
             self.kind, self.convert = _SCALARS[type_info.basic_type]
+        if not strict and is_simple(type_info):
+            self.kind, self.convert = _EXACT.get(type_info, Unknown), partial(_coerced, type_info.coerce)
         #: The types of values that need no check.
         self.kinds = frozenset((self.kind, type(None)))
         self._codec = codec_for(type_info)
@@ -68,9 +82,9 @@ class NormalForm:
 class _StampedForm(NormalForm):
     """The form of values with the time of their last access."""
 
-    def __init__(self, type_info: StampedTypeInfo) -> None:
+    def __init__(self, type_info: StampedTypeInfo, *, strict: bool = True) -> None:
         super().__init__(type_info)
-        inner = NormalForm(type_info.elem_type)
+        inner = NormalForm(type_info.elem_type, strict=strict)
         self._inner = inner
         if (convert := inner.convert) is not None:
             kind = inner.kind
@@ -92,12 +106,43 @@ class _StampedForm(NormalForm):
         ]
 
 
-def normal_form(type_info: TypeInformation | None) -> NormalForm | None:
+def normal_form(type_info: TypeInformation | None, *, strict: bool = True) -> NormalForm | None:
     """The form of values of a type; None if no type is declared, so that every value stays unchanged."""
     declared = type_info.elem_type if isinstance(type_info, StampedTypeInfo) else type_info
     if declared is None or isinstance(declared, PickledBytesTypeInfo):
         return None
-    return _StampedForm(type_info) if isinstance(type_info, StampedTypeInfo) else NormalForm(declared)
+    if isinstance(type_info, StampedTypeInfo):
+        return _StampedForm(type_info, strict=strict)
+    return NormalForm(declared, strict=strict)
+
+
+def stream_key_form(type_info: TypeInformation | None) -> Callable[[list[Any]], list[Any]] | None:
+    """Converts keys of a stream to the form of their declared type, as Flink does; None if none is declared.
+
+    A key that its type does not describe is not changed: it is rejected when it is stored.
+    """
+    if type_info is None or not is_simple(type_info):
+        return key_form(type_info)
+    coerce = partial(_coerced, type_info.coerce)
+    kind = _EXACT.get(type_info)
+    if kind is None:
+        return lambda keys: [coerce(key) for key in keys]
+    exact = frozenset((kind,))
+    return lambda keys: keys if exact.issuperset(map(type, keys)) else [coerce(key) for key in keys]
+
+
+def is_simple(type_info: TypeInformation) -> bool:
+    """Whether values of a type are single numbers, texts or times."""
+    return isinstance(type_info, (BasicTypeInfo, DateTypeInfo, TimeTypeInfo, TimestampTypeInfo))
+
+
+def _coerced(coerce: Convert, value: Any) -> Any:
+    if value is None:
+        return None
+    try:
+        return coerce(value)
+    except TypeMismatchError:
+        return value  # rejected when it is stored
 
 
 def key_form(type_info: TypeInformation | None) -> Callable[[list[Any]], list[Any]] | None:
@@ -205,4 +250,10 @@ _SCALARS: Final[dict[BasicType, tuple[type, Convert]]] = {
     BasicType.STRING: (str, _text),
     BasicType.CHAR: (str, _text),
     BasicType.BOOLEAN: (bool, _truth),
+}
+#: Values of these types are in the form of the declared type if they are exactly of the Python type.
+_EXACT: Final[dict[TypeInformation, type]] = {
+    **{BasicTypeInfo(basic): kind for basic, (kind, _) in _SCALARS.items() if basic is not BasicType.FLOAT},
+    BasicTypeInfo(BasicType.BIG_DEC): Decimal,
+    DateTypeInfo(): date,
 }

@@ -68,6 +68,8 @@ class BackendPlace:
     job_id: str = "job"
     subtask: int = 0
     program: str = ""
+    #: ``pipeline.strict-types``.
+    strict_types: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ class KeyedStateBackend(ABC):
         self.groups = place.groups
         self._where = place.where
         self._key_type = place.key_type
+        self._strict_types = place.strict_types
         # transient
         self.context = KeyContext(place.where)
         self._group_of = GroupCache(place.max_parallelism)
@@ -338,7 +341,8 @@ class KeyedStateBackend(ABC):
         value_type, user_key_type = kind.value_type(descriptor), kind.user_key_type(descriptor)
         shape = kind.shape(descriptor, self._key_type, ttl)
         table = self._new_table(descriptor.name, shape)
-        table.form = normal_form(value_type if ttl is None else StampedTypeInfo(value_type, ttl))
+        content_type = value_type if ttl is None else StampedTypeInfo(value_type, ttl)
+        table.form = normal_form(content_type, strict=self._strict_types)
         if user_key_type is not None:
             table.key_form = normal_form(user_key_type)
             table.form_keys = key_form(user_key_type)

@@ -104,9 +104,9 @@ def test_a_built_in_is_data_that_can_be_sent_and_compared(kind: AggregateKind) -
 
 
 def test_fields_that_cannot_be() -> None:
-    with pytest.raises(TypeError, match=r"sum\(\): a field is chosen by position or by name, not by a float"):
+    with pytest.raises(TypeError, match="The field position must be of int or str type"):
         BuiltIn(AggregateKind.SUM, 1.5)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"avg.*bool"):
+    with pytest.raises(TypeError, match=r"bool.*avg"):
         BuiltIn(AggregateKind.AVG, True)
     with pytest.raises(TypeError, match=r"max_by.*NoneType"):
         BuiltIn(AggregateKind.MAX_BY)

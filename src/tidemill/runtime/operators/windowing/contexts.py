@@ -12,7 +12,7 @@ from tidemill.datastream.window.evictors import Evictor
 from tidemill.datastream.window.trigger import Trigger
 from tidemill.errors import StateError
 from tidemill.metrics import MetricGroup
-from tidemill.runtime.batch.records import checked_time
+from tidemill.runtime.operators.milliseconds import timer_time
 from tidemill.runtime.operators.windowing.states import NoWindowStore, PerWindowStore, WindowStates
 
 if TYPE_CHECKING:
@@ -44,16 +44,16 @@ class WindowTriggerContext(Trigger.OnMergeContext, Evictor.EvictorContext):
         return self._operator.context.metrics.group
 
     def register_processing_time_timer(self, time: int) -> None:
-        self._processing_timers.register(checked_time(time, "a timer"), self._keys.key, self.window)
+        self._processing_timers.register(timer_time(time), self._keys.key, self.window)
 
     def register_event_time_timer(self, time: int) -> None:
-        self._event_timers.register(checked_time(time, "a timer"), self._keys.key, self.window)
+        self._event_timers.register(timer_time(time), self._keys.key, self.window)
 
     def delete_processing_time_timer(self, time: int) -> None:
-        self._processing_timers.delete(checked_time(time, "a timer"), self._keys.key, self.window)
+        self._processing_timers.delete(timer_time(time), self._keys.key, self.window)
 
     def delete_event_time_timer(self, time: int) -> None:
-        self._event_timers.delete(checked_time(time, "a timer"), self._keys.key, self.window)
+        self._event_timers.delete(timer_time(time), self._keys.key, self.window)
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
         return self._states.at(state_descriptor, self.window)
