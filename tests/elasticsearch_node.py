@@ -23,7 +23,7 @@ MODULES = {
 }
 _HOST = "127.0.0.1"
 _MAIN = Path(__file__).with_name("EmbeddedElasticsearch.java")
-_SECONDS = 180.0
+_SECONDS = 400.0
 
 
 class ElasticsearchNode:

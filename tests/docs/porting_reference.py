@@ -30,17 +30,11 @@ _FORMER: Final = "datastream.connectors"
 
 _ARRAYS = "Spark's CSV format has no arrays: read text and split it"
 _AVRO = "read and write Avro files with [Spark](connectors/spark.md)"
-_NO_SINK = "no connector; write a [sink](connectors/custom-sinks.md) or use [Spark's](connectors/spark.md)"
-_NO_SOURCE = "no connector; write a [source](connectors/custom-sources.md) or use [Spark's](connectors/spark.md)"
 _OLD = "deprecated in Flink too: use"
 #: What is not here: a module, `Class`, or `Class.method`, and what to do instead.
 MISSING: Final = {
-    "datastream.connectors.cassandra": _NO_SINK,
     "datastream.connectors.dynamic_kafka": "clusters and topics are fixed in the program",
     "datastream.connectors.hybrid_source": "run with the first source, take a savepoint, resume with the second",
-    "datastream.connectors.kinesis": _NO_SOURCE,
-    "datastream.connectors.pulsar": _NO_SOURCE,
-    "datastream.connectors.rabbitmq": _NO_SOURCE,
     "FlinkKafkaConsumer": f"{_OLD} `KafkaSource`",
     "FlinkKafkaProducer": f"{_OLD} `KafkaSink`",
     "Semantic": f"{_OLD} `DeliveryGuarantee`",
