@@ -165,7 +165,7 @@ NUMBER_AND_TEXT = [Types.DOUBLE(), Types.STRING()]
 #: Values that a type takes, but that storage brings back in another form: what was put, and what is found.
 OTHER_FORMS: dict[str, tuple[TypeInformation, list[tuple[Any, Any]]]] = {
     "double": (Types.DOUBLE(), [(1, 1.0), (True, 1.0), (np.float64(1.5), 1.5), (2**53, float(2**53))]),
-    "float": (Types.FLOAT(), [(1, 1.0), (0.1, 0.1), (np.float32(0.5), 0.5)]),
+    "float": (Types.FLOAT(), [(1, 1.0), (0.1, 0.10000000149011612), (np.float32(0.5), 0.5)]),
     "long": (Types.LONG(), [(True, 1), (Level.HIGH, 3), (np.int64(4), 4)]),
     "int": (Types.INT(), [(True, 1), (Level.HIGH, 3)]),
     "short": (Types.SHORT(), [(False, 0)]),

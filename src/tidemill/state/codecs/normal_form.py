@@ -9,7 +9,7 @@ are put, and all others when their epoch is committed: until then a function get
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import date
+from datetime import date, datetime, time
 from decimal import Decimal
 from functools import partial
 from operator import attrgetter, itemgetter
@@ -125,7 +125,7 @@ def stream_key_form(type_info: TypeInformation | None) -> Callable[[list[Any]], 
         return key_form(type_info)
     coerce = partial(_coerced, type_info.coerce)
     kind = _EXACT.get(type_info)
-    if kind is None:
+    if kind is None or kind in _WITH_MICROSECONDS:
         return lambda keys: [coerce(key) for key in keys]
     exact = frozenset((kind,))
     return lambda keys: keys if exact.issuperset(map(type, keys)) else [coerce(key) for key in keys]
@@ -256,4 +256,8 @@ _EXACT: Final[dict[TypeInformation, type]] = {
     **{BasicTypeInfo(basic): kind for basic, (kind, _) in _SCALARS.items() if basic is not BasicType.FLOAT},
     BasicTypeInfo(BasicType.BIG_DEC): Decimal,
     DateTypeInfo(): date,
+    TimeTypeInfo(): time,
+    TimestampTypeInfo(): datetime,
 }
+#: A state keeps what is below the millisecond, and time zones; keys do not have them.
+_WITH_MICROSECONDS: Final = frozenset((time, datetime))

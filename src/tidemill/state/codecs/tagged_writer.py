@@ -29,6 +29,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from enum import Enum, Flag
 from operator import attrgetter
+from traceback import format_exception_only
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -254,8 +255,9 @@ def _write_pickle(writer: TaggedWriter, out: bytearray, value: Any) -> None:
     try:
         data = pickle.dumps(value, protocol=5)
     except Exception as error:
+        cause = "".join(format_exception_only(error)).strip()  # also of an exception whose str() raises
         raise SerializationError(
-            f"a value of type {class_name(type(value))} cannot be stored: {type(error).__name__}: {error}. Declare "
+            f"a value of type {class_name(type(value))} cannot be stored: {cause}. Declare "
             "the type of the state (for instance Types.DATACLASS), or define the class at the top level of a module"
         ) from error
     writer.used_pickle = True
