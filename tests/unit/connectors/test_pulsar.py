@@ -190,7 +190,7 @@ def test_new_partitions_are_found(broker: Broker) -> None:
         broker.create("t", 2)
         broker.publish("t-partition-1", "new")
 
-        def found() -> list[str]:
+        def found() -> list[bytes]:
             return [v for s in enumerator.next_splits(1, 10) for one in _list(s) for v in one.payload.bodies]
 
         assert eventually(found) == [b"new"]

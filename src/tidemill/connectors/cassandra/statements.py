@@ -131,10 +131,11 @@ class Statements:
 
     def _bound(self, record: Any) -> Any:
         values = _values(record)
-        if self._options.ignore_nulls and not isinstance(values, Mapping):
-            values = [self._unset if value is None else value for value in values]
-        elif self._options.ignore_nulls:
-            values = {name: self._unset if value is None else value for name, value in values.items()}
+        if self._options.ignore_nulls:
+            if isinstance(values, Mapping):
+                values = {name: self._unset if value is None else value for name, value in values.items()}
+            else:
+                values = [self._unset if value is None else value for value in values]
         try:
             return self._statement.bind(values)
         except Exception as error:

@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from tidemill.connectors.fetching import Fetcher
@@ -116,8 +117,6 @@ class _PartitionReader(Fetcher[PulsarMessage]):
             except self._pulsar.exceptions.Timeout:
                 continue
             except self._pulsar.exceptions.PulsarException as error:
-                if self.closed:
-                    return
                 raise ConnectorError(f"{self._shown} cannot be read: {error}") from None
             if after is not None and message.message_id() <= after:
                 continue  # a consumer may begin at the message that it seeks to
@@ -139,7 +138,7 @@ class _PartitionReader(Fetcher[PulsarMessage]):
         stop = self.position["stop"]
         if stop is None or after is None:
             return False
-        return after >= self._pulsar.MessageId.deserialize(base64.b64decode(stop))
+        return bool(after >= self._pulsar.MessageId.deserialize(base64.b64decode(stop)))
 
     def _subscribe(self) -> None:
         pulsar, start = self._pulsar, self._options.start
@@ -282,7 +281,7 @@ class PartitionEnumerator(SplitEnumerator):
 
     def _discover(self) -> None:
         for topic in self._topics():
-            found = self._clients.call(lambda name=topic: self._client.get_topic_partitions(name), f"finding {topic}")
+            found = self._clients.call(partial(self._client.get_topic_partitions, topic), f"finding {topic}")
             for partition in found:
                 if partition not in self._readers:
                     place = self._positions.get(partition, {})

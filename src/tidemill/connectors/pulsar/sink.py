@@ -7,6 +7,7 @@ import datetime as dt
 import enum
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from tidemill.common.calls import call_each
@@ -140,11 +141,8 @@ class _ProducingWriter(SinkWriter):
             if timestamps is not None and timestamps[place] > 0:
                 options = {**options, "event_timestamp": timestamps[place]}
             answered = self._acknowledgements.expect(topic)
-            producer = self._producer(topic)
-            self._sink.clients.call(
-                lambda to=producer, data=body, how=options, then=answered: to.send_async(data, then, **how),
-                f"writing to {topic}",
-            )
+            send = partial(self._producer(topic).send_async, body, answered, **options)
+            self._sink.clients.call(send, f"writing to {topic}")
 
     def prepare_commit(self) -> Sequence[bytes]:
         for topic, producer in self._producers.items():
