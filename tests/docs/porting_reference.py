@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.docs.pyflink_differences import INTERNAL, UNSUPPORTED
-from tests.docs.pyflink_names import CLASSES, JAVA, MODULES, VERSIONS, expanded, found, has, imported, owner_of
+from tests.docs.pyflink_names import CLASSES, JAVA, MODULES, VERSIONS, expanded, found, has, imported
 
 PAGE = Path(__file__).parents[2] / "docs" / "porting.md"
 HEADING = "\n## Every name\n"
@@ -28,38 +28,13 @@ _ALL: Final = f"{VERSIONS[0]}-{VERSIONS[-1]}"
 #: The package that was one module until PyFlink 1.15: its names are described where they are now.
 _FORMER: Final = "datastream.connectors"
 
-_ARRAYS = "Spark's CSV format has no arrays: read text and split it"
-_AVRO = "read and write Avro files with [Spark](connectors/spark.md)"
-_OLD = "deprecated in Flink too: use"
-#: What is not here: a module, `Class`, or `Class.method`, and what to do instead.
-MISSING: Final = {
-    "datastream.connectors.dynamic_kafka": "clusters and topics are fixed in the program",
-    "datastream.connectors.hybrid_source": "run with the first source, take a savepoint, resume with the second",
-    "FlinkKafkaConsumer": f"{_OLD} `KafkaSource`",
-    "FlinkKafkaProducer": f"{_OLD} `KafkaSink`",
-    "Semantic": f"{_OLD} `DeliveryGuarantee`",
-    "AvroBulkWriters": _AVRO,
-    "AvroInputFormat": _AVRO,
-    "AvroSchema": "schemas are JSON text",
-    "GenericRecordAvroTypeInfo": "records are `Row`s",
-    "AvroParquetReaders": "use `ParquetColumnarRowInputFormat`",
-    "AvroParquetWriters": "use `ParquetBulkWriters`",
-    "CsvSchemaBuilder.disable_array_element_separator": _ARRAYS,
-    "CsvSchemaBuilder.remove_array_element_separator": _ARRAYS,
-    "CsvSchemaBuilder.set_array_element_separator": _ARRAYS,
-    "CsvSchemaBuilder.set_any_property_name": "name the columns",
-}
-
 
 def reference() -> str:
-    """A table for each module that is here; one for those that are not."""
-    lines, absent = [INTRODUCTION], []
+    """A table for each module."""
+    lines = [INTRODUCTION]
     for module in MODULES:
         names = [name for name in MODULES[module] if not is_internal(f"{module}.{name}")]
         if not names:
-            continue
-        if imported(module) is None:
-            absent.append((module, names))
             continue
         lines.append(f"### {module}\n")
         own = [name for name in names if _home(module, name) == module and module != _FORMER]
@@ -68,12 +43,6 @@ def reference() -> str:
             lines += [_row(module, name) for name in own]
             lines.append("")
         lines += _others(module, [name for name in names if name not in own])
-    if absent:
-        lines += ["### Unsupported modules\n", "| module | classes | what to do |", "|---|---|---|"]
-        lines += [
-            f"| `{module}` | {_listed(name for name in names if _home(module, name) == module)} | {MISSING[module]} |"
-            for module, names in absent
-        ]
     return "\n".join(lines)
 
 
@@ -85,18 +54,6 @@ def written() -> str:
 def is_internal(name: str) -> bool:
     """Whether no program uses a name."""
     return any(re.fullmatch(pattern, name) for pattern in INTERNAL)
-
-
-def unneeded() -> set[str]:
-    """The keys of :data:`MISSING` that are here."""
-    needed = {module for module in MODULES if imported(module) is None}
-    for cls, members in CLASSES.items():
-        module, _, name = cls.partition(":")
-        owner = owner_of(cls)
-        if owner is None and imported(module) is not None:
-            needed.add(name)
-        needed |= {f"{name}.{member}" for member in members if owner is not None and not has(owner, member)}
-    return set(MISSING) - needed
 
 
 def _home(module: str, name: str) -> str:
@@ -147,13 +104,10 @@ def _in(ranges: str, owner: list[str] | None = None) -> str:
 
 def _reason(module: str, name: str, member: str | None) -> str:
     whole = f"{module}.{name}" if member is None else f"{module}:{name}.{member}"
-    for key in (f"{name}.{member}", name):
-        if key in MISSING:
-            return MISSING[key]
     for pattern, why in UNSUPPORTED.items():
         if re.fullmatch(pattern, whole):
             return why
-    return "not available yet"
+    raise AssertionError(f"{whole} is not here: add it, or a reason to tests/docs/pyflink_differences.py")
 
 
 def _told(owner: Any, member: str) -> str:

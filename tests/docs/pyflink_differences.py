@@ -48,11 +48,23 @@ INTERNAL: Final[dict[str, str]] = {
     r"datastream\.state_backend:FsStateBackend\.__init__": "PyFlink's default of None is refused there too",
     r"datastream\.checkpoint_storage:FileSystemCheckpointStorage\.__init__": "PyFlink's default of None is refused too",
     r"datastream\.functions:TimerService\.\w+": "in 1.12, `timestamp` was `time`",
+    r".*:(FileSink|KafkaSink)\.get_transformer": "internal to PyFlink: `sink_to()` calls it",
+    r".*:(OutputFileConfig\.OutputFileConfigBuilder|DefaultRollingPolicy\.PolicyBuilder)\.(part_\w+|\w+_interval)": (
+        "attributes of a builder"
+    ),
+    r".*:StreamingFileSink\.\w+\.with_(rolling_policy|bucket_assigner)": "another name of the only parameter",
+    r".*:(KafkaRecordDeserializationSchema\.value_only|PulsarSourceBuilder\.set_deserialization_schema)": (
+        "another name of the only parameter"
+    ),
+    r".*:ElasticsearchSinkBuilderBase\.build": "abstract: its subclasses have it",
+    r".*:(MessageDelayer|StartCursor|StopCursor)\.__init__": "wraps Java objects",
+    r"datastream\.formats\.(orc|parquet)\.create_\w+": "Java, re-exported by accident",
 }
 _STORED: Final = "windows have their own storage format; serializers are never called"
 #: What programs may use, and what to do instead.
 UNSUPPORTED: Final[dict[str, str]] = {
     r"datastream\.window:(Count|Global|Time)WindowSerializer\.\w+": _STORED,
+    r".*:PulsarDeserializationSchema\.flink_type_info": "reads Flink's own binary format: use a schema",
 }
 
 

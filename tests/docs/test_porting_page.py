@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from tests.docs.porting_reference import reference, unneeded, written
-
-
-def test_what_is_not_here_is_explained_and_nothing_else() -> None:
-    assert unneeded() == set()
+from tests.docs.porting_reference import reference, written
 
 
 def test_the_tables_are_those_of_this_version() -> None:

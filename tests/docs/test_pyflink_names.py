@@ -1,19 +1,15 @@
 """Every name of PyFlink 1.12 to 2.3 can be imported from the same place here, and every method takes its arguments.
 
-`tests/docs/pyflink_differences.py` has the exceptions, each with a reason. `not_yet.txt` beside the fixture has names
-of connectors and formats that are still to come: a name that is there now must be removed from it.
+`tests/docs/pyflink_differences.py` has the exceptions, each with a reason.
 """
 
 from __future__ import annotations
-
-import re
 
 import pytest
 
 from tests.docs.pyflink_differences import reason, unused
 from tests.docs.pyflink_names import (
     CLASSES,
-    FOLDER,
     MODULES,
     VERSIONS,
     Parameter,
@@ -23,23 +19,14 @@ from tests.docs.pyflink_names import (
     takes,
 )
 
-NOT_YET = frozenset((FOLDER / "not_yet.txt").read_text(encoding="utf-8").splitlines())
-LATER = ("datastream.connectors", "datastream.formats")
-
 
 @pytest.mark.parametrize("module", MODULES)
 def test_what_differs_has_a_reason(module: str) -> None:
-    found = {difference for difference in differences(module) if reason(difference) is None}
-    expected = {name for name in NOT_YET if re.split(r"[:(]", name)[0] == module or name.rpartition(".")[0] == module}
-    assert found == expected
+    assert {difference for difference in differences(module) if reason(difference) is None} == set()
 
 
 def test_each_reason_is_needed() -> None:
     assert unused({difference for module in MODULES for difference in differences(module)}) == []
-
-
-def test_only_names_of_connectors_and_formats_are_still_to_come() -> None:
-    assert {name for name in NOT_YET if not name.startswith(LATER)} == set()
 
 
 def test_the_fixture_has_what_programs_import() -> None:

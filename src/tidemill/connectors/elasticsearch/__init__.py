@@ -11,6 +11,7 @@ from tidemill.connectors.elasticsearch.actions import ElasticsearchEmitter, Open
 from tidemill.connectors.elasticsearch.builders import (
     Elasticsearch6SinkBuilder,
     Elasticsearch7SinkBuilder,
+    ElasticsearchSinkBuilderBase,
     OpensearchSinkBuilder,
 )
 from tidemill.connectors.elasticsearch.options import FlushBackoffType
@@ -21,6 +22,7 @@ __all__ = [
     "Elasticsearch7SinkBuilder",
     "ElasticsearchEmitter",
     "ElasticsearchSink",
+    "ElasticsearchSinkBuilderBase",
     "FlushBackoffType",
     "OpensearchEmitter",
     "OpensearchSink",

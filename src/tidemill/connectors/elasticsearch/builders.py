@@ -12,13 +12,18 @@ from tidemill.connectors.elasticsearch.options import BulkOptions, FlushBackoffT
 from tidemill.connectors.elasticsearch.sink import ElasticsearchSink, OpensearchSink
 from tidemill.errors import ConfigurationError
 
-__all__ = ["Elasticsearch6SinkBuilder", "Elasticsearch7SinkBuilder", "OpensearchSinkBuilder"]
+__all__ = [
+    "Elasticsearch6SinkBuilder",
+    "Elasticsearch7SinkBuilder",
+    "ElasticsearchSinkBuilderBase",
+    "OpensearchSinkBuilder",
+]
 
 #: The only type of documents that all versions of Elasticsearch 6 accept, and that version 7 does not complain about.
 _DOC_TYPE: Final = "_doc"
 
 
-class _SinkBuilder:
+class ElasticsearchSinkBuilderBase:
     """The methods of all builders; hosts and an emitter are required."""
 
     _system = "Elasticsearch"
@@ -125,7 +130,7 @@ class _SinkBuilder:
         return self._emitter, self._options
 
 
-class Elasticsearch6SinkBuilder(_SinkBuilder):
+class Elasticsearch6SinkBuilder(ElasticsearchSinkBuilderBase):
     """Builds a sink for Elasticsearch 6, whose documents have a type: ``_doc``, unless the emitter names another.
 
     >>> sink = (
@@ -144,7 +149,7 @@ class Elasticsearch6SinkBuilder(_SinkBuilder):
         return ElasticsearchSink(emitter.with_doc_type(_DOC_TYPE), options)
 
 
-class Elasticsearch7SinkBuilder(_SinkBuilder):
+class Elasticsearch7SinkBuilder(ElasticsearchSinkBuilderBase):
     """Builds a sink for Elasticsearch 7 and later.
 
     >>> sink = (
@@ -163,7 +168,7 @@ class Elasticsearch7SinkBuilder(_SinkBuilder):
         return ElasticsearchSink(*self._complete())
 
 
-class OpensearchSinkBuilder(_SinkBuilder):
+class OpensearchSinkBuilder(ElasticsearchSinkBuilderBase):
     """Builds a sink for OpenSearch; the methods have the names of Flink's class.
 
     >>> sink = (

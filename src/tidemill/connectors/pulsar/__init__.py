@@ -8,11 +8,14 @@ path: programs use ``tidemill.datastream.connectors.pulsar``.
 from __future__ import annotations
 
 from tidemill.connectors.pulsar.cursors import RangeGenerator, StartCursor, StopCursor, SubscriptionType
+from tidemill.connectors.pulsar.schemas import PulsarDeserializationSchema, PulsarSerializationSchema
 from tidemill.connectors.pulsar.sink import MessageDelayer, PulsarSink, PulsarSinkBuilder, TopicRoutingMode
 from tidemill.connectors.pulsar.source import PulsarSource, PulsarSourceBuilder
 
 __all__ = [
     "MessageDelayer",
+    "PulsarDeserializationSchema",
+    "PulsarSerializationSchema",
     "PulsarSink",
     "PulsarSinkBuilder",
     "PulsarSource",

@@ -10,6 +10,7 @@ from tidemill.connectors.cassandra import (
     ConsistencyLevel,
     MapperOptions,
 )
+from tidemill.lazy_names import PYTHON_NAMES, names_elsewhere
 
 __all__ = [
     "CassandraCommitter",
@@ -19,3 +20,11 @@ __all__ = [
     "ConsistencyLevel",
     "MapperOptions",
 ]
+
+__getattr__ = names_elsewhere(
+    __name__,
+    {
+        **PYTHON_NAMES,
+        "Duration": "tidemill.common.time",
+    },
+)

@@ -13,6 +13,7 @@ from tidemill.connectors.kinesis import (
     PartitionKeyGenerator,
     WatermarkTracker,
 )
+from tidemill.lazy_names import PYTHON_NAMES, names_elsewhere
 
 __all__ = [
     "FlinkKinesisConsumer",
@@ -25,3 +26,14 @@ __all__ = [
     "PartitionKeyGenerator",
     "WatermarkTracker",
 ]
+
+__getattr__ = names_elsewhere(
+    __name__,
+    {
+        **PYTHON_NAMES,
+        **dict.fromkeys(("DeserializationSchema", "SerializationSchema"), "tidemill.common.serialization"),
+        "AssignerWithPeriodicWatermarksWrapper": "tidemill.common.watermark_strategy",
+        "Sink": "tidemill.connectors.base",
+        "SourceFunction": "tidemill.datastream.functions",
+    },
+)
