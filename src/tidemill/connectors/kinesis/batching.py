@@ -15,7 +15,7 @@ from tidemill.connectors.sinks import SinkWriter, WriterContext
 from tidemill.datastream.functions.base import RuntimeContext
 from tidemill.errors import ConnectorError
 
-__all__ = ["BatchLimits", "BatchWriter", "Entry", "Rejected"]
+__all__ = ["BatchLimits", "Rejected", "RequestWriter", "SizedRequest"]
 
 #: The pauses between two attempts, in seconds.
 _FIRST_PAUSE: Final = 0.1
@@ -37,7 +37,7 @@ class BatchLimits:
     fail_on_error: bool = False
 
 
-class Entry(NamedTuple):
+class SizedRequest(NamedTuple):
     """One record of a request, and its size."""
 
     request: dict[str, Any]
@@ -52,7 +52,7 @@ class Rejected(NamedTuple):
     message: str
 
 
-class BatchWriter(SinkWriter):
+class RequestWriter(SinkWriter):
     """Sends one request at a time, so that records keep their order unless some are rejected."""
 
     def __init__(self, clients: AwsClients, schema: SerializationSchema[Any], limits: BatchLimits) -> None:
@@ -63,15 +63,15 @@ class BatchWriter(SinkWriter):
         self._buffered = max(limits.max_batch_size, limits.max_buffered_requests)
         # transient
         self._client: Any = None
-        self._entries: list[Entry] = []
+        self._entries: list[SizedRequest] = []
         self._since = 0.0
 
     @abc.abstractmethod
-    def entry(self, value: Any, data: bytes) -> Entry:
+    def entry(self, value: Any, data: bytes) -> SizedRequest:
         """Return the entry for a record."""
 
     @abc.abstractmethod
-    def send(self, client: Any, entries: Sequence[Entry]) -> Sequence[Rejected]:
+    def send(self, client: Any, entries: Sequence[SizedRequest]) -> Sequence[Rejected]:
         """Send a request, and return what was rejected. Raises :class:`ConnectorError` if the request failed."""
 
     @property
@@ -134,7 +134,7 @@ class BatchWriter(SinkWriter):
                 return place, True
         return most, most - start == self._limits.max_batch_size or size >= self._limits.max_batch_size_in_bytes
 
-    def _deliver(self, entries: Sequence[Entry]) -> None:
+    def _deliver(self, entries: Sequence[SizedRequest]) -> None:
         """Send records until the service has accepted all of them."""
         pause = _FIRST_PAUSE
         deadline = time.monotonic() + _PATIENCE

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Self
 
 from tidemill.common.serialization import SerializationSchema
-from tidemill.connectors.kinesis.batching import BatchLimits, BatchWriter, Entry, Rejected
+from tidemill.connectors.kinesis.batching import BatchLimits, Rejected, RequestWriter, SizedRequest
 from tidemill.connectors.kinesis.client import AwsClients, checked_properties
 from tidemill.connectors.sinks import Sink, SinkWriter
 from tidemill.errors import ConfigurationError
@@ -141,7 +141,7 @@ class KinesisFirehoseSink(Sink):
         return f"KinesisFirehoseSink({self._stream!r} of {self._clients.shown})"
 
 
-class _StreamWriter(BatchWriter):
+class _StreamWriter(RequestWriter):
     def __init__(
         self,
         clients: AwsClients,
@@ -160,11 +160,11 @@ class _StreamWriter(BatchWriter):
     def target(self) -> str:
         return f"stream {self._stream!r} of {self._clients.shown}"
 
-    def entry(self, value: Any, data: bytes) -> Entry:
+    def entry(self, value: Any, data: bytes) -> SizedRequest:
         key = self._keys.key(value, self._subtask)
-        return Entry({"Data": data, "PartitionKey": key}, len(data) + len(key.encode()))
+        return SizedRequest({"Data": data, "PartitionKey": key}, len(data) + len(key.encode()))
 
-    def send(self, client: Any, entries: Sequence[Entry]) -> Sequence[Rejected]:
+    def send(self, client: Any, entries: Sequence[SizedRequest]) -> Sequence[Rejected]:
         answer = self._clients.call(
             client.put_records,
             f"writing to {self.target}",
@@ -174,7 +174,7 @@ class _StreamWriter(BatchWriter):
         return _rejected(answer["Records"]) if answer["FailedRecordCount"] else ()
 
 
-class _DeliveryWriter(BatchWriter):
+class _DeliveryWriter(RequestWriter):
     def __init__(self, clients: AwsClients, stream: str, schema: SerializationSchema[Any], limits: BatchLimits) -> None:
         super().__init__(clients, schema, limits)
         self._stream = stream
@@ -183,10 +183,10 @@ class _DeliveryWriter(BatchWriter):
     def target(self) -> str:
         return f"delivery stream {self._stream!r} of {self._clients.shown}"
 
-    def entry(self, value: Any, data: bytes) -> Entry:
-        return Entry({"Data": data}, len(data))
+    def entry(self, value: Any, data: bytes) -> SizedRequest:
+        return SizedRequest({"Data": data}, len(data))
 
-    def send(self, client: Any, entries: Sequence[Entry]) -> Sequence[Rejected]:
+    def send(self, client: Any, entries: Sequence[SizedRequest]) -> Sequence[Rejected]:
         answer = self._clients.call(
             client.put_record_batch,
             f"writing to {self.target}",

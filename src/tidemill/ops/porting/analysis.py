@@ -16,7 +16,7 @@ from typing import Final
 
 from tidemill.ops.porting.comparison import Comparison, path_of
 from tidemill.ops.porting.differences import TEXT
-from tidemill.ops.porting.findings import Finding, Kind
+from tidemill.ops.porting.findings import Remark, Weight
 from tidemill.ops.porting.imports import FROM, TO, PortedSource
 from tidemill.ops.porting.lookup import Absent, Known, member, module_member, parameter, returned
 
@@ -30,11 +30,11 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
-def analysed(source: PortedSource) -> list[Finding]:
+def analysed(source: PortedSource) -> list[Remark]:
     """The findings in a program whose imports were rewritten, by line."""
     visitor = _Visitor()
     visitor.run(source.tree)
-    found = {*visitor.uses.found, *(Finding(line, FROM, Kind.NOTE, TEXT) for line in source.strings)}
+    found = {*visitor.uses.found, *(Remark(line, FROM, Weight.NOTE, TEXT) for line in source.strings)}
     return sorted(found, key=lambda one: (one.line, one.name, one.text))
 
 

@@ -6,7 +6,7 @@ import ast
 
 from tidemill.datastream.functions.base import Function
 from tidemill.ops.porting.differences import ATTRIBUTE, advice_for, differences_of
-from tidemill.ops.porting.findings import Finding, Kind
+from tidemill.ops.porting.findings import Remark, Weight
 from tidemill.ops.porting.imports import FROM, TO
 from tidemill.ops.porting.lookup import Absent, Known, is_ours, refused_arguments
 
@@ -17,24 +17,24 @@ class Comparison:
     """The findings about the uses of names."""
 
     def __init__(self) -> None:
-        self.found: set[Finding] = set()
+        self.found: set[Remark] = set()
 
     def absent(self, line: int, name: str, absent: Absent) -> None:
         """A name that does not exist here."""
         name = f"{FROM}{name.removeprefix(TO)}" if name.partition(".")[0] == TO else name
         if absent.package is not None:
-            self._add(line, name, Kind.NOTE, f"needs the package {absent.package}, which is not installed here")
+            self._add(line, name, Weight.NOTE, f"needs the package {absent.package}, which is not installed here")
         else:
-            self._add(line, name, Kind.MISSING, advice_for(name))
+            self._add(line, name, Weight.MISSING, advice_for(name))
 
     def used(self, line: int, found: Known, call: ast.Call | None) -> None:
         """An object that is used, by a call or otherwise."""
         for one in differences_of(found.names, call):
-            self._add(line, one.name, Kind.DIFFERS, f"{one.text} ({one.page})")
+            self._add(line, one.name, Weight.DIFFERS, f"{one.text} ({one.page})")
         documentation = getattr(found.what, "__doc__", None) or ""
         if call is not None and found.owner is not None and documentation.startswith("Accepted"):
             first_line = documentation.partition("\n")[0]
-            self._add(line, path_of(found), Kind.NOTE, first_line.partition(". ")[0].rstrip("."))
+            self._add(line, path_of(found), Weight.NOTE, first_line.partition(". ")[0].rstrip("."))
 
     def called(self, call: ast.Call, function: Known) -> None:
         """A function or class that is called, with these arguments."""
@@ -42,15 +42,15 @@ class Comparison:
         if len(names) < len(call.keywords) or any(isinstance(argument, ast.Starred) for argument in call.args):
             return
         if is_ours(function.what) and (reason := refused_arguments(function, len(call.args), names)) is not None:
-            self._add(call.lineno, path_of(function), Kind.MISSING, f"does not take these arguments: {reason}")
+            self._add(call.lineno, path_of(function), Weight.MISSING, f"does not take these arguments: {reason}")
 
     def attribute_set(self, line: int, name: str, base: Known | None) -> None:
         """An attribute that a method other than ``open`` sets on an object of a class with this base."""
         if base is not None and isinstance(base.what, type) and issubclass(base.what, Function):
-            self._add(line, f"self.{name}", Kind.DIFFERS, ATTRIBUTE)
+            self._add(line, f"self.{name}", Weight.DIFFERS, ATTRIBUTE)
 
-    def _add(self, line: int, name: str, kind: Kind, text: str) -> None:
-        self.found.add(Finding(line, name, kind, text))
+    def _add(self, line: int, name: str, kind: Weight, text: str) -> None:
+        self.found.add(Remark(line, name, kind, text))
 
 
 def path_of(value: Known) -> str:

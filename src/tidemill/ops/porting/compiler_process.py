@@ -23,7 +23,7 @@ from tidemill.datastream.program import execution
 from tidemill.datastream.program.execution import JobProgram
 from tidemill.ops.drivers.program import Program
 from tidemill.ops.porting.compiled_job import CompiledJob
-from tidemill.ops.porting.ending import End, Ending, ending_of
+from tidemill.ops.porting.ending import End, HowEnded, ending_of
 from tidemill.ops.porting.imports import ported
 
 __all__ = ["main"]
@@ -42,7 +42,7 @@ class _Journal:
             plan = execution.compile_program(program)
         except Exception as error:
             file, _, line = find_user_line().rpartition(":")  # the traceback does not reach up to the program yet
-            end = replace(ending_of(error, self._root), how=Ending.FAILED, file=file, line=int(line or 0))
+            end = replace(ending_of(error, self._root), how=HowEnded.FAILED, file=file, line=int(line or 0))
             self.put("refused", _as_json(end))
             raise
         self.put("job", {"name": program.name, "operators": sum(len(chain.operators) for chain in plan.chains)})

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tidemill.ops.porting.ending import End, Ending
+from tidemill.ops.porting.ending import End, HowEnded
 
 __all__ = ["Compiled", "CompiledJobs", "compiled"]
 
@@ -89,14 +89,14 @@ def _outcome(events: list[dict[str, Any]], code: int | None, seconds: float, sai
     ends = [_end(one) for one in events if one["event"] == "ended"]
     if ends:
         end = ends[-1]
-        if end.how is Ending.NEEDS and end.text == "arguments" and said:
+        if end.how is HowEnded.NEEDS and end.text == "arguments" and said:
             end = End(end.how, f"arguments: {said[-1].strip()}", end.line, end.file)
     elif code is None:
-        end = End(Ending.TIMEOUT, f"still running after {seconds:g} seconds")
+        end = End(HowEnded.TIMEOUT, f"still running after {seconds:g} seconds")
     else:
-        end = End(Ending.FAILED, f"the process ended with exit code {code}{': ' + said[-1] if said else ''}")
+        end = End(HowEnded.FAILED, f"the process ended with exit code {code}{': ' + said[-1] if said else ''}")
     return CompiledJobs(jobs, refused, end)
 
 
 def _end(event: dict[str, Any]) -> End:
-    return End(Ending(event["how"]), event["text"], event["line"], event["file"])
+    return End(HowEnded(event["how"]), event["text"], event["line"], event["file"])

@@ -15,10 +15,10 @@ from typing import Final
 from tidemill.errors import ConnectorError
 from tidemill.ops.porting.imports import FROM, TO
 
-__all__ = ["End", "Ending", "ending_of"]
+__all__ = ["End", "HowEnded", "ending_of"]
 
 
-class Ending(Enum):
+class HowEnded(Enum):
     """How a program ended."""
 
     NORMALLY = "normally"
@@ -33,7 +33,7 @@ class Ending(Enum):
 class End:
     """How a program ended, why, and the last line of its code that was involved. Line 0 is unknown."""
 
-    how: Ending
+    how: HowEnded
     text: str = ""
     line: int = 0
     file: str = ""
@@ -49,19 +49,19 @@ _UNREACHABLE_TYPES: Final = (ConnectorError, ConnectionError, TimeoutError, sock
 def ending_of(error: BaseException | None, root: Path) -> End:
     """How a program ended that raised ``error``, or returned. Its code is in the directory ``root``."""
     if error is None or (isinstance(error, SystemExit) and not error.code):
-        return End(Ending.NORMALLY)
+        return End(HowEnded.NORMALLY)
     file, line = _last_place(error, root)
     chain = _causes(error)
     need = next(filter(None, (_need(one, file, line) for one in chain)), None)
     if need is not None:
-        return End(Ending.NEEDS, need, line, file)
+        return End(HowEnded.NEEDS, need, line, file)
     if isinstance(error, SystemExit):
-        return End(Ending.FAILED, f"the program ended with {error.code!r}", line, file)
+        return End(HowEnded.FAILED, f"the program ended with {error.code!r}", line, file)
     if isinstance(error, SyntaxError) and error.lineno is not None:
-        return End(Ending.FAILED, f"{type(error).__name__}: {error.msg}", error.lineno, error.filename or file)
+        return End(HowEnded.FAILED, f"{type(error).__name__}: {error.msg}", error.lineno, error.filename or file)
     first_line = str(error).strip().partition("\n")[0]
     return End(
-        Ending.FAILED, f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__, line, file
+        HowEnded.FAILED, f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__, line, file
     )
 
 

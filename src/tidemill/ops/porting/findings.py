@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["Finding", "Kind"]
+__all__ = ["Remark", "Weight"]
 
 
-class Kind(Enum):
-    """How much a finding matters."""
+class Weight(Enum):
+    """How much a remark matters."""
 
     #: The program cannot run before this is changed.
     MISSING = "missing"
@@ -20,7 +20,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class Remark:
     """A line of a program, the name that it uses, and what to know or do about it.
 
     ``file`` is empty if the line is in the program itself, and not in a module that it imports.
@@ -28,7 +28,7 @@ class Finding:
 
     line: int
     name: str
-    kind: Kind
+    kind: Weight
     text: str
     file: str = ""
 

@@ -22,8 +22,8 @@ from typing import Final
 from tidemill.ops.errors import NotThereError
 from tidemill.ops.porting.analysis import analysed
 from tidemill.ops.porting.compiling import Compiled, CompiledJobs, compiled
-from tidemill.ops.porting.ending import End, Ending
-from tidemill.ops.porting.findings import Finding, Kind
+from tidemill.ops.porting.ending import End, HowEnded
+from tidemill.ops.porting.findings import Remark, Weight
 from tidemill.ops.porting.imports import PortedSource, ported
 
 __all__ = ["PortedProgram", "Verdict", "port", "python_files"]
@@ -56,7 +56,7 @@ class PortedProgram:
 
     path: Path
     verdict: Verdict
-    findings: tuple[Finding, ...]
+    findings: tuple[Remark, ...]
     jobs: tuple[Compiled, ...] | None = None
     needs: End | None = None
     source: PortedSource | None = None
@@ -100,7 +100,7 @@ def _examined(file: Path, of_directory: bool, compile_it: Callable[[], CompiledJ
     except SyntaxError as error:
         if of_directory and b"pyflink" not in file.read_bytes():
             return None
-        invalid = Finding(error.lineno or 0, "syntax", Kind.MISSING, f"not a program of this Python: {error.msg}")
+        invalid = Remark(error.lineno or 0, "syntax", Weight.MISSING, f"not a program of this Python: {error.msg}")
         return PortedProgram(file, Verdict.MISSING, (invalid,))
     if of_directory and not source.lines:
         return None
@@ -116,20 +116,20 @@ def _with_jobs(program: PortedProgram, outcome: CompiledJobs) -> PortedProgram:
     found = list(program.findings)
     needs = None
     errors = list(outcome.refused)
-    if outcome.jobs and end.how is not Ending.NORMALLY and end not in outcome.refused:
+    if outcome.jobs and end.how is not HowEnded.NORMALLY and end not in outcome.refused:
         text = (
             f"{end.text} (after {len(outcome.jobs)} of its jobs was compiled: nothing runs here, so results are empty)"
         )
-        found.append(Finding(end.line, "program", Kind.NOTE, text, _file_of(end, program)))
-    elif end.how is Ending.FAILED and end not in outcome.refused:
+        found.append(Remark(end.line, "program", Weight.NOTE, text, _file_of(end, program)))
+    elif end.how is HowEnded.FAILED and end not in outcome.refused:
         errors.append(end)
-    elif end.how in (Ending.NEEDS, Ending.TIMEOUT):
+    elif end.how in (HowEnded.NEEDS, HowEnded.TIMEOUT):
         needs = end
-    missing = {(one.line, one.file) for one in found if one.kind is Kind.MISSING}
+    missing = {(one.line, one.file) for one in found if one.kind is Weight.MISSING}
     for error in errors:
         file = _file_of(error, program)
         if (error.line, file) not in missing:
-            found.append(Finding(error.line, "program", Kind.MISSING, error.text, file))
+            found.append(Remark(error.line, "program", Weight.MISSING, error.text, file))
             missing.add((error.line, file))
     found.sort(key=lambda one: (one.file, one.line))
     return replace(program, findings=tuple(found), jobs=outcome.jobs, needs=needs)
@@ -137,13 +137,13 @@ def _with_jobs(program: PortedProgram, outcome: CompiledJobs) -> PortedProgram:
 
 def _judged(program: PortedProgram, may_execute: bool) -> Verdict:
     kinds = {one.kind for one in program.findings}
-    if Kind.MISSING in kinds:
+    if Weight.MISSING in kinds:
         return Verdict.MISSING
     if program.needs is not None:
         return Verdict.NEEDS
     if not program.jobs and (program.jobs is not None or not may_execute):
         return Verdict.MODULE
-    return Verdict.DIFFERS if Kind.DIFFERS in kinds else Verdict.RUNS
+    return Verdict.DIFFERS if Weight.DIFFERS in kinds else Verdict.RUNS
 
 
 def _file_of(end: End, program: PortedProgram) -> str:

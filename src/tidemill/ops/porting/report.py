@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tidemill.ops.porting.findings import Finding
+from tidemill.ops.porting.findings import Remark
 from tidemill.ops.porting.programs import PortedProgram, Verdict
 
 __all__ = ["as_json", "as_text", "summary"]
@@ -76,7 +76,7 @@ def _verdict(program: PortedProgram) -> str:
     return words
 
 
-def _shown(finding: Finding) -> str:
+def _shown(finding: Remark) -> str:
     where = f"{_place(finding.line, finding.file)}: " if finding.line else ""
     return f"{where}{finding.kind.value}: {finding.name}: {finding.text}"
 

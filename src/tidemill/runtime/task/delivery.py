@@ -29,7 +29,7 @@ from typing import Final
 from tidemill.datastream.program.dependencies import Dependencies, Requirements, local_path
 from tidemill.errors import ConfigurationError
 
-__all__ = ["Delivery", "Installed", "Packed", "directories", "install", "pack"]
+__all__ = ["Installed", "Packed", "Shipment", "directories", "install", "pack"]
 
 _REQUIREMENTS: Final = "requirements.txt"
 _CACHE: Final = "cache"
@@ -38,7 +38,7 @@ _PIP: Final = ("-m", "pip", "--disable-pip-version-check", "--no-input", "instal
 _SHOWN: Final = 2000
 
 
-class Kind(Enum):
+class Use(Enum):
     """What a worker does with a file."""
 
     ARCHIVE = "archive"
@@ -51,12 +51,12 @@ class Item:
     """One file. ``name`` contains the digest of its content; ``target`` is the directory of an archive."""
 
     name: str
-    kind: Kind
+    kind: Use
     target: str = ""
 
 
 @dataclass(frozen=True)
-class Delivery:
+class Shipment:
     """What workers need before they run the functions of a job. It is part of the job's bundle."""
 
     items: tuple[Item, ...] = ()
@@ -72,7 +72,7 @@ class Delivery:
 class Packed:
     """A delivery, and the files on the driver, by name."""
 
-    delivery: Delivery = field(default_factory=Delivery)
+    delivery: Shipment = field(default_factory=Shipment)
     files: Mapping[str, Path] = field(default_factory=dict)
     folder: Path = Path()
 
@@ -109,7 +109,7 @@ def pack(dependencies: Dependencies, in_folder: Callable[[], Path]) -> Packed:
     items: list[Item] = []
     files: dict[str, Path] = {}
 
-    def add(source: Path, kind: Kind, digest: str, target: str = "") -> None:
+    def add(source: Path, kind: Use, digest: str, target: str = "") -> None:
         item = Item(f"{digest[:16]}-{source.name}", kind, target)
         items.append(item)
         files[item.name] = folder / item.name
@@ -117,14 +117,14 @@ def pack(dependencies: Dependencies, in_folder: Callable[[], Path]) -> Packed:
             _copy(source, files[item.name])
 
     for path in directories(dependencies.files).values():
-        add(*_zipped(path.absolute(), folder, [(file, file.relative_to(path)) for file in _files_in(path)], Kind.CODE))
+        add(*_zipped(path.absolute(), folder, [(file, file.relative_to(path)) for file in _files_in(path)], Use.CODE))
     if dependencies.requirements is not None:
         given = _requirement_files(dependencies.requirements)
-        add(*_zipped(Path(_REQUIREMENTS), folder, given, Kind.REQUIREMENTS))
+        add(*_zipped(Path(_REQUIREMENTS), folder, given, Use.REQUIREMENTS))
     for archive in dependencies.archives:
         source = local_path(archive.path, "archive")
-        add(source, Kind.ARCHIVE, _digest([(source, PurePosixPath(source.name))]), archive.target)
-    return Packed(Delivery(tuple(items)), files, folder)
+        add(source, Use.ARCHIVE, _digest([(source, PurePosixPath(source.name))]), archive.target)
+    return Packed(Shipment(tuple(items)), files, folder)
 
 
 def directories(files: Iterable[str]) -> dict[str, Path]:
@@ -145,8 +145,8 @@ def _requirement_files(requirements: Requirements) -> list[tuple[Path, PurePosix
 
 
 def _zipped(
-    source: Path, folder: Path, files: list[tuple[Path, Path]] | list[tuple[Path, PurePosixPath]], kind: Kind
-) -> tuple[Path, Kind, str]:
+    source: Path, folder: Path, files: list[tuple[Path, Path]] | list[tuple[Path, PurePosixPath]], kind: Use
+) -> tuple[Path, Use, str]:
     """Zip files; the digest is that of the files, because a zip differs each time."""
     digest = _digest(files)
     packed = folder / digest / f"{source.name}.zip"
@@ -178,7 +178,7 @@ def _copy(source: Path, place: Path) -> None:
 # --- where functions run
 
 
-def install(delivery: Delivery, fetch: Callable[[str], Path], root: Path) -> Installed:
+def install(delivery: Shipment, fetch: Callable[[str], Path], root: Path) -> Installed:
     """Unpack and install a delivery below ``root``, unless that has been done. ``fetch`` finds the files by name.
 
     Processes that share ``root`` wait for each other. Raises :class:`ConfigurationError` if packages cannot be
@@ -195,8 +195,8 @@ def install(delivery: Delivery, fetch: Callable[[str], Path], root: Path) -> Ins
             for item in delivery.items:
                 _install(item, fetch(item.name), draft)
             draft.rename(place)
-    imports = [_import_path(item, place) for item in delivery.items if item.kind is not Kind.ARCHIVE]
-    works = any(item.kind is Kind.ARCHIVE for item in delivery.items)
+    imports = [_import_path(item, place) for item in delivery.items if item.kind is not Use.ARCHIVE]
+    works = any(item.kind is Use.ARCHIVE for item in delivery.items)
     return Installed(_working_directory(place) if works else None, tuple(path for path in imports if path.is_dir()))
 
 
@@ -209,9 +209,9 @@ def _import_path(item: Item, place: Path) -> Path:
 
 
 def _install(item: Item, file: Path, draft: Path) -> None:
-    if item.kind is Kind.ARCHIVE:
+    if item.kind is Use.ARCHIVE:
         _unpack(file, _working_directory(draft) / item.target)
-    elif item.kind is Kind.CODE:
+    elif item.kind is Use.CODE:
         _unpack(file, _import_path(item, draft))
     else:
         unpacked = draft / "requirements-files"

@@ -10,7 +10,7 @@ from tidemill.checkpoint.storage.storages import Storage
 from tidemill.graph.plan import JobPlan
 from tidemill.runtime.observe.logs import LogSettings
 from tidemill.runtime.task.chain import ChainSettings
-from tidemill.runtime.task.delivery import Delivery
+from tidemill.runtime.task.delivery import Shipment
 from tidemill.runtime.task.pieces import PieceForm
 
 
@@ -29,7 +29,7 @@ class JobBundle:
     cache_size: int = 1 << 30
     main_classes: tuple[bytes, ...] = ()
     logs: LogSettings = field(default_factory=LogSettings)
-    dependencies: Delivery = field(default_factory=Delivery)
+    dependencies: Shipment = field(default_factory=Shipment)
 
     def chain_schema(self, chain: int) -> pa.Schema | None:
         """The Arrow schema of a chain that reads a Spark source."""

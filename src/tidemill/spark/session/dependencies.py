@@ -10,7 +10,7 @@ from typing import Any
 from pyspark import SparkContext, SparkFiles
 
 from tidemill.errors import ConfigurationError
-from tidemill.runtime.task.delivery import Delivery, Installed, Packed, directories, install
+from tidemill.runtime.task.delivery import Installed, Packed, Shipment, directories, install
 from tidemill.spark.session.cluster import executors_of
 from tidemill.spark.session.session import private_directory
 
@@ -39,7 +39,7 @@ def bring(context: SparkContext, python_files: Sequence[str], packed: Packed) ->
         context.addFile(str(file))
 
 
-def install_everywhere(context: SparkContext, delivery: Delivery) -> None:
+def install_everywhere(context: SparkContext, delivery: Shipment) -> None:
     """Unpack and install on all executors. Raises :class:`ConfigurationError` with the hosts where it fails."""
     if not delivery.items:
         return
@@ -52,7 +52,7 @@ def install_everywhere(context: SparkContext, delivery: Delivery) -> None:
         raise ConfigurationError(f"the dependencies of the job cannot be installed on {host}{also}: {problem}")
 
 
-def installed_here(delivery: Delivery) -> Installed:
+def installed_here(delivery: Shipment) -> Installed:
     """The result on this executor, whose directory of files all its workers share. Called within a task."""
     if not delivery.items:
         return Installed()
@@ -62,7 +62,7 @@ def installed_here(delivery: Delivery) -> Installed:
 class _InstallFunction:
     """Installs, and yields the host and the problem if that fails."""
 
-    def __init__(self, delivery: Delivery) -> None:
+    def __init__(self, delivery: Shipment) -> None:
         self._delivery = delivery
 
     def __call__(self, items: Iterable[Any]) -> Iterator[tuple[str, str]]:

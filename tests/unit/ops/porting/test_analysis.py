@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidemill.ops.porting.analysis import analysed
-from tidemill.ops.porting.findings import Kind
+from tidemill.ops.porting.findings import Weight
 from tidemill.ops.porting.imports import ported
 
 IMPORTS = """\
@@ -17,7 +17,7 @@ ds = env.from_collection([1])
 """
 
 
-def found(program: str, imports: str = IMPORTS) -> list[tuple[int, str, Kind]]:
+def found(program: str, imports: str = IMPORTS) -> list[tuple[int, str, Weight]]:
     """The findings of a program, with lines after those of the imports."""
     before = imports.count("\n")
     findings = analysed(ported(f"{imports}{program}\n".encode(), "job.py"))
@@ -83,7 +83,7 @@ DIFFERS = {
 @pytest.mark.parametrize("case", list(MISSING))
 def test_what_is_missing(case: str) -> None:
     program, (line, name) = MISSING[case]
-    assert (line, name, Kind.MISSING) in found(program)
+    assert (line, name, Weight.MISSING) in found(program)
 
 
 @pytest.mark.parametrize("case", list(NOTHING))
@@ -93,7 +93,7 @@ def test_no_false_alarm(case: str) -> None:
 
 @pytest.mark.parametrize("name", list(DIFFERS))
 def test_what_differs(name: str) -> None:
-    assert (name, Kind.DIFFERS) in [(found_name, kind) for _, found_name, kind in found(DIFFERS[name])]
+    assert (name, Weight.DIFFERS) in [(found_name, kind) for _, found_name, kind in found(DIFFERS[name])]
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_what_is_the_same(program: str) -> None:
 
 def test_what_has_no_effect_is_a_note() -> None:
     assert found("env.get_checkpoint_config().enable_unaligned_checkpoints()") == [
-        (1, "CheckpointConfig.enable_unaligned_checkpoints", Kind.NOTE)
+        (1, "CheckpointConfig.enable_unaligned_checkpoints", Weight.NOTE)
     ]
 
 
 def test_a_text_that_names_a_module_is_a_note() -> None:
-    assert found("import importlib\nimportlib.import_module('pyflink.common')") == [(2, "pyflink", Kind.NOTE)]
+    assert found("import importlib\nimportlib.import_module('pyflink.common')") == [(2, "pyflink", Weight.NOTE)]

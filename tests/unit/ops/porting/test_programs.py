@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.ops.errors import NotThereError
-from tidemill.ops.porting.findings import Kind
+from tidemill.ops.porting.findings import Weight
 from tidemill.ops.porting.programs import PortedProgram, Verdict, port
 
 START = """\
@@ -28,7 +28,7 @@ def reported(folder: Path, text: str, *arguments: str, static: bool = False, sec
 
 
 def missing(report: PortedProgram) -> list[tuple[int, str, str]]:
-    return [(one.line, one.name, one.text) for one in report.findings if one.kind is Kind.MISSING]
+    return [(one.line, one.name, one.text) for one in report.findings if one.kind is Weight.MISSING]
 
 
 def test_every_job_of_a_program_is_compiled_and_none_runs(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_program_may_stop_for_want_of_results(tmp_path: Path) -> None:
     report = reported(tmp_path, f"{START}print(list(ds.execute_and_collect())[0])\n")
     assert report.verdict is Verdict.RUNS
     (note,) = report.findings
-    assert (note.line, note.kind) == (5, Kind.NOTE)
+    assert (note.line, note.kind) == (5, Weight.NOTE)
     assert "nothing runs here" in note.text
 
 
