@@ -85,7 +85,8 @@ def test_no_disk_that_can_be_used(tmp_path: Path) -> None:
 
 
 def test_another_worker_may_be_first_to_lock_a_new_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, others = tempfile.mkdtemp, []
+    made = tempfile.mkdtemp
+    others: list[LocalDirectory | None] = []
 
     def taken_by_another(*arguments: str, **options: Any) -> str:
         path = made(*arguments, **options)
