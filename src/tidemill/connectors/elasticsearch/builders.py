@@ -169,7 +169,7 @@ class OpensearchSinkBuilder(_SinkBuilder):
     >>> sink = (
     ...     OpensearchSinkBuilder()
     ...     .set_hosts("https://localhost:9200")
-    ...     .set_emitter(OpensearchEmitter.static_index("users", key_field="id"))
+    ...     .set_emitter(ElasticsearchEmitter.static_index("users", key_field="id"))
     ...     .set_connection_username("shop")
     ...     .set_connection_password("sesame")
     ...     .build()
