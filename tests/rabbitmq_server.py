@@ -199,15 +199,22 @@ class Wire:
             there = socket.create_connection((_HOST, self._to))
             with self._lock:
                 self._open += [here, there]
-            for one, other in ((here, there), (there, here)):
-                threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
+            threading.Thread(target=self._pass_both, args=(here, there), daemon=True).start()
+
+    def _pass_both(self, here: socket.socket, there: socket.socket) -> None:
+        with here, there:
+            back = threading.Thread(target=self._pass, args=(there, here), daemon=True)
+            back.start()
+            self._pass(here, there)
+            back.join()
 
     def _pass(self, one: socket.socket, other: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := one.recv(1 << 16):
                 other.sendall(data)
-        with contextlib.suppress(OSError):
-            other.shutdown(socket.SHUT_RDWR)
+        for end in (one, other):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
 
 
 def find_programs() -> Path:

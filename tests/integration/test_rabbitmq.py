@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from pika.exceptions import AMQPError
 
 from tests.patient_source import PatientSource
 from tests.rabbitmq_server import RabbitServer, Wire, rabbitmq_server
@@ -44,6 +45,24 @@ def queue(server: RabbitServer) -> Iterator[str]:
     name = f"q-{uuid.uuid4().hex[:8]}"
     yield name
     server.delete(name)
+
+
+@pytest.fixture(autouse=True)
+def connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """The connections that sinks and sources make: a process that dies loses them."""
+    made: list[Any] = []
+    connect = RMQConnectionConfig.connect
+
+    def noted(config: RMQConnectionConfig) -> Any:
+        made.append(connect(config))
+        return made[-1]
+
+    monkeypatch.setattr(RMQConnectionConfig, "connect", noted)
+    yield made
+    for connection in made:
+        if connection.is_open:
+            with contextlib.suppress(AMQPError, OSError):
+                connection.close()
 
 
 @pytest.fixture

@@ -174,7 +174,7 @@ class OpensearchSinkBuilder(ElasticsearchSinkBuilderBase):
     >>> sink = (
     ...     OpensearchSinkBuilder()
     ...     .set_hosts("https://localhost:9200")
-    ...     .set_emitter(OpensearchEmitter.static_index("users", key_field="id"))
+    ...     .set_emitter(ElasticsearchEmitter.static_index("users", key_field="id"))
     ...     .set_connection_username("shop")
     ...     .set_connection_password("sesame")
     ...     .build()
