@@ -270,11 +270,13 @@ class _SequenceTypeInfo(TypeInformation):
 
     def _listed(self, value: Any, path: str) -> Sequence[Any]:
         """The elements of a value that is neither a list nor a tuple."""
-        if isinstance(value, (str, bytes, bytearray, Mapping)) or not isinstance(value, Sequence):
-            if not hasattr(value, "tolist"):  # array.array, numpy.ndarray
-                self.mismatch(value, path)
-            value = value.tolist()
-        return list(value)
+        if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)):
+            return value
+        to_list = getattr(value, "tolist", None)  # of array.array and numpy.ndarray
+        if to_list is None:
+            self.mismatch(value, path)
+        elements: list[Any] = to_list()
+        return elements
 
     def fast_check(self) -> FastCheck:
         element_check, nullable = self._element_type.fast_check(), self._nullable_elements
