@@ -37,7 +37,12 @@ def record_times(times: list[Any], where: str) -> list[int]:
     >>> record_times([1, 2.7], "operator 'times'")
     [1, 2]
     """
-    return times if _INTS.issuperset(map(type, times)) else [_record_time(time, where) for time in times]
+    if not _INTS.issuperset(map(type, times)):
+        times = [_record_time(time, where) for time in times]
+    if times and not (min(times) >= MIN_TIME and max(times) <= MAX_TIME):
+        wrong = next(time for time in times if not MIN_TIME <= time <= MAX_TIME)
+        raise TypeMismatchError(f"{where}: extract_timestamp() must return a time that fits 64 bits, not {wrong}")
+    return times
 
 
 def _record_time(time: Any, where: str) -> int:
