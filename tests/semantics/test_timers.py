@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.semantics.partitions import MAX_TIME, MIN_TIME
@@ -359,8 +361,16 @@ def test_a_timer_outlives_the_state_of_its_key(domain: Domain) -> None:
         assert job.output() == [("a", 10, None)]
 
 
-@pytest.mark.parametrize("time", [1.5, "10", None])
-def test_a_time_that_is_no_int_is_refused(domain: Domain, time: Any) -> None:
+@pytest.mark.parametrize("time", [10.7, Decimal("10.2"), np.int64(10), np.float64(10.9)])
+def test_the_fraction_of_a_time_is_cut_off(domain: Domain, time: Any) -> None:
+    with harness() as job:
+        job.process(("a", domain.name, time))
+        domain.move(job, 10)
+        assert job.output() == [("a", 10, None)]
+
+
+@pytest.mark.parametrize("time", ["10", None, float("nan")])
+def test_a_time_that_is_no_number_is_refused(domain: Domain, time: Any) -> None:
     with harness() as job, pytest.raises(TidemillError, match="a timer needs a time in milliseconds as an int"):
         job.process(("a", domain.name, time))
 

@@ -208,7 +208,6 @@ REGISTERED: dict[str, tuple[Register, Register | None]] = {
     "deleted-in-another-domain": (other_domain, None),
     "set-again": (partial(at, 0), partial(later, 10, 60)),
     "set-for-now": (partial(at_fixed, [10]), lambda t, ctx: later(0, 9, t, ctx)),
-    "set-for-the-past": (partial(at_fixed, [10, 20]), lambda t, ctx: later(-15, 0, t, ctx)),
 }
 CONVERTED: dict[str, Callable[[Any], Any]] = {
     "int": int,

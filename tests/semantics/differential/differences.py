@@ -15,6 +15,8 @@ DIFFERENCES: dict[str, str] = {
     "values-SQL_TIMESTAMP-*: datetime datetime.datetime(9999, *": "PyFlink's seconds overflow 32 bits",
     "values-TUPLE-*: tuple (1, 'a', 2,)": "PyFlink drops fields that the type does not have",
     "values-ROW*: Row Row(1, 'a', 2)": "PyFlink drops fields that the type does not have",
+    "timers-set-again": "PyFlink fires a timer again if on_timer sets it once more in the same watermark",
+    "timestamps-unassigned": "a record without event time has no timestamp, as PyFlink's documentation specifies",
     "calls-conf-equal-other-type": "a number and its text are the same setting",
     "calls-type-equal-names": "PyFlink's row types ignore names when they are compared",
     "calls-type-primitive-array-of-string": "an error where the type is made, instead of in the job",

@@ -11,6 +11,7 @@ from typing import Any
 from tidemill.common.type_kinds.array_names import BasicArrays, PrimitiveArrays
 from tidemill.common.type_kinds.base import FastCheck, TypeInformation, all_types_in, restore
 from tidemill.common.type_kinds.basic import BasicType, BasicTypeInfo
+from tidemill.common.type_kinds.columns_of_fields import all_named, same_width, shaped_column
 from tidemill.common.types import Row, RowKind
 from tidemill.errors import TypeMismatchError
 
@@ -117,13 +118,13 @@ class RowTypeInfo(TypeInformation):
             if fast(values):
                 return values
             # The common case of rows without names, or with another numeric type: convert column by column.
-            if not shapers or not all_types_in(_ROWS, values) or not _all_named(values, None, names):
+            if not shapers or not all_types_in(_ROWS, values) or not all_named(values, None, names):
                 return one_by_one(values)
             rows = list(map(_values_of, values))
-            if not _same_width(rows, len(shapers)):
+            if not same_width(rows, len(shapers)):
                 return one_by_one(values)
             try:
-                columns = [_shaped_column(shape, map(itemgetter(i), rows)) for i, shape in enumerate(shapers)]
+                columns = [shaped_column(shape, map(itemgetter(i), rows)) for i, shape in enumerate(shapers)]
             except TypeMismatchError:
                 return one_by_one(values)  # raises the error with the position
             found = Row.of_columns(names, columns)
@@ -146,7 +147,7 @@ class RowTypeInfo(TypeInformation):
             if None in found if names is None else found.count(names) != len(found):
                 return False
             rows = list(map(_values_of, values))
-            return _same_width(rows, width) and all(
+            return same_width(rows, width) and all(
                 column_check([v for v in map(itemgetter(i), rows) if v is not None])
                 for i, column_check in enumerate(checks)
             )
@@ -212,7 +213,7 @@ class TupleTypeInfo(TypeInformation):
         shapers = [field_type.shaper(strict=strict) for field_type in self._field_types]
 
         def shaped(values: list[Any]) -> list[Any]:
-            if not all_types_in(_TUPLES, values) or not _same_width(values, width):
+            if not all_types_in(_TUPLES, values) or not same_width(values, width):
                 return one_by_one(values)
             columns = [list(map(itemgetter(i), values)) for i in range(width)]
             try:
@@ -232,7 +233,7 @@ class TupleTypeInfo(TypeInformation):
         def check(values: Sequence[Any]) -> bool:
             return (
                 all_types_in(_TUPLES, values)
-                and _same_width(values, width)
+                and same_width(values, width)
                 and all(column_check(list(map(itemgetter(i), values))) for i, column_check in enumerate(checks))
             )
 
@@ -287,11 +288,12 @@ class _SequenceTypeInfo(TypeInformation):
     def _listed(self, value: Any, path: str) -> Sequence[Any]:
         """The elements of a value that is neither a list nor a tuple."""
         if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)):
-            return list(value)
-        to_list = getattr(value, "tolist", None)  # array.array, numpy.ndarray
+            return value
+        to_list = getattr(value, "tolist", None)  # of array.array and numpy.ndarray
         if to_list is None:
             self.mismatch(value, path)
-        return list(to_list())
+        elements: list[Any] = to_list()
+        return elements
 
     def fast_check(self) -> FastCheck:
         element_check, nullable = self._element_type.fast_check(), self._nullable_elements
@@ -477,26 +479,6 @@ class OptionalTypeInfo(_SequenceTypeInfo):
     def fast_check(self) -> FastCheck:
         element_check = self._element_type.fast_check()
         return lambda values: element_check([value for value in values if value is not None])
-
-
-def _all_named(rows: Sequence[Row], *allowed: tuple[str, ...] | None) -> bool:
-    """Whether all rows have the same field names, and these are one of ``allowed``."""
-    found = list(map(_names_of, rows))
-    return found[0] in allowed and found.count(found[0]) == len(found)
-
-
-def _shaped_column(shape: Callable[[list[Any]], list[Any]], column: Iterable[Any]) -> list[Any]:
-    """Converts a column of rows, in which any field may be None."""
-    fields = list(column)
-    present = [field for field in fields if field is not None]
-    if len(present) == len(fields):
-        return shape(fields)
-    shaped = iter(shape(present))
-    return [None if field is None else next(shaped) for field in fields]
-
-
-def _same_width(values: Sequence[Any], width: int) -> bool:
-    return {width}.issuperset(map(len, values))
 
 
 def _require(element_type: TypeInformation, allowed: Iterable[BasicType], of: str) -> None:

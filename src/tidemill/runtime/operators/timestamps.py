@@ -194,7 +194,7 @@ class TimestampsOperator(Operator):
     def _whole(self, timestamp: Any, value: Any) -> int:
         """A timestamp as an int: as in Flink, the fraction of a number is cut off."""
         try:
-            return whole(timestamp)
+            return checked_time(whole(timestamp), "a timestamp")
         except (TypeError, ValueError, ArithmeticError):
             problem = TypeError(f"a timestamp must be an int in milliseconds, not {timestamp!r}")
             raise self.failed(problem, method="extract_timestamp", record=value, with_record=True) from None
