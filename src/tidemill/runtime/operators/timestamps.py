@@ -10,7 +10,7 @@ from tidemill.common.calls import call_each
 from tidemill.common.type_kinds.coercion import whole
 from tidemill.datastream.program.ingestion_time import IngestionTime
 from tidemill.datastream.program.specs import TimestampsSpec
-from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
+from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch, checked_time
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.time.strands import PartitionEnd, Strand
 from tidemill.runtime.time.time_states import PartitionState, TimeState
