@@ -340,7 +340,7 @@ def test_keys_of_maps_have_the_form_of_storage(new_backend: NewBackend, key: Any
 
 
 def test_what_a_type_does_not_take_is_refused_with_the_epoch(new_backend: NewBackend) -> None:
-    for type_info, value in ((Types.DOUBLE(), 2**60 + 1), (Types.LONG(), 1.5), (Types.STRING(), 7)):
+    for type_info, value in ((Types.DOUBLE(), "1"), (Types.LONG(), "1.5"), (Types.STRING(), 7)):
         operator = Operator(new_backend, declared=Declared(value=type_info))
         operator.at("a").value.update(value)
         assert operator.at("a").value.value() == value

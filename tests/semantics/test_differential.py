@@ -62,26 +62,23 @@ def failure(error: Exception) -> dict[str, Any]:
     return {"error": f"{type(error).__name__}: {error}"}
 
 
-def ran(program: Program) -> dict[str, Any]:
+def ran(program: Program, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     try:
-        with program.build(environment(program.batch, program.settings)).execute_and_collect() as found:
+        stream = program.build(environment(program.batch, program.settings))
+        if program.printed:
+            stream.print()
+            stream.get_execution_environment().execute()
+            return {"records": capsys.readouterr().out.splitlines()}
+        with stream.execute_and_collect() as found:
             records = [one if type(one) is str else shown(one) for one in found]
     except Exception as error:
         return failure(error)
     return {"records": lines(records, program.ordered)}
 
 
-@pytest.mark.parametrize("program", [one for one in PROGRAMS if not one.printed], ids=lambda program: program.id)
-def test_program(program: Program) -> None:
-    check(program.id, ran(program))
-
-
-@pytest.mark.parametrize("program", [one for one in PROGRAMS if one.printed], ids=lambda program: program.id)
-def test_printed(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
-    env = environment(program.batch, program.settings)
-    program.build(env).print()
-    env.execute()
-    check(program.id, {"records": capsys.readouterr().out.splitlines()})
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.id)
+def test_program(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
+    check(program.id, ran(program, capsys))
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.id)

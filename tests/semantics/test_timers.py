@@ -366,7 +366,7 @@ def test_the_fraction_of_a_time_is_cut_off(domain: Domain, time: Any) -> None:
     with harness() as job:
         job.process(("a", domain.name, time))
         domain.move(job, 10)
-        assert job.output() == [("a", 10, None)]
+        assert job.output() == [("a", 10)]
 
 
 @pytest.mark.parametrize("time", ["10", None, float("nan")])

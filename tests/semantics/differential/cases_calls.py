@@ -20,6 +20,14 @@ from tidemill.datastream.window import (
 )
 
 MS = Time.milliseconds
+#: Called with arguments of the wrong type.
+TAG: Any = OutputTag
+DESCRIPTOR: Any = ValueStateDescriptor
+
+
+def renamed(row: Row) -> str:
+    row.set_field_names(["a"])
+    return shown(row)
 
 
 def conf(*sets: Any) -> Any:
@@ -111,7 +119,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "row-len": lambda: len(Row(1, 2)),
     "row-in": lambda: (1 in Row(1), "a" in Row(a=1), 1 in Row(a=1)),
     "row-hash": lambda: hash(Row(1, 2)) == hash(Row(1, 2)),
-    "row-set-names": lambda: (lambda r: (r.set_field_names(["a"]), shown(r))[1])(Row(1)),
+    "row-set-names": lambda: renamed(Row(1)),
     "row-kind-text": lambda: [str(kind) for kind in RowKind],
     # types
     "type-text-string": lambda: str(Types.STRING()),
@@ -159,8 +167,8 @@ CALLS: dict[str, Callable[[], Any]] = {
     "process-of-function": lambda: stream().process(lambda v: v),
     "reduce-of-text": lambda: stream().key_by(lambda t: t[0]).reduce("x"),
     "output-tag-empty": lambda: OutputTag("", Types.INT()),
-    "output-tag-none": lambda: OutputTag(None, Types.INT()),
-    "output-tag-of-text": lambda: OutputTag("a", "b"),
+    "output-tag-none": lambda: TAG(None, Types.INT()),
+    "output-tag-of-text": lambda: TAG("a", "b"),
     "side-output-of-text": lambda: stream().get_side_output("a"),
     "window-before-key": lambda: stream().window(TumblingEventTimeWindows.of(MS(1))),
     # windows
@@ -189,7 +197,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "instant-millis": lambda: Instant(1, 999999999).to_epoch_milli(),
     # descriptors
     "descriptor-name": lambda: ValueStateDescriptor("a", Types.INT()).get_name(),
-    "descriptor-of-text": lambda: ValueStateDescriptor("a", "b"),
+    "descriptor-of-text": lambda: DESCRIPTOR("a", "b"),
     "descriptor-map-name": lambda: MapStateDescriptor("a", Types.INT(), Types.INT()).name,
 }
 

@@ -52,13 +52,14 @@ class Mean(AggregateFunction):
 
 
 def descriptors(kind: str, of: Any) -> Any:
-    return {
+    made: dict[str, Callable[[], Any]] = {
         "value": lambda: ValueStateDescriptor("s", of),
         "list": lambda: ListStateDescriptor("s", of),
         "map": lambda: MapStateDescriptor("s", Types.STRING(), of),
         "reducing": lambda: ReducingStateDescriptor("s", Add(), of),
         "aggregating": lambda: AggregatingStateDescriptor("s", Mean(), Types.TUPLE([Types.LONG(), Types.LONG()])),
-    }[kind]()
+    }
+    return made[kind]()
 
 
 class Does(KeyedProcessFunction):

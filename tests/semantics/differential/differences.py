@@ -17,6 +17,8 @@ DIFFERENCES: dict[str, str] = {
     "values-ROW*: Row Row(1, 'a', 2)": "PyFlink drops fields that the type does not have",
     "timers-set-again": "PyFlink fires a timer again if on_timer sets it once more in the same watermark",
     "timestamps-unassigned": "a record without event time has no timestamp, as PyFlink's documentation specifies",
+    "timestamps-after-reduce-batch": "the result of a key in BATCH mode has no timestamp; PyFlink: the end of time",
+    "timestamps-after-sum-batch": "the result of a key in BATCH mode has no timestamp; PyFlink: the end of time",
     "calls-conf-equal-other-type": "a number and its text are the same setting",
     "calls-type-equal-names": "PyFlink's row types ignore names when they are compared",
     "calls-type-primitive-array-of-string": "an error where the type is made, instead of in the job",

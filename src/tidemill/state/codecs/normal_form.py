@@ -61,7 +61,8 @@ class NormalForm:
         if isinstance(type_info, BasicTypeInfo) and type_info.basic_type in _SCALARS:
             self.kind, self.convert = _SCALARS[type_info.basic_type]
         if not strict and is_simple(type_info):
-            self.kind, self.convert = _EXACT.get(type_info, Unknown), partial(_coerced, type_info.coerce)
+            self.kind = _EXACT.get(type_info, Unknown)
+            self.convert = partial(_coerced_unless, self.kind, type_info.coerce)
         #: The types of values that need no check.
         self.kinds = frozenset((self.kind, type(None)))
         self._codec = codec_for(type_info)
@@ -134,6 +135,10 @@ def stream_key_form(type_info: TypeInformation | None) -> Callable[[list[Any]], 
 def is_simple(type_info: TypeInformation) -> bool:
     """Whether values of a type are single numbers, texts or times."""
     return isinstance(type_info, (BasicTypeInfo, DateTypeInfo, TimeTypeInfo, TimestampTypeInfo))
+
+
+def _coerced_unless(kind: type, coerce: Convert, value: Any) -> Any:
+    return value if type(value) is kind else _coerced(coerce, value)
 
 
 def _coerced(coerce: Convert, value: Any) -> Any:
