@@ -137,3 +137,22 @@ def test_the_warning_comes_once_at_the_start(caplog: pytest.LogCaptureFixture) -
     told = [record.getMessage() for record in caplog.records if "exactly-once" in record.getMessage()]
     assert len(told) == 1
     assert "job 'weak' is not exactly-once end to end: 'out' is at-least-once" in told[0]
+
+
+class Repeating(Lossy):
+    """Does not know which records it has handed out."""
+
+    replayable = True
+    repeats = True
+
+
+def test_a_source_that_repeats_records_makes_results_and_state_at_least_once() -> None:
+    program = env()
+    program.from_source(Repeating(), None, "queue").sink_to(once()).name("out")
+    plan = plan_of(program)
+    assert result(plan) == {"out": "at-least-once"}
+    told = warning(plan)
+    assert told is not None
+    assert "'Source: queue' may read records again after a failure, also into the state" in told
+    assert "Its state is exactly-once" not in told
+    assert "may repeat records" in explain_plan(plan)
