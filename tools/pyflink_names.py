@@ -120,7 +120,7 @@ class Sources:
             return Found(module, name, "class")
         if name in source.others:
             return Found(module, name, source.others[name])
-        if (module, name) not in source.imports.items() and name in source.imports:
+        if name in source.imports:
             other, original = source.imports[name]
             if (other, original) != (module, name) and module not in seen:
                 return self.resolve(other, original, seen | {module})

@@ -322,8 +322,10 @@ def last_python_error(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     found = [match for line in text.splitlines() if (match := _PYTHON_ERROR.match(line.strip()))]
     python = [match for match in found if "." not in match[1]]
-    chosen = (python or found or [None])[-1]
-    return text[:300] if chosen is None else f"{chosen[1]}: {chosen[2] or ''}"[:300]
+    if not found:
+        return text[:300]
+    chosen = (python or found)[-1]
+    return f"{chosen[1]}: {chosen[2] or ''}"[:300]
 
 
 if __name__ == "__main__":
