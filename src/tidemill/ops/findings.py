@@ -23,10 +23,18 @@ PACKAGES: Final = ("pyspark", "pyarrow", "cloudpickle", "numpy", "pyyaml", "rock
 #: Packages that only some jobs require, by extra.
 EXTRAS: Final = {
     "avro": ("fastavro",),
+    "cassandra": ("cassandra-driver",),
+    "elasticsearch": ("elastic-transport",),
     "kafka": ("confluent-kafka",),
+    "kinesis": ("boto3",),
+    "mysql": ("pymysql",),
     "object-store": ("obstore",),
     "ops": ("fastapi", "prometheus-client", "python-multipart", "rich", "typer", "uvicorn"),
+    "oracle": ("oracledb",),
     "postgres": ("psycopg",),
+    "pulsar": ("pulsar-client",),
+    "rabbitmq": ("pika",),
+    "sqlserver": ("pymssql",),
 }
 
 

@@ -61,6 +61,7 @@ OTHERS = (
     "CheckpointedFunction",
     "Function",
     "KeyedStateFunction",
+    "SourceFunction",
 )
 
 

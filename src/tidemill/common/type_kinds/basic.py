@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tidemill.common.time import Instant
@@ -93,8 +92,6 @@ _NUMBERS = frozenset((int, float))
 #: Converts an instance of a subclass to the type itself; ``str()`` would call the ``__str__`` of the subclass.
 _PLAIN: dict[type, Callable[[Any], Any]] = {int: int, float: float, str: str.__str__}
 _LARGEST = sys.float_info.max
-_microsecond_of = attrgetter("microsecond")
-_zone_of = attrgetter("tzinfo")
 
 
 class BasicTypeInfo(TypeInformation):
@@ -334,9 +331,7 @@ class TimestampTypeInfo(_MillisecondsTypeInfo):
 
 def _in_milliseconds(values: Sequence[Any]) -> bool:
     """Whether times have no part below the millisecond, and no time zone."""
-    return {None}.issuperset(map(_zone_of, values)) and not any(
-        microsecond % 1000 for microsecond in set(map(_microsecond_of, values))
-    )
+    return all(value.tzinfo is None and not value.microsecond % 1000 for value in values)
 
 
 class SqlTimeTypeInfo(TypeInformation):

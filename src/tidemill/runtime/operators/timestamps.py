@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -10,6 +11,7 @@ from tidemill.common.calls import call_each
 from tidemill.common.type_kinds.coercion import whole
 from tidemill.datastream.program.ingestion_time import IngestionTime
 from tidemill.datastream.program.specs import TimestampsSpec
+from tidemill.errors import StateError
 from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch, checked_time
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.time.strands import PartitionEnd, Strand
@@ -188,7 +190,12 @@ class TimestampsOperator(Operator):
         failed = partial(self.failed_at, batch.values, method="extract_timestamp")
         timestamps = call_each(self._extract, batch.values, failed, before)
         if _INT.issuperset(map(type, timestamps)):
-            return timestamps
+            try:
+                array("q", timestamps)  # 8 ns a record
+            except OverflowError:
+                pass  # one of them is converted below, and refused
+            else:
+                return timestamps
         return [self._whole(timestamp, value) for timestamp, value in zip(timestamps, batch.values, strict=True)]
 
     def _whole(self, timestamp: Any, value: Any) -> int:
@@ -196,8 +203,10 @@ class TimestampsOperator(Operator):
         try:
             return checked_time(whole(timestamp), "a timestamp")
         except (TypeError, ValueError, ArithmeticError):
-            problem = TypeError(f"a timestamp must be an int in milliseconds, not {timestamp!r}")
-            raise self.failed(problem, method="extract_timestamp", record=value, with_record=True) from None
+            problem: Exception = TypeError(f"a timestamp must be an int in milliseconds, not {timestamp!r}")
+        except StateError as error:
+            problem = error
+        raise self.failed(problem, method="extract_timestamp", record=value, with_record=True) from None
 
     def _extractor(self) -> Callable[[Any, int], int] | None:
         assigner = self._time.strategy.timestamp_assigner

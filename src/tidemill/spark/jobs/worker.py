@@ -30,7 +30,7 @@ from tidemill.runtime.task.merge_task import Slice, merge_slice
 from tidemill.runtime.task.task import execute_subtask
 from tidemill.runtime.task.warm import WarmChains
 from tidemill.spark.frames.frames import split_by_source
-from tidemill.spark.session.dependencies import installed_here
+from tidemill.spark.session.dependencies import STARTED_IN, import_from_anywhere, installed_here
 from tidemill.state.keys.key_groups import Subtask
 
 #: The Spark local property that carries the epoch's context to the tasks of its job.
@@ -48,7 +48,7 @@ class WorkerProcess:
         self.committers = OpenCommitters()
         self._bundles: dict[str, JobBundle] = {}
         self._directories: dict[str, Path] = {}
-        self._home = self._directory = Path.cwd()
+        self._directory = STARTED_IN
         self._swept = time.monotonic()
         self._sweep_seconds = 0.0
         # With the default threshold of 700, the collector would run thousands of times per epoch and find nothing.
@@ -65,9 +65,10 @@ class WorkerProcess:
                 self._directories.clear()
             found = pickle.loads(broadcast.value[1])
             installed = installed_here(found.dependencies)
+            import_from_anywhere()
             self._bundles[name] = found
             installed.use()
-            self._directories[name] = installed.directory or self._home
+            self._directories[name] = installed.directory or STARTED_IN
             found.logs.set_up_worker()
             install_main_classes(found.main_classes)
             self.warm.budget = found.cache_size

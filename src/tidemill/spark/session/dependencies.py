@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pyspark import SparkContext, SparkFiles
 
@@ -14,7 +15,11 @@ from tidemill.runtime.task.delivery import Installed, Packed, Shipment, director
 from tidemill.spark.session.cluster import executors_of
 from tidemill.spark.session.session import private_directory
 
-__all__ = ["bring", "folder_of_files", "install_everywhere", "installed_here"]
+__all__ = ["STARTED_IN", "bring", "folder_of_files", "import_from_anywhere", "install_everywhere", "installed_here"]
+
+#: The working directory that Spark gave this process. On executors, Spark's paths are relative to it, and a job with
+#: archives changes the working directory.
+STARTED_IN: Final = Path.cwd()
 
 
 def folder_of_files() -> Path:
@@ -56,7 +61,16 @@ def installed_here(delivery: Shipment) -> Installed:
     """The result on this executor, whose directory of files all its workers share. Called within a task."""
     if not delivery.items:
         return Installed()
-    return install(delivery, lambda name: Path(SparkFiles.get(name)), Path(SparkFiles.getRootDirectory()))
+    root = STARTED_IN / SparkFiles.getRootDirectory()
+    return install(delivery, lambda name: root / name, root)
+
+
+def import_from_anywhere() -> None:
+    """Let Python find the modules that Spark has sent, whatever the working directory is from now on."""
+    for place in [path for path in sys.path if path and not Path(path).is_absolute()]:
+        absolute = str((STARTED_IN / place).resolve())
+        if absolute not in sys.path:
+            sys.path.insert(sys.path.index(place), absolute)
 
 
 class _InstallFunction:

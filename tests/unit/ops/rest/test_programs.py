@@ -265,7 +265,9 @@ def test_the_arguments_of_a_run_are_checked_first(client: Client) -> None:
     assert "not valid Unicode" in told({"entryClass": "a.py", "flinkConfiguration": {"user.x": "\ud800"}})
     assert "parallelism" in told({"parallelism": 0})
     assert "jobId" in told({"jobId": "../x"})
-    assert "flinkConfiguration: Unknown" in told({"flinkConfiguration": {"no.such": "1"}})
+    assert "flinkConfiguration: Unknown" in told(
+        {"flinkConfiguration": {"no.such": "1", "pipeline.strict-configuration": "true"}}
+    )
     assert told({"unknown": 1})
     assert drivers() == before
 

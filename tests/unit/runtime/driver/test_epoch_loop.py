@@ -25,6 +25,7 @@ class Job:
         self.manifests = self
         self.stop = StopSignal()
         self.closed = False
+        self.commits = 0
         self._looks_left = most_looks
         self._waiting: list[str] = []
 
@@ -36,6 +37,9 @@ class Job:
 
     def available(self) -> bool:
         return self.left > 0
+
+    def committed(self) -> None:
+        self.commits += 1
 
     def next_input(self) -> EpochInput:
         self.left = max(0, self.left - 1)

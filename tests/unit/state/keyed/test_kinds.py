@@ -28,7 +28,9 @@ DESCRIPTORS = {kind.descriptor.__name__ for kind in KINDS.values()}
 STATES = {cls.__name__ for kind in KINDS.values() for cls in (kind.state, kind.watched, kind.expiring, kind.immutable)}
 #: Modules in which such a word is not a kind of state, or that take some kinds only; and why.
 MAY_ASK = {
+    "tidemill.common.type_kinds.internal_form": "kinds of type information",
     "tidemill.connectors.formats.avro": "kinds of Avro's types",
+    "tidemill.connectors.formats.avro_schema": "kinds of Avro's types",
     "tidemill.connectors.spark.schema_types": "kinds of Spark's types",
     "tidemill.state.codecs.serializers": "kinds of type information",
     "tidemill.state.operator.operator_state": "operator state is declared with two of the descriptors",
