@@ -22,6 +22,7 @@ from tidemill.config import (
     PipelineOptions,
     StateRecoveryOptions,
 )
+from tidemill.config.unknown_keys import unknown_keys
 from tidemill.errors import ConfigurationError
 from tidemill.ops.drivers.program import Program, has_workers_elsewhere, send_along
 from tidemill.ops.drivers.records import drivers, records_directory
@@ -129,6 +130,9 @@ class Programs:
                 settings.set_string(key, text)
             except ConfigurationError as error:
                 raise BadRequestError(f"flinkConfiguration: {error}") from error
+        if settings.get(PipelineOptions.STRICT_CONFIGURATION):
+            for problem in unknown_keys(asked.configuration):
+                raise BadRequestError(f"flinkConfiguration: {problem}")
         if asked.parallelism is not None:
             settings.set(PipelineOptions.PARALLELISM, asked.parallelism)
         if asked.savepoint_path is not None:
