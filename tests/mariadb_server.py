@@ -45,7 +45,7 @@ class MariadbServer:
         self._folder = folder
         self._program = find_program()
         self._process: subprocess.Popen[bytes] | None = None
-        # The server refuses to run as root, unless it is told to.
+        # The server refuses to run as root without this option.
         self._account = ("--user=root",) if os.geteuid() == 0 else ()
         (self.port,) = own_ports(1)
 

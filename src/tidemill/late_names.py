@@ -5,9 +5,10 @@ They are imported on first use. A type checker finds them where they are defined
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Any, Final
+
+from tidemill.lazy_names import names_elsewhere
 
 __all__ = ["SCHEMAS", "STATES", "late"]
 
@@ -28,8 +29,4 @@ STATES: Final[Mapping[str, str]] = dict.fromkeys(
 
 def late(module: str, names: Mapping[str, str], name: str) -> Any:
     """The object with this name, for the ``__getattr__`` of a module. Raises ``AttributeError`` if it has none."""
-    if name in names:
-        found = getattr(importlib.import_module(names[name]), name, None)
-        if found is not None:
-            return found
-    raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    return names_elsewhere(module, names)(name)

@@ -17,7 +17,7 @@ from tidemill.testing import JobHarness
 from tidemill.testing.sink_contract import SINK_CASES, WRITER_CASES, SinkCase, check_sink
 
 _numbers = itertools.count(1)
-#: The others are told of the sink behind it, in test_kafka_sink.
+#: tests/integration/test_kafka_sink.py has the other ways, for the sink behind it.
 _TOLD = {"killed at manifest.after", "killed in a commit after 1 subtasks", "rescaled between commit and commit"}
 EXACTLY_CASES = [case for case in SINK_CASES if case.name in _TOLD]
 AT_LEAST_CASES = [case for case in WRITER_CASES if case.name == "killed at sink.precommit.after"]
