@@ -92,12 +92,20 @@ class WatermarkGenerator(ABC):
     #: Whether :meth:`on_event` may emit. If false, a whole batch may be passed to :meth:`on_batch`; if true, there may
     #: be a watermark between any two records.
     emits_on_event: bool = True
+    #: Whether the generator reads events. If false, it depends only on the newest timestamp of a batch, and
+    #: :meth:`on_newest` may be called instead of :meth:`on_batch`.
+    reads_events: bool = True
+
+    def on_newest(self, timestamp: int, output: WatermarkOutput) -> None:
+        """Equivalent to :meth:`on_batch` for a batch with this newest timestamp, if :attr:`reads_events` is false."""
+        raise NotImplementedError(f"{type(self).__name__} reads events")
 
 
 class NoWatermarksGenerator(WatermarkGenerator):
     """Emits nothing."""
 
     emits_on_event = False
+    reads_events = False
 
     def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
         pass
@@ -106,6 +114,9 @@ class NoWatermarksGenerator(WatermarkGenerator):
         pass
 
     def on_batch(self, events: Sequence[Any], timestamps: Sequence[int], output: WatermarkOutput) -> None:
+        pass
+
+    def on_newest(self, timestamp: int, output: WatermarkOutput) -> None:
         pass
 
 
@@ -117,6 +128,7 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
     """
 
     emits_on_event = False
+    reads_events = False
 
     def __init__(self, max_out_of_orderness_millis: int) -> None:
         if max_out_of_orderness_millis < 0:
@@ -130,9 +142,11 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
             self._max_timestamp = event_timestamp
 
     def on_batch(self, events: Sequence[Any], timestamps: Sequence[int], output: WatermarkOutput) -> None:
-        newest = max(timestamps, default=self._max_timestamp)
-        if newest > self._max_timestamp:
-            self._max_timestamp = newest
+        self.on_newest(max(timestamps, default=self._max_timestamp), output)
+
+    def on_newest(self, timestamp: int, output: WatermarkOutput) -> None:
+        if timestamp > self._max_timestamp:
+            self._max_timestamp = timestamp
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
         output.emit_watermark(Watermark(self._max_timestamp - self._delay - 1))
@@ -160,6 +174,7 @@ class WatermarksWithIdleness(WatermarkGenerator):
         self._timeout = idle_timeout_millis
         self._clock: Clock = clock or _processing_time
         self.emits_on_event = getattr(generator, "emits_on_event", True)
+        self.reads_events = getattr(generator, "reads_events", True)
         # transient
         self._saw_records = False
         self._inactive_since: int | None = None
@@ -197,6 +212,11 @@ class WatermarksWithIdleness(WatermarkGenerator):
             self._generator.on_batch(events, timestamps, output)
             self._saw_records = True
             self._idle = False
+
+    def on_newest(self, timestamp: int, output: WatermarkOutput) -> None:
+        self._generator.on_newest(timestamp, output)
+        self._saw_records = True
+        self._idle = False
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
         if not self._is_idle_now():

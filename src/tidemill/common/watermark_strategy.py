@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tidemill.common.time import Duration, Length, as_millis
 from tidemill.common.watermark_generators import (
@@ -27,6 +29,7 @@ __all__ = [
     "Duration",
     "NoWatermarksGenerator",
     "TimestampAssigner",
+    "TimestampColumn",
     "Watermark",
     "WatermarkAlignment",
     "WatermarkGenerator",
@@ -36,6 +39,12 @@ __all__ = [
 ]
 
 Supplier = Callable[..., WatermarkGenerator]
+
+#: Milliseconds per unit, as a fraction: numerator and denominator.
+UNITS: Final = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
+MILLIS_PER_DAY: Final = 86_400_000
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MILLISECOND: Final = dt.timedelta(milliseconds=1)
 
 
 class TimestampAssigner(ABC):
@@ -54,6 +63,45 @@ class TimestampAssigner(ABC):
 
         ``record_timestamp`` is the timestamp that the record already has; it is negative if it has none.
         """
+
+
+@dataclass(frozen=True)
+class TimestampColumn(TimestampAssigner):
+    """Takes the timestamp from a field of each record: by name, or by the position in a tuple or row.
+
+    A number counts ``unit``s since 1970. A date or a time without time zone is in UTC.
+
+    >>> TimestampColumn("at", "s").extract_timestamp({"at": 2}, -1)
+    2000
+    """
+
+    field: str | int
+    unit: str = "ms"
+
+    def __post_init__(self) -> None:
+        if self.unit not in UNITS:
+            raise ValueError(f"the unit of a timestamp column must be one of {', '.join(UNITS)}, not {self.unit!r}")
+        if isinstance(self.field, bool) or not isinstance(self.field, (str, int)):
+            raise TypeError(f"a timestamp column is a name or a position, not {self.field!r}")
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        """The timestamp of a record, in milliseconds."""
+        by_name = isinstance(self.field, str) and (isinstance(value, tuple) or not hasattr(value, "__getitem__"))
+        return self._millis(getattr(value, str(self.field)) if by_name else value[self.field])
+
+    def _millis(self, time: Any) -> int:
+        if isinstance(time, dt.datetime):
+            aware = time if time.tzinfo is not None else time.replace(tzinfo=dt.UTC)
+            return (aware - _EPOCH) // _MILLISECOND
+        if isinstance(time, dt.date):
+            return (time - _EPOCH.date()).days * MILLIS_PER_DAY
+        times, over = UNITS[self.unit]
+        if isinstance(time, float):
+            return math.trunc(time * times / over)
+        if time is None or isinstance(time, str):
+            raise TypeError(f"field {self.field!r} cannot be a timestamp: {time!r}")
+        whole: int = int(time) * times // over
+        return whole
 
 
 @dataclass(frozen=True)
@@ -133,6 +181,18 @@ class WatermarkStrategy:
         if not callable(extract) or isinstance(timestamp_assigner, type):
             raise TypeError(f"not a TimestampAssigner or function: {timestamp_assigner!r}")
         return replace(self, _timestamp_assigner=_CallableAssigner(extract))
+
+    def with_timestamp_column(self, field: str | int, unit: str = "ms") -> WatermarkStrategy:
+        """Takes the timestamp of each record from a field: a name, or a position in a tuple or row.
+
+        A number counts units since 1970: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``. Dates and times without a time zone
+        are in UTC. Unlike with :meth:`with_timestamp_assigner`, records that are columns stay columns.
+
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at", unit="s")
+        >>> strategy.get_timestamp_extractor()({"at": 2}, -1)
+        2000
+        """
+        return self.with_timestamp_assigner(TimestampColumn(field, unit))
 
     def with_idleness(self, idle_timeout: Length) -> WatermarkStrategy:
         """Marks a split idle after ``idle_timeout`` without records, so that it does not hold back event time."""

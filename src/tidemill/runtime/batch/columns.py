@@ -1,16 +1,8 @@
 """Columnar batches: records from Arrow sources stay columns until an operator needs Python objects.
 
-If a source is followed by ``key_by`` on a field, it creates no Python objects: the key column determines the targets of
-the rows, the rows cross the exchange as Arrow data, and the receiver creates the records and takes the keys from the
-column that it has converted anyway.
-
-These convert columns to Python objects:
-
-- any operator that reads :attr:`ColumnBatch.values` or calls ``where``, which reads it. All operators except the source
-  do: even a ``filter`` or the assignment of timestamps between source and ``key_by`` ends the columnar path;
-- a source with a decoder, or a source that yields Python records;
-- an exchange other than ``key_by`` on a field, and keys that are null, floats or computed by a function
-  (:func:`key_column`).
+A source that yields Arrow data, the assignment of timestamps from a column, filters, ``union``, side outputs, batch
+functions and all exchanges but those by a Python function keep columns. The keys and timestamps of a batch are columns
+too. The first operator that reads :attr:`ColumnBatch.values` creates one object per record, once for the batch.
 
 See ``docs/decisions/0006-columns-through-key-by.md``.
 """
@@ -18,7 +10,8 @@ See ``docs/decisions/0006-columns-through-key-by.md``.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import compress
 from typing import Any, Final
 
 import numpy as np
@@ -27,15 +20,11 @@ import pyarrow.compute as pc
 
 from tidemill.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from tidemill.common.types import Row
-from tidemill.datastream.program.key_selectors import FieldSelector, PositionSelector
 from tidemill.runtime.batch.records import Batch
-from tidemill.state.keys.key_groups import TargetCache
+from tidemill.state.keys.canonical_key import canonical_key, canonical_keys
 
 #: The column with the number of a row's file, which exists if Spark reads several files and the source has event time.
 FILE_COLUMN: Final = "tidemill_file"
-
-_SHAPE: Final = b"tidemill.shape"
-_KEY: Final = b"tidemill.key"
 
 
 class RecordShape(enum.Enum):
@@ -72,19 +61,24 @@ def values_of(column: pa.Array) -> list[Any]:
 
 
 class ColumnBatch(Batch):
-    """A batch without timestamps whose values are created from Arrow columns when they are first read.
+    """A batch of Arrow columns. Its lists of values, timestamps and keys are created when they are first read.
 
-    ``where`` is inherited: it reads the values, and returns a batch of Python objects.
+    ``times`` are the event timestamps, null where a record has none; None if no record has one. ``key`` is the index of
+    the column that contains the keys; None if the batch is not keyed.
     """
 
-    __slots__ = ("_values", "columns", "shape")
+    __slots__ = ("_keys", "_timestamps", "_values", "columns", "key", "shape", "times")
 
-    def __init__(self, columns: pa.RecordBatch, shape: RecordShape) -> None:
+    def __init__(
+        self, columns: pa.RecordBatch, shape: RecordShape, times: pa.Int64Array | None = None, key: int | None = None
+    ) -> None:
         self.columns = columns
         self.shape = shape
-        self.timestamps = None
-        self.keys = None
+        self.times = times
+        self.key = key
         self._values: list[Any] | None = None
+        self._timestamps: list[int] | None = None
+        self._keys: list[Any] | None = None
 
     @property
     def values(self) -> list[Any]:
@@ -92,63 +86,93 @@ class ColumnBatch(Batch):
         if self._values is None:
             lists = [values_of(column) for column in self.columns.columns]
             self._values = records_of(tuple(self.columns.schema.names), lists, self.shape)
+            if self.key is not None and self._keys is None:
+                self._keys = canonical_keys(lists[self.key])
         return self._values
 
     @values.setter
     def values(self, values: list[Any]) -> None:
         self._values = values
 
+    @property
+    def timestamps(self) -> list[int] | None:
+        """The event timestamps, created once."""
+        if self._timestamps is None and self.times is not None:
+            self._timestamps = self.times.to_pylist()
+        return self._timestamps
+
+    @property
+    def last_timestamp(self) -> int | None:
+        return None if self.times is None or not len(self.times) else self.times[-1].as_py()
+
+    @property
+    def keys(self) -> list[Any] | None:
+        """The keys in canonical form, created once."""
+        if self._keys is None and self.key is not None:
+            self._keys = canonical_keys(values_of(self.columns.column(self.key)))
+        return self._keys
+
+    @keys.setter
+    def keys(self, keys: list[Any]) -> None:
+        self._keys = keys
+
+    @property
+    def key_values(self) -> Sequence[Any]:
+        """The keys, of which only those that are accessed become Python objects."""
+        return _LazyKeys(self.columns.column(self.key)) if self._keys is None and self.key is not None else self._keys
+
+    def with_times(self, times: pa.Int64Array | None) -> ColumnBatch:
+        """Return the same rows with other timestamps."""
+        return self._derived(self.columns, times, self._values)
+
+    def without_keys(self) -> ColumnBatch:
+        """Return the same rows, which are no longer keyed."""
+        return self if self.key is None else ColumnBatch(self.columns, self.shape, self.times)
+
     def again(self) -> ColumnBatch:
         """Return a batch of the same rows, for a consumer that creates its own records."""
-        return ColumnBatch(self.columns, self.shape)
+        return self._derived(self.columns, self.times, None)
+
+    def where(self, chosen: Sequence[Any] | pa.BooleanArray) -> ColumnBatch:
+        """Return the rows whose entry in ``chosen`` is true. A null is not."""
+        mask = chosen if isinstance(chosen, pa.BooleanArray) else pa.array(list(map(bool, chosen)), pa.bool_())
+        times = None if self.times is None else self.times.filter(mask)
+        values = None if self._values is None else list(compress(self._values, mask.to_pylist()))
+        return self._derived(self.columns.filter(mask), times, values)
+
+    def slice(self, start: int, stop: int) -> ColumnBatch:
+        times = None if self.times is None else self.times.slice(start, stop - start)
+        values = None if self._values is None else self._values[start:stop]
+        return self._derived(self.columns.slice(start, stop - start), times, values)
+
+    def rows(self, positions: np.ndarray) -> ColumnBatch:
+        """Return the rows at these positions."""
+        indices = pa.array(positions)
+        return self._derived(self.columns.take(indices), None if self.times is None else self.times.take(indices), None)
+
+    def _derived(self, columns: pa.RecordBatch, times: pa.Int64Array | None, values: list[Any] | None) -> ColumnBatch:
+        derived = ColumnBatch(columns, self.shape, times, self.key)
+        derived._values = values
+        return derived
 
     def __len__(self) -> int:
         rows: int = self.columns.num_rows
         return rows
 
 
-def key_column(batch: ColumnBatch, selector: Any) -> int | None:
-    """Return the index of the column that contains the keys; None if rows cannot be distributed by a column.
+class _LazyKeys(Sequence[Any]):
+    """The keys in a column; each becomes a Python object when it is accessed."""
 
-    The column must consist of integers or strings without nulls: other keys, such as NaN, have a canonical form.
-    """
-    if isinstance(selector, PositionSelector) and batch.shape is not RecordShape.SINGLE:
-        index = selector.position
-    elif isinstance(selector, FieldSelector) and batch.shape is RecordShape.ROW:
-        index = batch.columns.schema.get_field_index(selector.path)
-    else:
-        return None
-    if not 0 <= index < batch.columns.num_columns:
-        return None
-    column = batch.columns.column(index)
-    kind = column.type
-    plain = pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return index if plain and not column.null_count else None
+    __slots__ = ("_column",)
 
+    def __init__(self, column: pa.Array) -> None:
+        self._column = column
 
-def deal_columns(
-    batch: ColumnBatch, key: int, targets: int, target_of: TargetCache
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Distribute the rows of a batch to targets. Each distinct key is looked up once, however many rows have it."""
-    if targets == 1:
-        yield 0, batch.columns
-        return
-    encoded = batch.columns.column(key).dictionary_encode()
-    chosen = np.array(target_of.targets(encoded.dictionary.to_pylist()), dtype=np.int64)[encoded.indices.to_numpy()]
-    for target in np.unique(chosen).tolist():
-        yield target, batch.columns.take(pa.array(np.flatnonzero(chosen == target)))
+    def __getitem__(self, position: Any) -> Any:
+        return canonical_key(self._column[position].as_py())
 
-
-def encode_columns(batches: list[pa.RecordBatch], shape: RecordShape, key: int) -> bytes:
-    """Encode rows for an exchange as one Arrow IPC stream."""
-    metadata = {_SHAPE: shape.value.encode(), _KEY: str(key).encode()}
-    sink = pa.BufferOutputStream()
-    schema = batches[0].schema.with_metadata(metadata)
-    with pa.ipc.new_stream(sink, schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch.replace_schema_metadata(metadata))
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    def __len__(self) -> int:
+        return len(self._column)
 
 
 def rows_by_file(rows: pa.RecordBatch) -> list[tuple[int | None, pa.RecordBatch]]:
@@ -173,14 +197,3 @@ def rows_by_partition(rows: pa.RecordBatch, columns: Sequence[str]) -> list[tupl
     if len(known) == 1:
         return [(known[0], rows)]
     return [(name, rows.filter(pc.equal(names, name))) for name in known]
-
-
-def decode_columns(data: bytes | memoryview) -> Iterator[Batch]:
-    """Return the batches of a parcel, with their keys."""
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        metadata = reader.schema.metadata
-        shape, key = RecordShape(metadata[_SHAPE].decode()), int(metadata[_KEY])
-        names = tuple(reader.schema.names)
-        for columns in reader:
-            lists = [values_of(column) for column in columns.columns]
-            yield Batch(records_of(names, lists, shape), None, lists[key])

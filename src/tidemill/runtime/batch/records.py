@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import compress
 from operator import index
 from typing import Any, Final
@@ -54,6 +55,24 @@ class Batch:
             None if self.timestamps is None else list(compress(self.timestamps, chosen)),
             None if self.keys is None else list(compress(self.keys, chosen)),
         )
+
+    def slice(self, start: int, stop: int) -> Batch:
+        """Return the records from one position up to another."""
+        return Batch(
+            self.values[start:stop],
+            None if self.timestamps is None else self.timestamps[start:stop],
+            None if self.keys is None else self.keys[start:stop],
+        )
+
+    @property
+    def last_timestamp(self) -> int | None:
+        """The timestamp of the last record, if it has one."""
+        return self.timestamps[-1] if self.timestamps else None
+
+    @property
+    def key_values(self) -> Sequence[Any] | None:
+        """The keys, for a reader that looks at few of them."""
+        return self.keys
 
     def __repr__(self) -> str:
         return f"Batch({self.values!r}, {self.timestamps!r}, {self.keys!r})"

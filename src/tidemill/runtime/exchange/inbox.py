@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
 
 from tidemill.errors import TidemillError
-from tidemill.runtime.batch.columns import decode_columns
 from tidemill.runtime.batch.records import MAX_TIME, Batch
+from tidemill.runtime.exchange.column_parcels import Marks, decode_columns
 from tidemill.runtime.exchange.parcels import Header, ParcelKind, decode_records, in_order
 from tidemill.runtime.time.input_clock import Channel, InputClock
 from tidemill.runtime.time.source_clock import SourceClock
@@ -82,44 +81,31 @@ class Inbox:
                 self._hear(channel, header, known)
             else:
                 self._advance_strand(source, header, header.watermark)
-            if header.kind is ParcelKind.COLUMNS:
-                for batch in decode_columns(payload):
-                    self._on_batch(channel.edge, batch)
-                    yield len(batch)
-            else:
-                count = self._deliver(header, source, *decode_records(payload))
-                if source is not None:
-                    source.parcel_read(header.sender, header.strand)
-                    self._follow(header.edge, source)
-                yield count
+            batch, marks = decode_columns(payload) if header.kind is ParcelKind.COLUMNS else _decoded(payload)
+            self._deliver(header, source, batch, marks)
+            if source is not None:
+                source.parcel_read(header.sender, header.strand)
+                self._follow(header.edge, source)
+            yield len(batch)
         self._check_complete()
         yield from self._end_sources()
 
-    def _deliver(
-        self,
-        header: Header,
-        source: SourceClock | None,
-        values: list[Any],
-        timestamps: list[int] | None,
-        keys: list[Any] | None,
-        marks: list[tuple[int, int]] | None,
-    ) -> int:
-        if not values:
-            return 0  # sent only for its header
+    def _deliver(self, header: Header, source: SourceClock | None, batch: Batch, marks: Marks) -> None:
+        if not len(batch):
+            return  # sent only for its header
         start = 0
-        for position, watermark in marks or ():
+        for position, watermark in marks:
             if position > start:
-                self._on_batch(header.edge, _slice(values, timestamps, keys, start, position))
+                self._on_batch(header.edge, batch.slice(start, position))
                 start = position
             if source is None:
                 self._advance(Channel(header.edge, header.sender), watermark)
             else:
                 self._advance_strand(source, header, watermark)
         if start == 0:
-            self._on_batch(header.edge, Batch(values, timestamps, keys))
-        elif start < len(values):
-            self._on_batch(header.edge, _slice(values, timestamps, keys, start, len(values)))
-        return len(values)
+            self._on_batch(header.edge, batch)
+        elif start < len(batch):
+            self._on_batch(header.edge, batch.slice(start, len(batch)))
 
     def _begin_sources(self) -> None:
         """Start the clocks of the sources: all strands of all senders are known."""
@@ -202,9 +188,6 @@ class Inbox:
                 )
 
 
-def _slice(values: list[Any], timestamps: list[int] | None, keys: list[Any] | None, start: int, stop: int) -> Batch:
-    return Batch(
-        values[start:stop],
-        None if timestamps is None else timestamps[start:stop],
-        None if keys is None else keys[start:stop],
-    )
+def _decoded(payload: bytes | memoryview) -> tuple[Batch, Marks]:
+    values, timestamps, keys, marks = decode_records(payload)
+    return Batch(values, timestamps, keys), marks or ()

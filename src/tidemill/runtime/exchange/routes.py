@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import compress
 from typing import Any
 
-import pyarrow as pa
+import numpy as np
 
 from tidemill.common.calls import call_each
 from tidemill.common.type_kinds.basic import BasicType, BasicTypeInfo, PickledBytesTypeInfo
@@ -20,9 +20,10 @@ from tidemill.common.typeinfo import TypeInformation
 from tidemill.datastream.program.key_selectors import FieldSelector, PositionSelector
 from tidemill.datastream.program.transformations import Partitioning, PartitionKind
 from tidemill.errors import GraphError, InvalidKeyError, TidemillError
-from tidemill.runtime.batch.columns import ColumnBatch, deal_columns, key_column
+from tidemill.runtime.batch.columns import ColumnBatch
 from tidemill.runtime.batch.failures import user_error
 from tidemill.runtime.batch.records import Batch
+from tidemill.runtime.exchange.column_routes import deal_by_key, deal_chosen, deal_in_turn, key_column
 from tidemill.state.codecs.normal_form import stream_key_form
 from tidemill.state.keys.key_groups import TargetCache
 
@@ -31,8 +32,8 @@ _COLUMN_KEYS = frozenset(BasicType) - {BasicType.FLOAT, BasicType.BOOLEAN, Basic
 
 #: A part of a batch: target, values, timestamps, keys.
 Deal = tuple[int, list[Any], list[int] | None, list[Any] | None]
-#: A part of a columnar batch: target, rows, the index of the key column.
-ColumnDeal = tuple[int, pa.RecordBatch, int]
+#: A part of a columnar batch: target and rows. Its keys are a column of it, if they are sent at all.
+ColumnDeal = tuple[int, ColumnBatch]
 
 
 class Route:
@@ -82,6 +83,9 @@ class FixedRoute(Route):
     def deal(self, batch: Batch) -> Iterator[Deal]:
         yield self._target, batch.values, batch.timestamps, None
 
+    def deal_columns(self, batch: ColumnBatch) -> Iterator[ColumnDeal]:
+        yield self._target, batch.without_keys()
+
 
 def rescale_targets(sender: int, senders: int, targets: int) -> list[int]:
     """Return the targets of a sender on a rescale edge: as in Flink, a local group of adjacent subtasks."""
@@ -113,6 +117,16 @@ class RoundRobinRoute(Route):
             timestamps = None if batch.timestamps is None else batch.timestamps[offset::count]
             yield self._targets[(self._next + offset) % count], batch.values[offset::count], timestamps, None
         self._next = (self._next + len(batch.values)) % count
+
+    def deal_columns(self, batch: ColumnBatch) -> Iterator[ColumnDeal]:
+        batch = batch.without_keys()
+        count = len(self._targets)
+        if count == 1:
+            yield self._targets[0], batch
+            return
+        for offset in range(min(count, len(batch))):
+            yield self._targets[(self._next + offset) % count], deal_in_turn(batch, offset, count)
+        self._next = (self._next + len(batch)) % count
 
 
 class _PickedRoute(Route):
@@ -157,7 +171,13 @@ class ShuffleRoute(_PickedRoute):
         self._random.seed(seed)
 
     def deal(self, batch: Batch) -> Iterator[Deal]:
-        yield from self._deal(batch, self._random.choices(range(self._count), k=len(batch.values)), None)
+        yield from self._deal(batch, self._chosen(len(batch.values)), None)
+
+    def deal_columns(self, batch: ColumnBatch) -> Iterator[ColumnDeal]:
+        yield from deal_chosen(batch.without_keys(), np.array(self._chosen(len(batch))))
+
+    def _chosen(self, count: int) -> list[int]:
+        return self._random.choices(range(self._count), k=count)
 
 
 class KeyRoute(_PickedRoute):
@@ -166,6 +186,7 @@ class KeyRoute(_PickedRoute):
     def __init__(self, operator: str, partitioning: Partitioning, max_parallelism: int, targets: int) -> None:
         super().__init__(targets)
         self._extract = key_extractor(operator, partitioning.selector, partitioning.key_type)
+        self._typed = partitioning.key_type is not None
         self._has_form = partitioning.key_type is not None and not _fits_columns(partitioning.key_type)
         # A user function may return another key for the same record: it is called only once.
         self._send_keys = not is_field(partitioning.selector)
@@ -179,22 +200,24 @@ class KeyRoute(_PickedRoute):
         self._dealt = 0
 
     def deal_columns(self, batch: ColumnBatch) -> Iterator[ColumnDeal] | None:
-        key = None if self._has_form else key_column(batch, self._selector)
+        key = None if self._has_form else key_column(batch, self._selector, typed=self._typed)
         if key is None:
             return None
         self._dealt += len(batch)
-        return ((target, rows, key) for target, rows in deal_columns(batch, key, self._count, self._target_of))
+        return deal_by_key(batch, key, self._count, self._targets)
 
     def deal(self, batch: Batch) -> Iterator[Deal]:
         keys = self._extract(batch.values)
         self._dealt += len(keys)
+        yield from self._deal(batch, self._targets(keys), keys if self._send_keys else None)
+
+    def _targets(self, keys: list[Any]) -> list[int]:
         try:
-            chosen = self._target_of.targets(keys)
+            return self._target_of.targets(keys)
         except InvalidKeyError as error:
             raise InvalidKeyError(f"key_by before {self._operator}: {error}") from error
         except BaseException as error:  # __hash__ or __eq__ of a key's class
             raise user_error(f"the key before {self._operator}", error) from error
-        yield from self._deal(batch, chosen, keys if self._send_keys else None)
 
 
 def _fits_columns(key_type: TypeInformation) -> bool:

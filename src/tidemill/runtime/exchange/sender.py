@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from tidemill.errors import SerializationError
-from tidemill.runtime.batch.columns import ColumnBatch, RecordShape, encode_columns
+from tidemill.runtime.batch.columns import ColumnBatch
 from tidemill.runtime.batch.records import Batch
+from tidemill.runtime.exchange.column_parcels import can_follow, encode_columns
 from tidemill.runtime.exchange.parcels import Header, ParcelKind, encode_records, split
 from tidemill.runtime.exchange.routes import Route
 from tidemill.runtime.time.strands import Opening, PartitionEnd, SentStrand, Strand
@@ -30,9 +29,9 @@ _MOST_WAITING = 8 * _MOST_COUNT
 
 
 class Buffer:
-    """Records waiting to be packed for one target."""
+    """Records waiting to be packed for one target: values or columns, never both."""
 
-    __slots__ = ("columns", "key_column", "keys", "marks", "rows", "seq", "shape", "start", "timestamps", "values")
+    __slots__ = ("columns", "keys", "marks", "rows", "seq", "start", "timestamps", "values")
 
     def __init__(self, watermark: int) -> None:
         self.seq = 0
@@ -43,11 +42,12 @@ class Buffer:
         self.timestamps: list[int] | None = None
         self.keys: list[Any] = []
         self.marks: list[tuple[int, int]] = []
-        self.columns: list[pa.RecordBatch] = []
+        self.columns: list[ColumnBatch] = []
         self.rows = 0
-        self.shape = RecordShape.TUPLE
-        self.key_column = 0
         self.start = watermark
+
+    def __len__(self) -> int:
+        return len(self.values) or self.rows
 
     def add(self, values: list[Any], timestamps: list[int] | None, keys: list[Any] | None) -> None:
         if timestamps is not None:
@@ -141,8 +141,9 @@ class EdgeSender:
         if isinstance(batch, ColumnBatch):
             dealt = self._route.deal_columns(batch)
             if dealt is not None:
-                for target, rows, key in dealt:
-                    self._send_columns(target, rows, batch.shape, key)
+                self._waiting += len(batch)
+                for target, rows in dealt:
+                    self._send_columns(target, rows)
                 return
         strand = self._strand
         buffers = strand.buffers
@@ -155,15 +156,14 @@ class EdgeSender:
             if len(buffer.values) >= self._limit:
                 self._flush(strand, target)
 
-    def _send_columns(self, target: int, rows: pa.RecordBatch, shape: RecordShape, key: int) -> None:
+    def _send_columns(self, target: int, rows: ColumnBatch) -> None:
         strand = self._strand
         buffer = strand.buffers[target]
-        if buffer.values:
+        if buffer.values or (buffer.columns and not can_follow(rows, buffer.columns[0])):
             self._flush(strand, target)
         buffer.columns.append(rows)
-        buffer.rows += rows.num_rows
-        buffer.shape, buffer.key_column = shape, key
-        if buffer.rows >= _MOST_ROWS or sum(part.nbytes for part in buffer.columns) >= self._parcel_size:
+        buffer.rows += len(rows)
+        if buffer.rows >= _MOST_ROWS or sum(part.columns.nbytes for part in buffer.columns) >= self._parcel_size:
             self._flush(strand, target)
 
     def progress(self, strand: Strand, watermark: int) -> None:
@@ -196,13 +196,11 @@ class EdgeSender:
 
     def _mark(self, strand: SendingStrand) -> None:
         watermark = strand.watermark
-        for target, buffer in enumerate(strand.buffers):
-            if buffer.rows:
-                self._flush(strand, target)
-            if not buffer.values:
+        for buffer in strand.buffers:
+            position = len(buffer)
+            if not position:
                 buffer.start = watermark
                 continue
-            position = len(buffer.values)
             if buffer.marks and buffer.marks[-1][0] == position:
                 buffer.marks[-1] = (position, watermark)
             else:
@@ -240,13 +238,13 @@ class EdgeSender:
     def _flush_all(self) -> None:
         for strand in self._strands.values():
             for target, buffer in enumerate(strand.buffers):
-                if buffer.values or buffer.rows:
+                if len(buffer):
                     self._flush(strand, target)
 
     def _flush(self, strand: SendingStrand, target: int) -> None:
         buffer = strand.buffers[target]
         if buffer.rows:
-            kind, payload = ParcelKind.COLUMNS, encode_columns(buffer.columns, buffer.shape, buffer.key_column)
+            kind, payload = ParcelKind.COLUMNS, encode_columns(buffer.columns, buffer.marks)
         else:
             kind, payload = ParcelKind.DATA, self._encode(buffer)
         if buffer.values:
@@ -256,7 +254,7 @@ class EdgeSender:
             header = self._header(kind, partition, buffer.seq, buffer.start, strand.number)
             for parcel in split(header, payload, self._parcel_size):
                 self._ship(header, parcel)
-        self._waiting -= len(buffer.values)
+        self._waiting -= len(buffer)
         buffer.seq += 1
         buffer.reset(strand.watermark)
 

@@ -10,7 +10,7 @@ Samples decay: their weight is halved after each :data:`_HALF_LIFE`. They live i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from random import Random
 from time import monotonic
@@ -76,14 +76,14 @@ class KeySampler:
             self._faded += halvings * _HALF_LIFE
             self._frequent.halve(halvings)
 
-    def take(self, keys: list[Any]) -> None:
+    def take(self, keys: Sequence[Any]) -> None:
         """Sample the keys of a batch."""
         ahead = self._ahead - len(keys)
         if ahead < 0:
             ahead = self._sample(keys)
         self._ahead = ahead
 
-    def _sample(self, keys: list[Any]) -> int:
+    def _sample(self, keys: Sequence[Any]) -> int:
         add, random = self._frequent.add, self._random
         position, gap, stride, left = self._ahead, self._gap, self._stride, self._left
         until = len(keys)

@@ -104,11 +104,13 @@ class Output:
         self._deliver(values, timestamps, fixed)
 
     def emit_batch(self, batch: Batch) -> None:
-        """Pass on a whole batch without conversion; for sources, whose records already have their declared type."""
+        """Pass on a whole batch without conversion: of a source, whose records already have their declared type, or of
+        an operator that has not changed the records of such a batch."""
         if len(batch):
             self.records += len(batch)
-            if batch.timestamps:
-                self.last_timestamp = batch.timestamps[-1]
+            last = batch.last_timestamp
+            if last is not None:
+                self.last_timestamp = last
             self._hand_out(batch, self._main, fixed=False)
 
     def emit_tagged(self, values: list[Any], timestamps: list[int] | None) -> None:

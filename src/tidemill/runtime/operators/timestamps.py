@@ -7,11 +7,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from tidemill.common.calls import call_each
 from tidemill.common.type_kinds.coercion import whole
+from tidemill.common.watermark_strategy import TimestampColumn
 from tidemill.datastream.program.ingestion_time import IngestionTime
 from tidemill.datastream.program.specs import TimestampsSpec
 from tidemill.errors import StateError
+from tidemill.runtime.batch.columns import ColumnBatch
+from tidemill.runtime.batch.event_times import EventTimeError, event_times
 from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch, checked_time
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.time.strands import PartitionEnd, Strand
@@ -81,24 +87,38 @@ class TimestampsOperator(Operator):
 
     def process_partition(self, batch: Batch, partition: str | None) -> None:
         """Process a batch of one partition of a source."""
-        timestamps = self._stamp(batch)
         if self._stands_still:
-            self.output.pass_on(batch.values, timestamps)
+            self._pass_on(self._stamped(batch))
             return
         if self._dealt:
             time = self._time.strand(self._strand)
             self.output.progress(self._strand, time.watermark)
         else:
             time = self._time.partition(partition)
+        stamped = self._stamped(batch)
         if time.emits_on_event:
-            self._emit_one_by_one(batch.values, timestamps, time)
+            self._emit_one_by_one(stamped.values, stamped.timestamps or [], time)
         else:
-            self.output.pass_on(batch.values, timestamps)
-            self.tell("on_batch", time.generator.on_batch, batch.values, timestamps, time)
+            self._pass_on(stamped)
+            self._observe(stamped, time)
         if self._periodic:
             self._ask(time.generator.on_periodic_emit, time)
         if time.changed:
             self._moved(time)
+
+    def _pass_on(self, stamped: Batch) -> None:
+        if isinstance(stamped, ColumnBatch):
+            self.output.emit_batch(stamped)
+        else:
+            self.output.pass_on(stamped.values, stamped.timestamps)
+
+    def _observe(self, stamped: Batch, time: PartitionTime) -> None:
+        """Pass the records to the generator, or only the newest timestamp if that is all that it needs."""
+        if isinstance(stamped, ColumnBatch) and not time.reads_events:
+            if len(stamped):
+                self.tell("on_newest", time.generator.on_newest, pc.max(stamped.times).as_py(), time)
+        else:
+            self.tell("on_batch", time.generator.on_batch, stamped.values, stamped.timestamps, time)
 
     def progress(self, strand: Strand, watermark: int) -> None:
         """Set the strand of the following records. Its watermark is ignored: this operator generates its own."""
@@ -183,6 +203,27 @@ class TimestampsOperator(Operator):
                 self._moved(time)
         self.output.pass_on(values[start:], timestamps[start:])
 
+    def _stamped(self, batch: Batch) -> Batch:
+        """Return the records with their timestamps, as columns if they are columns and need not be read."""
+        if isinstance(batch, ColumnBatch):
+            times = self._column_times(batch)
+            if times is not None:
+                return ColumnBatch(batch.columns, batch.shape, times)
+        return Batch(batch.values, self._stamp(batch))
+
+    def _column_times(self, batch: ColumnBatch) -> pa.Int64Array | None:
+        assigner = self._time.strategy.timestamp_assigner
+        if assigner is None:
+            return _all(MIN_TIME, len(batch)) if batch.times is None else batch.times
+        if isinstance(assigner, IngestionTime):
+            return _all(self.processing_time, len(batch))
+        if not isinstance(assigner, TimestampColumn):
+            return None
+        try:
+            return event_times(batch, assigner)
+        except EventTimeError as error:
+            raise self.failed_at(batch.values, error, error.position, method="extract_timestamp") from None
+
     def _stamp(self, batch: Batch) -> list[int]:
         before = batch.timestamps or [MIN_TIME] * len(batch)
         if self._extract is None:
@@ -232,3 +273,7 @@ class TimestampsOperator(Operator):
             self.output.watermark(watermark)
         if self._time.idle and not was_idle:
             self.output.watermark_status(True)
+
+
+def _all(time: int, count: int) -> pa.Int64Array:
+    return pa.repeat(pa.scalar(time, pa.int64()), count)

@@ -30,6 +30,7 @@ from tidemill.datastream.program.transformations import PartitionKind
 from tidemill.errors import CheckpointError, CorruptFileError, TidemillError
 from tidemill.faults import reach
 from tidemill.graph.plan import ExchangeEdge
+from tidemill.runtime.batch.columns import ColumnBatch
 from tidemill.runtime.batch.failures import failure_of
 from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.epoch import EpochContext, Layout
@@ -245,10 +246,11 @@ class EpochTask:
         sample = None if chain.key_sampler is None else chain.key_sampler.take
 
         def receive(batch: Batch) -> None:
-            # Done by the receiver, not the sender: a NaN that arrives is not the object that was sent.
-            keys = batch.keys = canonical_keys(extract(batch.values) if batch.keys is None else batch.keys)
+            if not isinstance(batch, ColumnBatch) or batch.key is None:
+                # Done by the receiver, not the sender: a NaN that arrives is not the object that was sent.
+                batch.keys = canonical_keys(extract(batch.values) if batch.keys is None else batch.keys)
             if sample is not None:
-                sample(keys)
+                sample(batch.key_values or ())
             process(batch, index)
 
         return receive

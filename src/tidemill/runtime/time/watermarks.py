@@ -26,6 +26,8 @@ class PartitionTime(WatermarkOutput):
             self.generator = self.generator.generator
         #: Whether the generator may emit a watermark between any two records. True if it does not declare this.
         self.emits_on_event = getattr(self.generator, "emits_on_event", True)
+        #: Whether the generator needs more of a batch than its newest timestamp. True if it does not declare this.
+        self.reads_events = getattr(self.generator, "reads_events", True)
         self._idleness = self.generator if isinstance(self.generator, WatermarksWithIdleness) else None
         self._fields = GeneratorFields(self.generator if self._idleness is None else self._idleness.generator)
         self._partition = state.partition

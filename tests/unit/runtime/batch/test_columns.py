@@ -17,13 +17,12 @@ from tidemill.runtime.batch.columns import (
     FILE_COLUMN,
     ColumnBatch,
     RecordShape,
-    decode_columns,
-    encode_columns,
-    key_column,
     rows_by_file,
     rows_by_partition,
 )
 from tidemill.runtime.batch.records import MIN_TIME, Batch
+from tidemill.runtime.exchange.column_parcels import decode_columns, encode_columns
+from tidemill.runtime.exchange.column_routes import key_column
 from tidemill.runtime.exchange.inbox import Inbox
 from tidemill.runtime.exchange.parcels import Header, ParcelKind, order_of
 from tidemill.runtime.exchange.routes import route_for
@@ -100,7 +99,6 @@ def test_keys_can_be_text_and_rows_can_have_names() -> None:
 @pytest.mark.parametrize(
     ("rows", "kinds", "shape", "selector"),
     [
-        ([(None, 1), (2, 2)], [pa.int64(), pa.int64()], RecordShape.TUPLE, PositionSelector(0)),  # a key that is None
         ([(1.5, 1), (float("nan"), 2)], [pa.float64(), pa.int64()], RecordShape.TUPLE, PositionSelector(0)),  # NaN
         ([(1, 1)], [pa.int64(), pa.int64()], RecordShape.TUPLE, PositionSelector(5)),  # no such column
         ([(1, 1)], [pa.int64(), pa.int64()], RecordShape.TUPLE, FieldSelector("k")),  # tuples have no such names
@@ -155,7 +153,8 @@ def test_shapes_follow_the_declared_type() -> None:
 def test_round_trip_of_nested_values() -> None:
     column = pa.array([{"a": 1}, None], pa.map_(pa.string(), pa.int64()))
     rows = pa.RecordBatch.from_arrays([pa.array([7, 8]), column], names=["k", "m"])
-    (batch,) = decode_columns(encode_columns([rows], RecordShape.TUPLE, 0))
+    batch, marks = decode_columns(encode_columns([ColumnBatch(rows, RecordShape.TUPLE, key=0)], [(1, 5)]))
+    assert marks == [(1, 5)]
     assert batch.values == [(7, {"a": 1}), (8, None)]
     assert batch.keys == [7, 8]
 

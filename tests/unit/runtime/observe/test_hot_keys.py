@@ -25,8 +25,8 @@ from tidemill.datastream import (
     TumblingEventTimeWindows,
 )
 from tidemill.ops.prometheus_format import families_of
-from tidemill.runtime.batch.columns import decode_columns
 from tidemill.runtime.exchange import inbox
+from tidemill.runtime.exchange.column_parcels import decode_columns
 from tidemill.runtime.observe.hot_keys import JobHotKeys
 from tidemill.runtime.observe.key_sampler import KeySample
 from tidemill.testing.scripted_source import Script, ScriptedSource
@@ -136,7 +136,7 @@ class Columns(ScriptedSource):
 def test_keys_that_cross_the_exchange_as_columns_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[Any] = []
 
-    def decode(data: Any) -> Iterator[Any]:
+    def decode(data: Any) -> Any:
         decoded.append(data)
         return decode_columns(data)
 
