@@ -95,7 +95,9 @@ def test_columns_and_objects_have_the_same_windows(records: list[tuple[str, int]
 )
 def test_units_and_types(kind: pa.DataType, unit: str, time: Any) -> None:
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at", unit)
-    stream = columns_of([("a", time), ("b", time)], Types.ROW_NAMED(["user", "at"], [Types.STRING(), Types.PICKLED_BYTE_ARRAY()]), kind)
+    stream = columns_of(
+        [("a", time), ("b", time)], Types.ROW_NAMED(["user", "at"], [Types.STRING(), Types.PICKLED_BYTE_ARRAY()]), kind
+    )
     assert [record[0] for record in windows(stream, strategy, "user")] == ["a", "b"]
     extract = strategy.get_timestamp_extractor()
     assert extract is not None

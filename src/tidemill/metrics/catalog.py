@@ -109,6 +109,13 @@ CATALOG: Final[tuple[SystemMetric, ...]] = (
     _operator(
         "watermarkLag", _GAUGE, "ms", "lag of the output watermark behind the clock, where watermarks are generated"
     ),
+    _operator(
+        "numRecordsToObjects",
+        _COUNTER,
+        "",
+        "records of columnar batches that the operator turned into Python objects, see [columns](columns.md)",
+        of_flink=False,
+    ),
     _operator("numLateRecordsDropped", _COUNTER, "", "late records that were dropped"),
     _operator(
         "numPoisonRecords",

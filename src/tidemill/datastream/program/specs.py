@@ -145,9 +145,29 @@ class TimestampsSpec:
 
 @dataclass(frozen=True)
 class BatchMapSpec:
-    """A function on a whole list of values (``map_batch``), for vectorized stateless processing."""
+    """A function on a batch of records of ``input_type`` (``map_batch``), received and returned in a format."""
 
-    function: Callable[[list[Any]], list[Any]]
+    function: Callable[[Any], Any]
+    form: str = "list"
+    input_type: TypeInformation | None = None
+
+
+@dataclass(frozen=True)
+class BatchFilterSpec:
+    """A function that returns a boolean for each record of a batch (``filter_batch``)."""
+
+    function: Callable[[Any], Any]
+    form: str
+    input_type: TypeInformation | None = None
+
+
+@dataclass(frozen=True)
+class BatchFlatMapSpec:
+    """A function that returns any number of records for a batch (``flat_map_batch``)."""
+
+    function: Callable[[Any], Any]
+    form: str
+    input_type: TypeInformation | None = None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from tidemill.datastream.functions.state_descriptors import TypeSpec
 from tidemill.datastream.output_tag import OutputTag
 from tidemill.datastream.program.key_selectors import as_key_selector
 from tidemill.datastream.program.specs import (
-    BatchMapSpec,
     FilterSpec,
     FlatMapSpec,
     MapSpec,
@@ -31,6 +30,7 @@ from tidemill.datastream.program.transformations import (
 from tidemill.datastream.program.type_hints import output_type as type_of_output
 from tidemill.datastream.streams.arguments import require, type_name
 from tidemill.datastream.streams.closeable_iterator import CloseableIterator
+from tidemill.datastream.streams.data_stream_batches import StreamBatches
 from tidemill.datastream.streams.data_stream_ends import StreamEnds
 from tidemill.datastream.streams.data_stream_partitioning import StreamPartitioning
 from tidemill.datastream.streams.data_stream_sink import DataStreamSink
@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 
-class DataStream(OperatorSettings, StreamPartitioning, StreamEnds):
+class DataStream(OperatorSettings, StreamPartitioning, StreamBatches, StreamEnds):
     """A stream of records of one type.
 
     It is the output of an operator, a side output, a union of streams (``union``), or a stream with another
@@ -170,20 +170,6 @@ class DataStream(OperatorSettings, StreamPartitioning, StreamEnds):
         """
         require(func, FilterFunction, "filter")
         return self._transform("Filter", FilterSpec(func), self._type)
-
-    def map_batch(self, func: Callable[[list[Any]], list[Any]], output_type: TypeSpec = None) -> DataStream:
-        """Emit one record for each record, with a function that processes a list of records. Not part of Flink.
-
-        The length of the lists depends on the input; the results must not depend on it.
-
-        >>> from tidemill.datastream import StreamExecutionEnvironment
-        >>> env = StreamExecutionEnvironment.get_execution_environment()
-        >>> env.from_collection([1, 2, 3]).map_batch(lambda batch: [2 * n for n in batch]).get_name()
-        'MapBatch'
-        """
-        if not callable(func):
-            raise TypeError(f"map_batch() needs a callable of a list, not {type(func).__name__}")
-        return self._transform("MapBatch", BatchMapSpec(func), type_of_output(output_type, func, None, many=True))
 
     def project(self, *field_indexes: int) -> DataStream:
         """Select fields of tuples, lists or rows, in the given order.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from itertools import compress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +60,12 @@ def values_of(column: pa.Array) -> list[Any]:
     return values
 
 
+class Reader(Protocol):
+    """Counts the records that it turns into Python objects."""
+
+    objects_made: int
+
+
 class ColumnBatch(Batch):
     """A batch of Arrow columns. Its lists of values, timestamps and keys are created when they are first read.
 
@@ -67,7 +73,7 @@ class ColumnBatch(Batch):
     the column that contains the keys; None if the batch is not keyed.
     """
 
-    __slots__ = ("_keys", "_timestamps", "_values", "columns", "key", "shape", "times")
+    __slots__ = ("_keys", "_timestamps", "_values", "columns", "key", "reader", "shape", "times")
 
     def __init__(
         self, columns: pa.RecordBatch, shape: RecordShape, times: pa.Int64Array | None = None, key: int | None = None
@@ -76,6 +82,8 @@ class ColumnBatch(Batch):
         self.shape = shape
         self.times = times
         self.key = key
+        #: Who currently processes the batch.
+        self.reader: Reader | None = None
         self._values: list[Any] | None = None
         self._timestamps: list[int] | None = None
         self._keys: list[Any] | None = None
@@ -86,6 +94,8 @@ class ColumnBatch(Batch):
         if self._values is None:
             lists = [values_of(column) for column in self.columns.columns]
             self._values = records_of(tuple(self.columns.schema.names), lists, self.shape)
+            if self.reader is not None:
+                self.reader.objects_made += len(self._values)
             if self.key is not None and self._keys is None:
                 self._keys = canonical_keys(lists[self.key])
         return self._values
@@ -95,7 +105,7 @@ class ColumnBatch(Batch):
         self._values = values
 
     @property
-    def timestamps(self) -> list[int] | None:
+    def timestamps(self) -> list[int] | None:  # type: ignore[override]  # not set: they are the column ``times``
         """The event timestamps, created once."""
         if self._timestamps is None and self.times is not None:
             self._timestamps = self.times.to_pylist()
@@ -113,21 +123,32 @@ class ColumnBatch(Batch):
         return self._keys
 
     @keys.setter
-    def keys(self, keys: list[Any]) -> None:
+    def keys(self, keys: list[Any] | None) -> None:
         self._keys = keys
 
     @property
-    def key_values(self) -> Sequence[Any]:
+    def key_values(self) -> Sequence[Any] | None:
         """The keys, of which only those that are accessed become Python objects."""
         return _LazyKeys(self.columns.column(self.key)) if self._keys is None and self.key is not None else self._keys
 
-    def with_times(self, times: pa.Int64Array | None) -> ColumnBatch:
-        """Return the same rows with other timestamps."""
-        return self._derived(self.columns, times, self._values)
+    @property
+    def immutable(self) -> bool:
+        """Whether nobody can change the records, once they are Python objects."""
+        return self.shape is not RecordShape.ROW and not any(map(pa.types.is_nested, self.columns.schema.types))
+
+    def select(self, positions: Sequence[int]) -> ColumnBatch | None:
+        """Return the columns at these positions; None if there is no such column."""
+        if self.shape is RecordShape.SINGLE or max(positions) >= self.columns.num_columns:
+            return None
+        return ColumnBatch(self.columns.select(list(positions)), self.shape, self.times)
 
     def without_keys(self) -> ColumnBatch:
         """Return the same rows, which are no longer keyed."""
-        return self if self.key is None else ColumnBatch(self.columns, self.shape, self.times)
+        if self.key is None:
+            return self
+        plain = self._derived(self.columns, self.times, self._values)
+        plain.key = plain._keys = None
+        return plain
 
     def again(self) -> ColumnBatch:
         """Return a batch of the same rows, for a consumer that creates its own records."""

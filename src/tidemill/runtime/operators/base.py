@@ -71,6 +71,8 @@ class Operator:
         self.processing_time = 0
         #: The number of records received since the last report.
         self.records_in = 0
+        #: The number of records of columnar batches that became Python objects here since the last report.
+        self.objects_made = 0
         #: The place in the job that log records of this instance contain.
         self.log_place: LogPlace | None = None
 

@@ -12,6 +12,7 @@ from tidemill.datastream.program.error_policy import OnError
 from tidemill.errors import GraphError, SerializationError
 from tidemill.runtime.operators.async_wait import AsyncWaitOperator
 from tidemill.runtime.operators.base import Operator, OperatorContext
+from tidemill.runtime.operators.batch_functions import FilterBatchOperator, FlatMapBatchOperator, MapBatchOperator
 from tidemill.runtime.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastOperator
 from tidemill.runtime.operators.built_in import with_code
 from tidemill.runtime.operators.interval_join import IntervalJoinOperator
@@ -22,7 +23,6 @@ from tidemill.runtime.operators.source import SourceOperator
 from tidemill.runtime.operators.stateless import (
     FilterOperator,
     FlatMapOperator,
-    MapBatchOperator,
     MapOperator,
     ProcessOperator,
 )
@@ -41,6 +41,8 @@ _PLAIN: dict[type, Callable[[Any, OperatorContext], Operator]] = {
     specs.FlatMapSpec: FlatMapOperator,
     specs.FilterSpec: FilterOperator,
     specs.BatchMapSpec: MapBatchOperator,
+    specs.BatchFilterSpec: FilterBatchOperator,
+    specs.BatchFlatMapSpec: FlatMapBatchOperator,
     specs.ProcessSpec: ProcessOperator,
     specs.ReduceSpec: ReduceOperator,
     specs.CoMapSpec: CoMapOperator,

@@ -175,7 +175,9 @@ class SourceOperator(Operator):
                     yield decoded
         else:
             for start in range(0, read.num_rows, COLUMN_BATCH_SIZE):
-                yield ColumnBatch(read.slice(start, COLUMN_BATCH_SIZE), self._shape)
+                columns = ColumnBatch(read.slice(start, COLUMN_BATCH_SIZE), self._shape)
+                columns.reader = self
+                yield columns
 
     def _made(self, values: Iterator[Any]) -> list[Any]:
         """Capture records that user code creates one by one."""

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tidemill.datastream.functions.process import ProcessFunction
-from tidemill.datastream.program.specs import BatchMapSpec, FilterSpec, FlatMapSpec, MapSpec, ProcessSpec
+from tidemill.datastream.program.specs import FilterSpec, FlatMapSpec, MapSpec, ProcessSpec
+from tidemill.datastream.streams.projection import Projection
 from tidemill.datastream.timerservice import TimerService
 from tidemill.errors import StateError
+from tidemill.runtime.batch.columns import ColumnBatch
 from tidemill.runtime.batch.plain_functions import keeps_nothing
 from tidemill.runtime.batch.records import Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
@@ -53,7 +55,18 @@ class MapOperator(ElementwiseOperator):
     method = "map"
 
     def process(self, batch: Batch, input_index: int) -> None:
-        self._emit(self._apply(batch), batch.timestamps)
+        selected = self._selected(batch)
+        if selected is not None:
+            self.output.emit_batch(selected)
+        else:
+            self._emit(self._apply(batch), batch.timestamps)
+
+    def _selected(self, batch: Batch) -> ColumnBatch | None:
+        """Return the columns of a projection; None if the function must be called."""
+        function = self._function
+        if isinstance(function, Projection) and isinstance(batch, ColumnBatch):
+            return batch.select(function.positions)
+        return None
 
     def _emit(self, results: list[Any], timestamps: list[int] | None) -> None:
         if self._keeps_nothing:
@@ -76,6 +89,9 @@ class FilterOperator(ElementwiseOperator):
     def process(self, batch: Batch, input_index: int) -> None:
         chosen = self._apply(batch)
         kept = batch.where(chosen)
+        if isinstance(kept, ColumnBatch) and kept.immutable:
+            self.output.emit_batch(kept.without_keys())
+            return
         if self._keeps_nothing:
             self.output.pass_on(kept.values, kept.timestamps)
             return
@@ -99,27 +115,6 @@ class FlatMapOperator(ElementwiseOperator):
 
     def process(self, batch: Batch, input_index: int) -> None:
         self.output.emit(*flat_map_each(self, batch, self._call, self, with_context=False))
-
-
-class MapBatchOperator(Operator):
-    """map_batch: a list of output records for each list of input records, of the same length."""
-
-    def __init__(self, spec: BatchMapSpec, context: OperatorContext) -> None:
-        super().__init__(context)
-        self._function = spec.function
-
-    def functions(self) -> list[Any]:
-        return [self._function]
-
-    def process(self, batch: Batch, input_index: int) -> None:
-        try:
-            results: list[Any] = []
-            self.output.emissions.extend_of(results)(self._function(list(batch.values)))
-            if len(results) != len(batch):
-                raise ValueError(f"map_batch() must return one record for each: {len(batch)} in, {len(results)} out")
-        except BaseException as error:
-            raise self.failed(error) from error
-        self.output.emit(results, batch.timestamps)
 
 
 class PlainContext(ProcessFunction.Context, TimerService):

@@ -19,6 +19,7 @@ from tidemill.connectors.sources import ClockOf
 from tidemill.datastream.program.transformations import Partitioning
 from tidemill.errors import StateMigrationError
 from tidemill.graph.plan import ChainPlan, ExchangeEdge, OperatorPlan
+from tidemill.runtime.batch.columns import ColumnBatch
 from tidemill.runtime.batch.emitted import Emissions
 from tidemill.runtime.batch.records import MIN_TIME, Batch
 from tidemill.runtime.exchange.sender import EdgeSender
@@ -72,10 +73,13 @@ class ChainSettings:
 class Port:
     """A placeholder for the sender of an edge, which is created when the parallelism of the consumer is known."""
 
-    def __init__(self) -> None:
+    def __init__(self, origin: Operator) -> None:
         self.sender: EdgeSender | None = None
+        self._origin = origin
 
     def send(self, batch: Batch) -> None:
+        if isinstance(batch, ColumnBatch):
+            batch.reader = self._origin
         if self.sender is not None:
             self.sender.send(batch)
 
@@ -149,7 +153,7 @@ class Chain:
             )
         for position, edges in out_edges.items():
             for edge, side_output in edges:
-                port = self.ports[edge] = Port()
+                port = self.ports[edge] = Port(self.operators[position])
                 output = self.operators[position].output
                 output.connect(port.send, port.watermark, side_output, port.watermark_status, port, changes=False)
         if isinstance(self.head, SourceOperator):
@@ -458,6 +462,8 @@ def _into(operator: Operator, input_index: int) -> Receiver:
 
     def receive(batch: Batch) -> None:
         operator.records_in += len(batch)
+        if isinstance(batch, ColumnBatch):
+            batch.reader = operator
         before = PLACE.get()
         PLACE.set(operator.log_place)
         try:

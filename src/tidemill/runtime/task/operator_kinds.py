@@ -24,6 +24,8 @@ _FUNCTIONS: Final = (
     specs.FlatMapSpec,
     specs.FilterSpec,
     specs.BatchMapSpec,
+    specs.BatchFilterSpec,
+    specs.BatchFlatMapSpec,
     specs.ProcessSpec,
     specs.CoMapSpec,
     specs.CoFlatMapSpec,

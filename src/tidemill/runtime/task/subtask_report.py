@@ -133,6 +133,8 @@ def _report_of(operator: Operator, records_out: int) -> OperatorReport:
     report = context.metrics.report(context.plan.uid)
     records_in, operator.records_in = operator.records_in, 0
     report.counts["numRecordsIn"] = records_in
+    if operator.objects_made:
+        report.counts["numRecordsToObjects"], operator.objects_made = operator.objects_made, 0
     if isinstance(operator, SinkOperator):
         report.counts["numRecordsSend"] = records_in
     else:

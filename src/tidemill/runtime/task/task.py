@@ -194,11 +194,17 @@ class EpochTask:
             by_key = keyed and edge.kind is PartitionKind.KEY_GROUP
             process = waiting.add if by_key and waiting is not None else head.process
             receivers[edge.id] = self._receiver(chain, edge, process, by_key)
+
+        def on_batch(edge: int, batch: Batch) -> None:
+            if isinstance(batch, ColumnBatch):
+                batch.reader = head
+            receivers[edge](batch)
+
         inbox = Inbox(
             {edge.id: self._context.parallelism[edge.source_chain] for edge in self._edges_in.values()},
             self._context.watermark_base,
             head.current_watermark,
-            lambda edge, batch: receivers[edge](batch),
+            on_batch,
             head.watermark if waiting is None else _ignored,
             head.watermark_status if waiting is None else _ignored,
             {edge.id for edge in self._edges_in.values() if self._is_dealt(edge)},

@@ -327,8 +327,8 @@ def test_jobs_report_what_the_catalog_lists_and_nothing_else() -> None:
     listed = {(m.scope, m.name, m.kind, frozenset(m.by)) for m in CATALOG}
     rates = {(m.scope, m.name + PER_SECOND, MetricKind.METER, frozenset(m.by)) for m in CATALOG if m.rated}
     assert found - listed - rates == set(), "reported, but not listed"
-    # The job was not restored, and watches no files.
-    never_here = {"lastCheckpointRestoreTimestamp", "pendingFiles", "numFilesSkipped"}
+    # The job was not restored, watches no files, and reads no columns.
+    never_here = {"lastCheckpointRestoreTimestamp", "pendingFiles", "numFilesSkipped", "numRecordsToObjects"}
     assert {name for _, name, *_ in (listed | rates) - found} == never_here
 
 

@@ -45,7 +45,7 @@ def sent_things(draw: st.DrawFn, nulls: bool) -> tuple[str, list[Any]]:
     return name, draw(st.lists(batches | st.integers(0, 1000), max_size=8))
 
 
-def batch_of(name: str, rows: list[Any], stamped: bool, time: int, as_columns: bool) -> Batch:
+def batch_of(name: str, as_columns: bool, rows: list[Any], stamped: bool, time: int) -> Batch:
     times = [time + place for place in range(len(rows))] if stamped else None
     if not as_columns:
         return Batch(list(rows), times)
@@ -77,7 +77,7 @@ def exchanged(
             highest = max(highest, thing)
             sender.watermark(highest)
         else:
-            sender.send(batch_of(name, *thing, as_columns=columnar))
+            sender.send(batch_of(name, columnar, *thing))
     sender.finish()
     keyed = partitioning.kind is PartitionKind.KEY_GROUP
     return (
@@ -90,9 +90,9 @@ def read(parcels: list[tuple[Header, bytes]], keyed: bool) -> list[Any]:
     events: list[Any] = []
 
     def take(edge: int, batch: Batch) -> None:
-        keys = batch.keys if batch.keys is not None else [value[0] for value in batch.values] if keyed else None
-        keys = [None] * len(batch) if keys is None else canonical_keys(keys)
-        stamps = batch.timestamps or [None] * len(batch)
+        found = batch.keys if batch.keys is not None else [value[0] for value in batch.values] if keyed else None
+        keys: list[Any] = [None] * len(batch) if found is None else canonical_keys(found)
+        stamps: list[Any] = [*(batch.timestamps or [None] * len(batch))]
         events.extend(zip(batch.values, stamps, keys, strict=True))
 
     inbox = Inbox({0: 1}, MIN_TIME, MIN_TIME, take, events.append)
