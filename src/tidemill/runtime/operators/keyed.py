@@ -8,12 +8,15 @@ from typing import Any
 from tidemill.datastream.functions.basic import AggregateFunction
 from tidemill.datastream.functions.process import KeyedProcessFunction
 from tidemill.datastream.functions.state import AggregatingStateDescriptor, ReducingStateDescriptor
+from tidemill.datastream.program.error_policy import OnError
 from tidemill.datastream.program.specs import ProcessSpec, ReduceSpec
 from tidemill.datastream.time_domain import TimeDomain
 from tidemill.datastream.timerservice import TimerService
 from tidemill.errors import StateError
+from tidemill.runtime.batch.columns import ColumnBatch
 from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
+from tidemill.runtime.operators.columnar.aggregates import columnar
 from tidemill.runtime.operators.milliseconds import timer_time
 from tidemill.runtime.operators.record_loops import flat_map_each, map_each
 from tidemill.state.keyed.backend import KeyedStateBackend
@@ -190,6 +193,9 @@ class ReduceOperator(Operator):
             raise StateError(f"{context.where} needs a keyed stream: call key_by() before it")
         self._backend = context.backend
         self._function = spec.function
+        # Only records that are passed to functions one by one can be handled by an error policy.
+        by_columns = context.plan.error_policy.kind is OnError.FAIL and context.runtime_mode != "BATCH"
+        self._columnar = columnar(spec.function) if by_columns else None
         self._batch_mode = context.runtime_mode == "BATCH"
         self._accumulator_type = spec.accumulator_type
         #: The event time of the current record.
@@ -224,6 +230,13 @@ class ReduceOperator(Operator):
         self._step, self._taken_step = step, taken_step
 
     def process(self, batch: Batch, input_index: int) -> None:
+        if self._columnar is not None and isinstance(batch, ColumnBatch):
+            if self._backend.prefetches and batch.keys is not None:
+                self._backend.prefetch(batch.keys)
+            results = self._columnar.rolling(batch, self._state)
+            if results is not None:
+                self.output.emit_batch(results)
+                return
         if self._batch_mode:
             map_each(self, batch, self._state.add, self)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tidemill.datastream.functions.state import AggregatingState, ReducingState, ValueState
@@ -39,6 +39,28 @@ class SingleValueState(KeyedState):
             self.clear()
         else:
             self._overlay[self._context.key] = value if type(value) is self._kind else self._formed(value)
+
+    def get_each(self, keys: Sequence[Any]) -> list[Any]:
+        """The stored content of each key, None if there is none. Callers must not change it."""
+        found = list(map(self._overlay.get, keys))
+        base = self._base.get
+        for place, value in enumerate(found):
+            if value is None:
+                found[place] = base(keys[place])
+            elif value is DELETED:
+                found[place] = None
+        return found
+
+    def new_each(self, keys: Sequence[Any]) -> list[Any]:
+        """The keys among these that are new in this epoch, or that it has removed."""
+        written = map(self._overlay.get, keys)
+        return [key for key, value in zip(keys, written, strict=True) if value is None or value is DELETED]
+
+    def put_each(self, keys: Sequence[Any], contents: Sequence[Any]) -> None:
+        """Store a content for each key, which nobody changes afterwards."""
+        if set(map(type, contents)) - {self._kind}:
+            contents = [content if type(content) is self._kind else self._formed(content) for content in contents]
+        self._overlay.update(zip(keys, contents, strict=True))
 
     def replace(self, content: Any) -> None:
         self.clear()

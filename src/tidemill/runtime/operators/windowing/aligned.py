@@ -11,13 +11,18 @@ from __future__ import annotations
 from operator import length_hint
 from typing import Any
 
+import numpy as np
+
+from tidemill.datastream.program.error_policy import OnError
 from tidemill.datastream.program.specs import WindowSpec
 from tidemill.datastream.window.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
 from tidemill.datastream.window.triggers import EventTimeTrigger
 from tidemill.datastream.window.types import TimeWindow
+from tidemill.runtime.batch.columns import ColumnBatch
 from tidemill.runtime.batch.emitted import emitted, is_immutable
-from tidemill.runtime.batch.records import MAX_TIME, Batch
+from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.operators.base import OperatorContext
+from tidemill.runtime.operators.columnar.aggregates import columnar
 from tidemill.runtime.operators.windowing.operator import WindowOperator
 
 _Groups = dict[int, tuple[list[Any], list[Any]]]  # by start of the window: keys, values
@@ -43,8 +48,13 @@ class AlignedWindowOperator(WindowOperator):
         self._size: int = spec.assigner.size
         self._slide: int = spec.assigner.slide
         self._offset: int = spec.assigner.offset
+        # Only records that are added one by one can be handled by an error policy.
+        by_columns = context.plan.error_policy.kind is OnError.FAIL and context.runtime_mode != "BATCH"
+        self._columnar = columnar(spec.reduce or spec.aggregate) if by_columns else None
 
     def process(self, batch: Batch, input_index: int) -> None:
+        if self._columnar is not None and isinstance(batch, ColumnBatch) and self._process_columns(batch):
+            return
         self._check_event_times(batch)
         timestamps = batch.timestamps
         if not timestamps:
@@ -59,6 +69,46 @@ class AlignedWindowOperator(WindowOperator):
         for start, (keys, values) in groups.items():
             self._add_group(TimeWindow(start, start + self._size), keys, values)
         self._flush()
+
+    def _process_columns(self, batch: ColumnBatch) -> bool:
+        """Add the rows to their windows; False, and nothing has happened, if some must be looked at one by one."""
+        if batch.times is None or batch.times.null_count or batch.key is None or not len(batch):
+            return False
+        times = batch.times.to_numpy()
+        earliest = int(times.min())
+        if earliest == MIN_TIME or self._assigner.windows_at(earliest)[-1].max_timestamp() <= self.current_watermark:
+            return False
+        newest = times - (times - self._offset) % self._slide
+        for start in self._starts(times, newest):
+            rows = batch
+            if self._size != self._slide:
+                rows = batch.rows(np.flatnonzero((newest >= start) & (times < start + self._size)))
+            elif newest.min() != newest.max():
+                rows = batch.rows(np.flatnonzero(newest == start))
+            self._add_rows(TimeWindow(start, start + self._size), rows)
+        self._flush()
+        return True
+
+    def _starts(self, times: np.ndarray, newest: np.ndarray) -> list[int]:
+        """Return the starts of all windows of a batch, given the newest window of each row."""
+        if self._size == self._slide:
+            found: list[int] = np.unique(newest).tolist()
+            return found
+        starts: set[int] = set()
+        for back in range(-(-self._size // self._slide)):
+            start = newest - back * self._slide
+            starts.update(np.unique(start[start > times - self._size]).tolist())
+        return sorted(starts)
+
+    def _add_rows(self, window: TimeWindow, rows: ColumnBatch) -> None:
+        """Add rows to a window that has not ended, as columns if possible."""
+        state = self._contents.state
+        state.set_current_namespace(window)
+        new = None if self._columnar is None else self._columnar.add(rows, state)
+        if new is None:
+            self._add_group(window, rows.keys or [], rows.values)
+        else:
+            self._register(window, new)
 
     def _tumbling(self, batch: Batch, timestamps: list[int]) -> _Groups:
         size, offset = self._size, self._offset
@@ -127,6 +177,10 @@ class AlignedWindowOperator(WindowOperator):
         except BaseException as error:
             record = values[len(values) - length_hint(taken) - 1]
             raise self.failed(error, record=record, with_record=True, key=self.backend.context.key) from error
+        self._register(window, new)
+
+    def _register(self, window: TimeWindow, new: list[Any]) -> None:
+        """Register the timers of a window for keys that are new to it."""
         register, end = self.backend.event_timers.register, window.max_timestamp()
         for key in new:
             register(end, key, window)
