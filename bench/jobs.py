@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
+
 from bench.measure import Measurement, of_epochs
 from tidemill.common import Configuration, Types
 from tidemill.common.watermark_strategy import WatermarkStrategy
@@ -25,11 +27,16 @@ class DiscardingWriter(SinkWriter):
     def write(self, values: list[Any], timestamps: list[int] | None) -> None:
         self.records += len(values)
 
+    def write_columns(self, columns: pa.RecordBatch, timestamps: pa.Int64Array | None) -> bool:
+        self.records += columns.num_rows
+        return True
+
 
 class DiscardingSink(Sink):
     """Discards all records."""
 
     guarantee = "exactly-once"
+    takes_columns = True
 
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
         return DiscardingWriter()

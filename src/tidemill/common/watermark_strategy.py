@@ -234,6 +234,11 @@ class WatermarkStrategy:
         return self._timestamp_assigner
 
     @property
+    def reads_events(self) -> bool:
+        """Whether the generators may read events, and not only timestamps: those that are not built in."""
+        return not isinstance(self._supplier, _Bounded) and self._supplier not in _BUILT_IN
+
+    @property
     def idle_timeout_millis(self) -> int | None:
         return self._idle_timeout_millis
 
@@ -253,6 +258,9 @@ class _Bounded:
 
     def __call__(self) -> WatermarkGenerator:
         return BoundedOutOfOrdernessWatermarks(self.max_out_of_orderness_millis)
+
+
+_BUILT_IN: Final = (AscendingTimestampsWatermarks, NoWatermarksGenerator)
 
 
 class _PeriodicAssigner(Protocol):

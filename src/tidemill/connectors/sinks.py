@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tidemill.common.configuration import Configuration
     from tidemill.common.typeinfo import TypeInformation
     from tidemill.datastream.functions.base import RuntimeContext
@@ -83,6 +85,13 @@ class SinkWriter(abc.ABC):
     @abc.abstractmethod
     def write(self, values: list[Any], timestamps: list[int] | None) -> None:
         """Write one batch of records."""
+
+    def write_columns(self, columns: pa.RecordBatch, timestamps: pa.Int64Array | None) -> bool:
+        """Write one batch of records that are columns, or return False: :meth:`write` is called with them then.
+
+        The fields of a tuple are the columns in order. ``timestamps`` has a null where a record has no timestamp.
+        """
+        return False
 
     def write_watermark(self, watermark: int) -> None:
         """Called when the event-time clock advances to ``watermark``."""
@@ -192,6 +201,8 @@ class Sink(abc.ABC):
     for_reading: bool = False
     #: Whether the committer unpickles committables. A job does not accept them from an untrusted savepoint.
     pickled_committables: bool = False
+    #: Whether its writers implement :meth:`SinkWriter.write_columns`.
+    takes_columns: bool = False
 
     @abc.abstractmethod
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:

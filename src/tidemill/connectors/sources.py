@@ -83,6 +83,8 @@ class Source(abc.ABC):  # noqa: B024 - two families share it
     replayable: bool = True
     #: Whether, after a failure, records of committed epochs may be read once more.
     repeats: bool = False
+    #: Whether the records are read as columns.
+    columnar: bool = False
 
     @property
     def clock_of(self) -> ClockOf:
@@ -174,6 +176,11 @@ class SparkSource(Source):
     partition_by: tuple[str, ...] = ()
     #: Converts rows to records; without one, each row is a record.
     decoder: RowDecoder | None = None
+
+    @property
+    def columnar(self) -> bool:  # type: ignore[override]
+        """Rows that Spark reads are columns until a decoder makes records of them."""
+        return self.decoder is None
 
     @property
     def ends(self) -> bool:

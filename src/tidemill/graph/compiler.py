@@ -20,6 +20,7 @@ from tidemill.datastream.program.specs import SinkSpec, SourceSpec, WindowSpec
 from tidemill.datastream.program.transformations import Transformation
 from tidemill.errors import GraphError
 from tidemill.graph.chaining import OperatorChain, build_chains
+from tidemill.graph.columns import takes_columns
 from tidemill.graph.parallelism import Defaults, ProgramResolver, ResolvedProgram
 from tidemill.graph.plan import ChainLink, ChainPlan, ExchangeEdge, JobPlan, OperatorPlan
 from tidemill.graph.queryable_names import check_queryable_names
@@ -47,13 +48,14 @@ def compile_job(
     uids = assign_uids(nodes, derive=configuration.get(PipelineOptions.AUTO_GENERATE_UIDS))  # 2
     resolved = ProgramResolver(defaults).resolve(nodes)  # 3
     chains = build_chains(nodes, resolved.edges)  # 4
+    mode = runtime_mode(nodes, configuration)
     return JobPlan(  # 5
         name=job_name,
-        chains=tuple(_chain_plan(number, chain, resolved, uids) for number, chain in enumerate(chains)),
+        chains=tuple(_chain_plan(number, chain, resolved, uids, mode) for number, chain in enumerate(chains)),
         edges=_exchanges(chains),
         levels=_levels(chains),
         max_parallelism=defaults.max_parallelism,
-        runtime_mode=runtime_mode(nodes, configuration),
+        runtime_mode=mode,
         settings=configuration.to_dict(),
     )
 
@@ -70,12 +72,14 @@ def runtime_mode(nodes: Sequence[Transformation], configuration: Configuration) 
     return mode
 
 
-def _chain_plan(number: int, chain: OperatorChain, resolved: ResolvedProgram, uids: Mapping[int, str]) -> ChainPlan:
+def _chain_plan(
+    number: int, chain: OperatorChain, resolved: ResolvedProgram, uids: Mapping[int, str], mode: str
+) -> ChainPlan:
     position = {node.id: index for index, node in enumerate(chain.nodes)}
     head = chain.head.taken.on_driver
     return ChainPlan(
         id=number,
-        operators=tuple(_operator_plan(node, resolved, uids[node.id]) for node in chain.nodes),
+        operators=tuple(_operator_plan(node, resolved, uids[node.id], mode) for node in chain.nodes),
         links=tuple(
             ChainLink(
                 position[link.upstream.node.id],
@@ -92,7 +96,7 @@ def _chain_plan(number: int, chain: OperatorChain, resolved: ResolvedProgram, ui
     )
 
 
-def _operator_plan(node: Transformation, resolved: ResolvedProgram, uid: str) -> OperatorPlan:
+def _operator_plan(node: Transformation, resolved: ResolvedProgram, uid: str, mode: str) -> OperatorPlan:
     taken, spec = node.taken, node.taken.on_driver
     return OperatorPlan(
         uid=uid,
@@ -116,6 +120,7 @@ def _operator_plan(node: Transformation, resolved: ResolvedProgram, uid: str) ->
         operator_state=taken.operator_state,
         checkpointed=taken.checkpointed,
         counts_idleness=taken.counts_idleness,
+        takes_columns=takes_columns(node, mode),
         windows=describe_windows(node.spec) if issubclass(taken.kind, WindowSpec) else None,
         error_policy=node.error_policy,
     )

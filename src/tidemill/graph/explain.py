@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 
 from tidemill.datastream.program.error_policy import OnError
+from tidemill.graph.columns import Records, records_in
 from tidemill.graph.guarantees import Promise, promises
 from tidemill.graph.plan import ChainPlan, ExchangeEdge, JobPlan, OperatorPlan
 
 
 def explain_plan(plan: JobPlan) -> str:
     """Describe a plan: the levels, starting at the sources, and in each the chains, their operators and exchanges."""
+    records = records_in(plan)
     lines = [f"Job {plan.name!r} ({plan.runtime_mode}, max parallelism {plan.max_parallelism})"]
     for number, level in enumerate(plan.levels):
         lines.append(f"Level {number}")
         for chain in level:
-            lines.extend("  " + line for line in _chain(plan, plan.chains[chain]))
+            lines.extend("  " + line for line in _chain(plan, plan.chains[chain], records))
     lines += [_result(promise) for promise in promises(plan)]
     return "\n".join(lines)
 
@@ -26,7 +28,7 @@ def _result(promise: Promise) -> str:
     return f"Results in {promise.sink!r}: {promise.guarantee}{because}"
 
 
-def _chain(plan: JobPlan, chain: ChainPlan) -> Iterator[str]:
+def _chain(plan: JobPlan, chain: ChainPlan, records: Mapping[tuple[int, int], Records]) -> Iterator[str]:
     yield f"Chain {chain.id} ({_parallelism(chain.parallelism)})"
     producers = {link.target: link for link in chain.links}
     depth: dict[int, int] = {}
@@ -35,16 +37,18 @@ def _chain(plan: JobPlan, chain: ChainPlan) -> Iterator[str]:
         depth[position] = 0 if link is None else depth[link.source] + 1
         side = f"[{link.side_output}] " if link is not None and link.side_output is not None else ""
         indent = "  " * (depth[position] + 1)
-        yield f"{indent}{side}{_operator(operator, plan)}"
+        yield f"{indent}{side}{_operator(operator, plan, records[chain.id, position])}"
         for edge in plan.edges:
             if edge.source_chain == chain.id and edge.source_operator == position:
                 yield f"{indent}  => {_exchange(edge, plan)}"
 
 
-def _operator(operator: OperatorPlan, plan: JobPlan) -> str:
+def _operator(operator: OperatorPlan, plan: JobPlan, records: Records) -> str:
     notes = [f"uid {operator.uid}" if operator.explicit_uid else f"uid {operator.uid[:8]} (derived)"]
     if operator.keyed:
         notes.append("keyed")
+    if records is not Records.OBJECTS:
+        notes.append("columns" if records is Records.COLUMNS else "makes Python objects of columns")
     if operator.operator_state:
         notes.append("operator state")
     if operator.max_parallelism != plan.max_parallelism:

@@ -57,6 +57,8 @@ class OperatorPlan:
     checkpointed: bool = False
     #: Whether it marks inputs as idle that have had no records for some time.
     counts_idleness: bool = False
+    #: Whether it processes columnar batches as columns; a source: whether it reads them.
+    takes_columns: bool = False
     #: The kind of its windows, see ``tidemill.graph.window_kinds``. None for operators without windows.
     windows: Mapping[str, Any] | None = None
     #: How it handles records for which its function raises an exception.

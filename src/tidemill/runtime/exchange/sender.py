@@ -22,8 +22,8 @@ from tidemill.runtime.time.strands import Opening, PartitionEnd, SentStrand, Str
 _FIRST_COUNT = 2048
 #: The maximum number of records of a parcel, however small they are: as objects they must fit the receiver's cache.
 _MOST_COUNT = 4096
-#: The maximum number of rows of a columnar parcel.
-_MOST_ROWS = 16384
+#: The maximum number of rows of a columnar parcel: the more rows, the less often each key is looked up.
+_MOST_ROWS = 65536
 #: The maximum number of buffered records per target, over all strands. When it is reached, all of them are sent.
 _MOST_WAITING = 8 * _MOST_COUNT
 

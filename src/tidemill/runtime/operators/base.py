@@ -82,6 +82,11 @@ class Operator:
         return True
 
     @property
+    def takes_columns(self) -> bool:
+        """Whether columnar batches are processed as columns. All other operators turn them into objects."""
+        return self.context.plan.takes_columns
+
+    @property
     def record_timestamp(self) -> int | None:
         """The event time of the current record or timer, for keyed state that needs it."""
         return None

@@ -8,7 +8,6 @@ from typing import Any
 from tidemill.datastream.functions.basic import AggregateFunction
 from tidemill.datastream.functions.process import KeyedProcessFunction
 from tidemill.datastream.functions.state import AggregatingStateDescriptor, ReducingStateDescriptor
-from tidemill.datastream.program.error_policy import OnError
 from tidemill.datastream.program.specs import ProcessSpec, ReduceSpec
 from tidemill.datastream.time_domain import TimeDomain
 from tidemill.datastream.timerservice import TimerService
@@ -193,9 +192,7 @@ class ReduceOperator(Operator):
             raise StateError(f"{context.where} needs a keyed stream: call key_by() before it")
         self._backend = context.backend
         self._function = spec.function
-        # Only records that are passed to functions one by one can be handled by an error policy.
-        by_columns = context.plan.error_policy.kind is OnError.FAIL and context.runtime_mode != "BATCH"
-        self._columnar = columnar(spec.function) if by_columns else None
+        self._columnar = columnar(spec.function) if context.plan.takes_columns else None
         self._batch_mode = context.runtime_mode == "BATCH"
         self._accumulator_type = spec.accumulator_type
         #: The event time of the current record.

@@ -9,6 +9,7 @@ from tidemill.datastream.functions.state import ListState
 from tidemill.datastream.functions.state_descriptors import ListStateDescriptor
 from tidemill.datastream.program.specs import SinkSpec
 from tidemill.faults import reach
+from tidemill.runtime.batch.columns import ColumnBatch
 from tidemill.runtime.batch.records import Batch
 from tidemill.runtime.operators.base import FunctionContext, Operator, OperatorContext
 
@@ -79,6 +80,8 @@ class SinkOperator(Operator):
 
     def process(self, batch: Batch, input_index: int) -> None:
         try:
+            if isinstance(batch, ColumnBatch) and self._writer.write_columns(batch.columns, batch.times):
+                return
             self._writer.write(batch.values, batch.timestamps)
         except BaseException as error:
             raise self.failed(error, method="write") from error

@@ -22,6 +22,7 @@ import contextlib
 import uuid
 from collections.abc import Callable, Iterator
 from time import perf_counter_ns
+from typing import Final
 
 from tidemill.checkpoint.model import Ack, Attempt, Epoch, Piece, SubtaskId
 from tidemill.checkpoint.names import delta_name
@@ -50,6 +51,9 @@ from tidemill.runtime.task.warm import WarmChains
 from tidemill.state.files.state_file import Section
 from tidemill.state.keys.canonical_key import canonical_keys
 from tidemill.state.keys.key_groups import Subtask, subtasks_of
+
+#: The maximum number of rows of a columnar batch that are turned into objects at once.
+_MOST_OBJECTS: Final = 8192
 
 
 class EpochTask:
@@ -196,9 +200,16 @@ class EpochTask:
             receivers[edge.id] = self._receiver(chain, edge, process, by_key)
 
         def on_batch(edge: int, batch: Batch) -> None:
-            if isinstance(batch, ColumnBatch):
-                batch.reader = head
-            receivers[edge](batch)
+            receive = receivers[edge]
+            if not isinstance(batch, ColumnBatch):
+                receive(batch)
+                return
+            # As objects, records must fit the cache.
+            rows = len(batch) if head.takes_columns else _MOST_OBJECTS
+            for start in range(0, len(batch), rows):
+                part = batch if rows >= len(batch) else batch.slice(start, min(start + rows, len(batch)))
+                part.reader = head
+                receive(part)
 
         inbox = Inbox(
             {edge.id: self._context.parallelism[edge.source_chain] for edge in self._edges_in.values()},

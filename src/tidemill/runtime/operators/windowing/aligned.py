@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from tidemill.datastream.program.error_policy import OnError
 from tidemill.datastream.program.specs import WindowSpec
 from tidemill.datastream.window.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
 from tidemill.datastream.window.triggers import EventTimeTrigger
@@ -48,9 +47,7 @@ class AlignedWindowOperator(WindowOperator):
         self._size: int = spec.assigner.size
         self._slide: int = spec.assigner.slide
         self._offset: int = spec.assigner.offset
-        # Only records that are added one by one can be handled by an error policy.
-        by_columns = context.plan.error_policy.kind is OnError.FAIL and context.runtime_mode != "BATCH"
-        self._columnar = columnar(spec.reduce or spec.aggregate) if by_columns else None
+        self._columnar = columnar(spec.reduce or spec.aggregate) if context.plan.takes_columns else None
 
     def process(self, batch: Batch, input_index: int) -> None:
         if self._columnar is not None and isinstance(batch, ColumnBatch) and self._process_columns(batch):
