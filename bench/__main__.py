@@ -43,6 +43,8 @@ _CASES = (
     ("keyed count, 10 000 keys", "keyed count", 10_000),
     ("keyed count, 1 000 000 keys", "keyed count", 1_000_000),
     ("rolling reduce, 10 000 keys", "rolling reduce", 10_000),
+    ("built-in rolling sum over columns, 10 000 keys", "rolling sum", 10_000),
+    ("built-in rolling sum over columns, 1 000 000 keys", "rolling sum", 1_000_000),
     ("map + filter", "map + filter", 10_000),
     ("two exchanges, 10 000 keys", "two exchanges", 10_000),
 )

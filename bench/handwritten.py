@@ -114,6 +114,7 @@ class Handwritten:
         step = {
             "keyed count": lambda file: self._one_exchange(file, job, count_rows),
             "rolling reduce": lambda file: self._one_exchange(file, job, sum_rows),
+            "rolling sum": lambda file: self._one_exchange(file, job, sum_rows),
             "tumbling windows": lambda file: self._one_exchange(file, job, window_rows),
             "map + filter": self._stateless,
             "two exchanges": self._two_exchanges,

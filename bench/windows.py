@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tidemill.common import Duration, WatermarkStrategy
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.common import Duration, Types, WatermarkStrategy
 from tidemill.common.watermark_strategy import TimestampAssigner
 from tidemill.datastream import AggregateFunction, DataStream
 from tidemill.datastream.functions import ProcessJoinFunction
@@ -14,6 +17,7 @@ from tidemill.datastream.window import EventTimeSessionWindows, SlidingEventTime
 #: Ten records per millisecond: with 1 000 keys a window of 10 s has about 100 records of each.
 RECORDS_PER_MS = 10
 WINDOW_MS = 10_000
+NUMBERED = Types.TUPLE([Types.LONG(), Types.LONG()])
 
 
 class FromNumber(TimestampAssigner):
@@ -81,8 +85,23 @@ def interval_join(stream: DataStream) -> DataStream:
     return even.interval_join(odd).between(Duration.of_millis(-100), near).process(Pair())
 
 
+def by_columns(stream: DataStream) -> DataStream:
+    """Count and sum (as their quotient) per key in windows of 10 s, with a built-in aggregate over columns."""
+    windows = TumblingEventTimeWindows.of(Duration.of_millis(WINDOW_MS))
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column(1, "us")
+    timed = stream.map_batch(in_microseconds, NUMBERED, batch_format="arrow").assign_timestamps_and_watermarks(strategy)
+    return timed.key_by(0).window(windows).avg(1)
+
+
+def in_microseconds(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Turn the numbers of records into times: ten records per millisecond."""
+    times = pc.multiply(batch.column(1), 1000 // RECORDS_PER_MS)
+    return pa.RecordBatch.from_arrays([batch.column(0), times], names=batch.schema.names)
+
+
 WINDOW_JOBS: dict[str, Callable[[DataStream], DataStream]] = {
     "tumbling windows": tumbling,
+    "tumbling windows, built-in aggregate over columns": by_columns,
     "sliding windows, 10 overlaps": sliding,
     "session windows": sessions,
     "interval join": interval_join,

@@ -68,6 +68,7 @@ class ParquetSource(SplitSource):
         self.type_info = type_info
         self.partition_by = partition_by
         self.decoder = decoder
+        self.columnar = decoder is None
         self._storage = storage
         self._has_time = has_time
         self._first_rows = FirstRows(strategy)
