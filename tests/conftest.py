@@ -25,9 +25,10 @@ from tests.thorough import THOROUGH, examples
 from tests.waiting import eventually
 
 # Of tests that run side by side, those of one group run one after the other, in one process. The tests of a process
-# share one Spark session. Those that need it are two groups of about the same length, so that no process ends late.
+# share one Spark session, one Kafka broker and one cluster. Those that need Spark are two groups of about the same
+# length, so that no process ends late; all that need the broker, also without Spark, are in one of them.
 SESSION = "spark session"
-INPUT = "input of spark"
+INPUT = "input of spark, and kafka"
 PROGRAMS = "programs"
 SERVERS = "servers"
 PAGES = "pages"
@@ -40,22 +41,27 @@ FOLDERS = {
     "tests/browser/": BROWSER,
 }
 EXCEPTIONS = {
+    "tests/integration/test_flink_kafka_producer.py": INPUT,
+    "tests/integration/test_kafka_broker.py": INPUT,
+    "tests/integration/test_kafka_security.py": INPUT,
+    "tests/integration/test_kafka_sessions.py": INPUT,
+    "tests/integration/test_kafka_sink.py": INPUT,
     "tests/docs/test_docstrings.py": SESSION,  # examples use the session they find
     "tests/spark/test_dataframes.py": INPUT,
     "tests/spark/test_file_sources.py": INPUT,
+    "tests/spark/test_flink_kafka_consumer.py": INPUT,
     "tests/spark/test_kafka_jobs.py": INPUT,
     "tests/spark/test_kafka_security.py": INPUT,
     "tests/spark/test_kafka_sink.py": INPUT,
     "tests/spark/test_kafka_source.py": INPUT,
     "tests/spark/test_object_store_input.py": INPUT,
     "tests/spark/test_power_failure.py": INPUT,
-    "tests/spark/test_sources_and_sinks.py": INPUT,
     "tests/spark/test_spark_logs.py": INPUT,
     "tests/spark/test_streams_in_object_stores.py": INPUT,
-    "tests/spark/test_watched_files.py": INPUT,
     "tests/spark/test_windows_sources.py": INPUT,
     "tests/spark/test_cluster.py": PROGRAMS,
     "tests/spark/test_command_line.py": PROGRAMS,
+    "tests/spark/test_dependencies.py": PROGRAMS,
     "tests/spark/test_driver_kills.py": PROGRAMS,
     "tests/spark/test_high_availability.py": PROGRAMS,
     "tests/spark/test_kubernetes.py": PROGRAMS,

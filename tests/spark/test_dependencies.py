@@ -9,7 +9,7 @@ import pytest
 
 from tests.dependency_files import PACKAGE, requirements, zip_of
 from tests.spark.processes import Ended, run
-from tests.spark.standalone import SETTINGS
+from tests.spark.standalone import SETTINGS, StandaloneCluster
 
 
 def run_with(folder: Path, options: dict[str, str], version: str = "1.0") -> Ended:
@@ -40,7 +40,7 @@ def test_workers_of_this_machine_have_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_workers_of_a_cluster_have_them(tmp_path: Path, cluster: str) -> None:
-    ended = run_with(tmp_path, {"spark.master": cluster, **SETTINGS}, version="2.0")
+def test_workers_of_a_cluster_have_them(tmp_path: Path, cluster: StandaloneCluster) -> None:
+    ended = run_with(tmp_path, {"spark.master": cluster.url, **SETTINGS}, version="2.0")
     assert ended.code == 0, ended.text[-4000:]
     assert "RESULT [('seven', '2.0', 'helper', False)]" in ended.text

@@ -31,11 +31,11 @@ from tests.spark.processes import PROGRAMS, ROOT, alive, child_environment, run
 from tests.spark.programs.placed_job import EPOCHS, PARALLELISM
 from tests.spark.programs.tolls.shared.passes import pass_at
 from tests.spark.programs.tolls.tariffs import toll
-from tests.spark.standalone import SETTINGS, StandaloneCluster, running_cluster
+from tests.spark.standalone import HOSTS, SETTINGS, StandaloneCluster
 from tests.waiting import eventually
 
 GUIDE = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
-FIRST, SECOND, THIRD = "127.0.0.2", "127.0.0.3", "127.0.0.4"
+FIRST, SECOND, THIRD = *HOSTS, "127.0.0.4"
 SECONDS = 300.0
 
 
@@ -183,12 +183,6 @@ def spark_of(driver: psutil.Process) -> list[psutil.Process]:
             if alive(child) and child.name() == "java":
                 found.append(child)
     return found
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
-    with running_cluster(tmp_path_factory.mktemp("cluster"), [FIRST, SECOND]) as running:
-        yield running
 
 
 @pytest.mark.timeout(900)
