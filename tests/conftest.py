@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import threading
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
@@ -20,6 +18,7 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.ids import changes
 from tests.java import QUICK_JAVA, QUICK_SPARK, keep_classes
 from tests.kafka_broker import KafkaBroker, shared_broker
+from tests.memory import use_memory
 from tests.shared_processes import shared_pids
 from tests.thorough import THOROUGH, examples
 from tests.waiting import eventually
@@ -71,9 +70,6 @@ EXCEPTIONS = {
     "tests/spark/test_task_attempts.py": PROGRAMS,
     "tests/spark/test_worker_kills.py": PROGRAMS,
 }
-# Where files of tests are if there is room: durable ones are thousands, and a disk takes some 10 ms for each.
-MEMORY = Path("/dev/shm")
-ROOM_IN_MEMORY = 4 << 30
 # Inherited by every process started from here, also by one whose parent was killed, so that it is no child of ours now.
 RUN_MARK = "TIDEMILL_TEST_RUN"
 # An orphaned JVM notices within about a second that its driver is gone; threads that were told to stop need less. On a
@@ -116,10 +112,7 @@ hypothesis_settings.load_profile("patient")
 
 
 def pytest_configure() -> None:
-    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
-        room = min(shutil.disk_usage(MEMORY).free, psutil.virtual_memory().available // 2)
-        if room >= ROOM_IN_MEMORY:
-            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    use_memory()
 
 
 @pytest.hookimpl(optionalhook=True)
