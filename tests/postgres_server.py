@@ -62,8 +62,8 @@ class PostgresServer(DatabaseServer):
         return builder.with_user_name(USER).with_password(PASSWORD).build()
 
     def connect(self, **more: Any) -> psycopg.Connection[Any]:
-        address = {"host": HOST, "port": self.port, "dbname": DATABASE, "connect_timeout": int(SECONDS)}
-        return psycopg.connect(user=USER, password=PASSWORD, autocommit=True, **address, **more)
+        address = f"host={HOST} port={self.port} dbname={DATABASE} connect_timeout={int(SECONDS)}"
+        return psycopg.connect(address, user=USER, password=PASSWORD, autocommit=True, **more)
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement as the superuser; its rows, if it has any."""
