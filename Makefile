@@ -54,10 +54,12 @@ test-fast: $(STAMP) ## Run the suites that need no Spark (and no Java)
 LONG := tests/spark/test_driver_kills.py tests/spark/test_high_availability.py tests/spark/test_worker_kills.py \
     tests/spark/test_worker_lifecycle.py tests/spark/test_semantics.py tests/spark/test_kubernetes.py \
     tests/spark/test_command_line.py tests/spark/test_dataframes.py tests/spark/test_task_attempts.py \
-    tests/spark/test_watched_files.py tests/spark/test_power_failure.py \
+    tests/spark/test_watched_files.py tests/spark/test_power_failure.py tests/spark/test_dependencies.py \
+    tests/spark/test_streams_in_object_stores.py tests/spark/test_web_page.py tests/spark/test_standalone_cluster.py \
+    tests/spark/test_windows.py tests/docs/test_examples.py \
     tests/integration/test_chaos.py tests/integration/test_chaos_files.py tests/integration/test_chaos_kafka.py \
-    tests/integration/test_chaos_postgres.py tests/integration/test_jdbc_contract.py tests/integration/test_kafka_cluster.py \
-    tests/integration/test_kafka_sink.py tests/integration/test_quick_start.py \
+    tests/integration/test_chaos_postgres.py tests/integration/test_jdbc_contract.py tests/integration/test_jdbc_mariadb.py \
+    tests/integration/test_kafka_cluster.py tests/integration/test_kafka_sink.py tests/integration/test_quick_start.py \
     tests/integration/test_elasticsearch_node.py tests/integration/test_rabbitmq.py
 
 # The suites without Spark run all their examples, seeds and schedules: hundreds of random sequences of kills, rescales,

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import threading
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
@@ -20,14 +18,16 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.ids import changes
 from tests.java import QUICK_JAVA, QUICK_SPARK, keep_classes
 from tests.kafka_broker import KafkaBroker, shared_broker
+from tests.memory import use_memory
 from tests.shared_processes import shared_pids
 from tests.thorough import THOROUGH, examples
 from tests.waiting import eventually
 
 # Of tests that run side by side, those of one group run one after the other, in one process. The tests of a process
-# share one Spark session. Those that need it are two groups of about the same length, so that no process ends late.
+# share one Spark session, one Kafka broker and one cluster. Those that need Spark are two groups of about the same
+# length, so that no process ends late; all that need the broker, also without Spark, are in one of them.
 SESSION = "spark session"
-INPUT = "input of spark"
+INPUT = "input of spark, and kafka"
 PROGRAMS = "programs"
 SERVERS = "servers"
 PAGES = "pages"
@@ -40,22 +40,27 @@ FOLDERS = {
     "tests/browser/": BROWSER,
 }
 EXCEPTIONS = {
+    "tests/integration/test_flink_kafka_producer.py": INPUT,
+    "tests/integration/test_kafka_broker.py": INPUT,
+    "tests/integration/test_kafka_security.py": INPUT,
+    "tests/integration/test_kafka_sessions.py": INPUT,
+    "tests/integration/test_kafka_sink.py": INPUT,
     "tests/docs/test_docstrings.py": SESSION,  # examples use the session they find
     "tests/spark/test_dataframes.py": INPUT,
     "tests/spark/test_file_sources.py": INPUT,
+    "tests/spark/test_flink_kafka_consumer.py": INPUT,
     "tests/spark/test_kafka_jobs.py": INPUT,
     "tests/spark/test_kafka_security.py": INPUT,
     "tests/spark/test_kafka_sink.py": INPUT,
     "tests/spark/test_kafka_source.py": INPUT,
     "tests/spark/test_object_store_input.py": INPUT,
     "tests/spark/test_power_failure.py": INPUT,
-    "tests/spark/test_sources_and_sinks.py": INPUT,
     "tests/spark/test_spark_logs.py": INPUT,
     "tests/spark/test_streams_in_object_stores.py": INPUT,
-    "tests/spark/test_watched_files.py": INPUT,
     "tests/spark/test_windows_sources.py": INPUT,
     "tests/spark/test_cluster.py": PROGRAMS,
     "tests/spark/test_command_line.py": PROGRAMS,
+    "tests/spark/test_dependencies.py": PROGRAMS,
     "tests/spark/test_driver_kills.py": PROGRAMS,
     "tests/spark/test_high_availability.py": PROGRAMS,
     "tests/spark/test_kubernetes.py": PROGRAMS,
@@ -65,9 +70,6 @@ EXCEPTIONS = {
     "tests/spark/test_task_attempts.py": PROGRAMS,
     "tests/spark/test_worker_kills.py": PROGRAMS,
 }
-# Where files of tests are if there is room: durable ones are thousands, and a disk takes some 10 ms for each.
-MEMORY = Path("/dev/shm")
-ROOM_IN_MEMORY = 4 << 30
 # Inherited by every process started from here, also by one whose parent was killed, so that it is no child of ours now.
 RUN_MARK = "TIDEMILL_TEST_RUN"
 # An orphaned JVM notices within about a second that its driver is gone; threads that were told to stop need less. On a
@@ -110,10 +112,7 @@ hypothesis_settings.load_profile("patient")
 
 
 def pytest_configure() -> None:
-    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
-        room = min(shutil.disk_usage(MEMORY).free, psutil.virtual_memory().available // 2)
-        if room >= ROOM_IN_MEMORY:
-            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    use_memory()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -18,6 +18,7 @@ from typing import Any
 import pika
 import psutil
 
+from tests.memory import TEMPORARY
 from tests.ports import own_ports
 from tidemill.connectors.rabbitmq import RMQConnectionConfig
 
@@ -152,7 +153,7 @@ class RabbitServer:
 @contextmanager
 def rabbitmq_server() -> Iterator[RabbitServer]:
     """A running server with no queues in it; gone at the end, with all it kept."""
-    folder = Path(tempfile.mkdtemp(prefix="tidemill-rabbitmq-"))
+    folder = Path(tempfile.mkdtemp(prefix="tidemill-rabbitmq-", dir=os.environ.get(TEMPORARY)))
     server = RabbitServer(folder)
     try:
         server.start()

@@ -99,7 +99,8 @@ class Backends:
         job_id: str | None = None,
     ) -> KeyedStateBackend:
         """``job_id`` is for backends that are to find what others left on the local disk; else none finds anything."""
-        groups = KeyGroupRange.for_subtask(max_parallelism, parallelism, Subtask(subtask))
+        number = Subtask(subtask)
+        groups = KeyGroupRange.for_subtask(max_parallelism, parallelism, number)
         place = BackendPlace(
             OPERATOR,
             f"operator {OPERATOR!r}",
@@ -107,7 +108,7 @@ class Backends:
             max_parallelism,
             key_type,
             job_id=job_id or f"job-{len(self._made)}",
-            subtask=subtask,
+            subtask=number,
         )
         backend = self._choice.create(place)
         self._made.append(backend)

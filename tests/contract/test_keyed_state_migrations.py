@@ -27,6 +27,7 @@ from tidemill.datastream.state import (
 from tidemill.errors import StateError, StateMigrationError
 from tidemill.state.files.state_file import decode_sections
 from tidemill.state.keyed.backend import KeyedStateBackend, StateVersion
+from tidemill.state.keys.key_groups import key_group_spans
 from tidemill.state.merging import merge_sections
 
 TEXT, NUMBER = Types.STRING(), Types.LONG()
@@ -196,9 +197,8 @@ def test_a_merge_of_slices_replaces_no_more_than_its_groups(new_backend: Backend
     files = written_as_text(new_backend, kind)
     new = start_migrating(new_backend, kind, files)
     files.append(to_file(commit(new.backend)))
-    half = MAX_PARALLELISM // 2
     slices = []
-    for first, last in ((0, half - 1), (half, MAX_PARALLELISM - 1)):
+    for first, last in key_group_spans(MAX_PARALLELISM, 2):
         sections = [s for data in files[1:] for s in decode_sections(data, "file", {OPERATOR}, first, last)]
         found = merge_sections(sections, {OPERATOR: MAX_PARALLELISM}, True, groups={OPERATOR: (first, last)})
         slices.append(to_file(found))

@@ -24,6 +24,7 @@ from examples.support.findings import Findings, true_findings, written_findings
 from examples.support.page import keep_page, open_page
 from examples.support.payments import PaymentSource
 from tests.docs.child_process import run_python
+from tests.thorough import WHEN_THOROUGH
 from tidemill.common import Configuration
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.ops.rest.notices import AUDIT
@@ -319,6 +320,7 @@ def test_the_page_of_the_demo_stays_for_a_person_only(monkeypatch: pytest.Monkey
     assert waited == [60]
 
 
+@WHEN_THOROUGH  # otherwise without Spark, and with the page of the quick start's jobs: test_quick_start
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 30)
 def test_the_demo(tmp_path: Path) -> None:

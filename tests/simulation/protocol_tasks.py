@@ -26,7 +26,7 @@ from tidemill.runtime.driver.engine import EpochInput
 from tidemill.runtime.driver.launch import prepare
 from tidemill.runtime.epoch import EpochContext
 from tidemill.state.keyed.backend import StateVersion
-from tidemill.state.keys.key_groups import KeyGroup, Subtask
+from tidemill.state.keys.key_groups import FIRST_GROUP, LAST_GROUP, KeyGroup, Subtask
 from tidemill.testing.recording_sink import RecordingSink
 
 JOB = "protocol"
@@ -144,7 +144,7 @@ class Tasks:
             self._world.coverage.happened["a worker starts again" if runs is None else "a worker catches up"] += 1
         pieces = committed_pieces(self._storage, self._log, head)
         wanted = [entry for entry in pieces if runs is None or entry[0] in runs]
-        for _, reader in pieces_for(self._storage, wanted, {KEYED}, 0, GROUPS):
+        for _, reader in pieces_for(self._storage, wanted, {KEYED}, FIRST_GROUP, LAST_GROUP):
             known += decode_lines(reader.read())
         if known != [line for line in self._world.disk.all_lines() if line.epoch <= head.epoch]:
             self._world.disk.violations.append(f"a worker loads {known} at epoch {head.epoch}")

@@ -20,7 +20,7 @@ from tests.thorough import how_many
 from tidemill.faults import POINTS
 from tidemill.testing.simulation.trouble import WORKER_POINTS
 
-SCHEDULES = int(os.environ.get("TIDEMILL_SCHEDULES", how_many(2_000, 10_000)))
+SCHEDULES = int(os.environ.get("TIDEMILL_SCHEDULES", how_many(1_000, 10_000)))
 #: Enough schedules for every kind of fault at every place.
 ENOUGH = 10_000
 #: Seeds to try first, so that the search is short; any other may break the rule too.

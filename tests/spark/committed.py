@@ -12,6 +12,7 @@ from tidemill.checkpoint.storage.storages import storage_for
 from tidemill.state.files.rows import Rows
 from tidemill.state.files.sections import read_rows
 from tidemill.state.files.state_file import Section, decode_sections
+from tidemill.state.keys.key_groups import FIRST_GROUP, LAST_GROUP
 from tidemill.state.merging import merge_sections
 
 State = dict[tuple[str, str], dict[Any, Any]]
@@ -53,7 +54,7 @@ def _merged_sections(directory: Path) -> list[Section]:
     head = committed_head(directory)
     operators = set(head.max_parallelism)
     sections: list[Section] = []
-    for piece, reader in pieces_for(storage, committed_pieces(storage, log, head), operators, 0, 1 << 15):
+    for piece, reader in pieces_for(storage, committed_pieces(storage, log, head), operators, FIRST_GROUP, LAST_GROUP):
         sections.extend(decode_sections(reader.read(), piece.file or reader.named_by))
     return merge_sections(sections, head.max_parallelism, keep_deletes=False)
 

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -15,7 +14,7 @@ from pyspark.sql import SparkSession
 from tests.object_store import Server, object_store
 from tests.shared_processes import outliving
 from tests.spark.recovery import WITHOUT_SPARK, Result, Run
-from tests.spark.standalone import standalone_cluster
+from tests.spark.standalone import StandaloneCluster, running_cluster
 
 HERE = Path(__file__).parent
 SECONDS_TO_STOP = 120
@@ -57,13 +56,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a cluster of two hosts, for all programs that this process starts, one after the other."""
-    others = children()
-    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as url:
-        started = children() - others
-        with outliving(lambda: started):
-            yield url
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    """A cluster of two hosts, for all programs that this process starts, one after the other.
+
+    A test may kill workers and start others, as long as two hosts are left.
+    """
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as running, outliving(running.pids):
+        yield running
 
 
 @pytest.fixture(scope="session")
@@ -73,10 +72,6 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Result:
     It is run without Spark, so that each comparison also says that Spark changes nothing.
     """
     return Run(tmp_path_factory.mktemp("expected"), options=WITHOUT_SPARK).finish()
-
-
-def children() -> set[int]:
-    return {process.pid for process in psutil.Process().children()}
 
 
 @pytest.fixture(scope="module")

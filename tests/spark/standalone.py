@@ -38,7 +38,7 @@ class StandaloneCluster:
         self._folder = folder
         self._processes = processes
         self._workers: dict[str, subprocess.Popen[bytes]] = {}
-        self._start("master.Master", "127.0.0.1", "--port", "0")
+        self._master = self._start("master.Master", "127.0.0.1", "--port", "0")
         log = folder / "master.Master-127.0.0.1.log"
         found = eventually(
             lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()),
@@ -47,6 +47,10 @@ class StandaloneCluster:
         )
         assert found is not None
         self.url = found[1]
+
+    def pids(self) -> set[int]:
+        """The processes of the cluster itself."""
+        return {process.pid for process in (self._master, *self._workers.values())}
 
     def start_worker(self, host: str) -> None:
         """A worker with one core; it may take some seconds until the master knows it."""
@@ -81,10 +85,3 @@ def running_cluster(folder: Path, hosts: Sequence[str] = HOSTS) -> Iterator[Stan
         for host in hosts:
             cluster.start_worker(host)
         yield cluster
-
-
-@contextmanager
-def standalone_cluster(folder: Path, hosts: Sequence[str] = HOSTS) -> Iterator[str]:
-    """The master's address of a cluster."""
-    with running_cluster(folder, hosts) as cluster:
-        yield cluster.url

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.processes import child_environment
-from tests.spark.standalone import SETTINGS
+from tests.spark.standalone import SETTINGS, StandaloneCluster
 from tests.thorough import WHEN_THOROUGH
 
 PACKAGE = {
@@ -30,7 +30,7 @@ def main():
 
 @WHEN_THOROUGH  # otherwise a job on a cluster brings its modules and packages along: test_standalone_cluster
 @pytest.mark.timeout(400)
-def test_a_function_of_a_module_brings_its_package_along(tmp_path: Path, cluster: str) -> None:
+def test_a_function_of_a_module_brings_its_package_along(tmp_path: Path, cluster: StandaloneCluster) -> None:
     for name, text in PACKAGE.items():
         (tmp_path / "code" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "code" / name).write_text(text)
@@ -38,7 +38,7 @@ def test_a_function_of_a_module_brings_its_package_along(tmp_path: Path, cluster
     defined = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
     environment = {**child_environment(), "XDG_STATE_HOME": str(tmp_path / "state")}
     ended = subprocess.run(
-        [sys.executable, "-m", "tidemill", "run", "--master", cluster, *defined, "shop.job:main"],
+        [sys.executable, "-m", "tidemill", "run", "--master", cluster.url, *defined, "shop.job:main"],
         cwd=tmp_path / "code",
         env=environment,
         stdin=subprocess.DEVNULL,

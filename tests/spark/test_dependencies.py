@@ -9,7 +9,8 @@ import pytest
 
 from tests.dependency_files import PACKAGE, requirements, zip_of
 from tests.spark.processes import Ended, run
-from tests.spark.standalone import SETTINGS
+from tests.spark.standalone import SETTINGS, StandaloneCluster
+from tests.thorough import WHEN_THOROUGH
 
 
 def run_with(folder: Path, options: dict[str, str], version: str = "1.0") -> Ended:
@@ -25,10 +26,11 @@ def run_with(folder: Path, options: dict[str, str], version: str = "1.0") -> End
         "code": str(folder / "code"),
         "package": PACKAGE,
     }
-    return run("dependencies_job.py", json.dumps(given), log=folder / "log")
+    return run("dependencies_job.py", json.dumps(given), log=folder / "log", seconds=500)
 
 
-@pytest.mark.timeout(300)
+@WHEN_THOROUGH  # otherwise those of a cluster have them
+@pytest.mark.timeout(600)
 def test_workers_of_this_machine_have_them(tmp_path: Path) -> None:
     ended = run_with(tmp_path, {"spark.master": "local[2,4]"})
     assert ended.code == 0, ended.text[-4000:]
@@ -39,8 +41,10 @@ def test_workers_of_this_machine_have_them(tmp_path: Path) -> None:
     assert f"{PACKAGE}==9.9" in ended.text
 
 
-@pytest.mark.timeout(300)
-def test_workers_of_a_cluster_have_them(tmp_path: Path, cluster: str) -> None:
-    ended = run_with(tmp_path, {"spark.master": cluster, **SETTINGS}, version="2.0")
+@pytest.mark.timeout(600)
+def test_workers_of_a_cluster_have_them(tmp_path: Path, cluster: StandaloneCluster) -> None:
+    ended = run_with(tmp_path, {"spark.master": cluster.url, **SETTINGS}, version="2.0")
     assert ended.code == 0, ended.text[-4000:]
     assert "RESULT [('seven', '2.0', 'helper', False)]" in ended.text
+    assert "AGAIN [('seven', '2.0', 'helper', False)]" in ended.text
+    assert "REFUSED the dependencies of the job cannot be installed on" in ended.text

@@ -31,11 +31,12 @@ from tests.spark.processes import PROGRAMS, ROOT, alive, child_environment, run
 from tests.spark.programs.placed_job import EPOCHS, PARALLELISM
 from tests.spark.programs.tolls.shared.passes import pass_at
 from tests.spark.programs.tolls.tariffs import toll
-from tests.spark.standalone import SETTINGS, StandaloneCluster, running_cluster
+from tests.spark.standalone import HOSTS, SETTINGS, StandaloneCluster
+from tests.thorough import WHEN_THOROUGH
 from tests.waiting import eventually
 
 GUIDE = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
-FIRST, SECOND, THIRD = "127.0.0.2", "127.0.0.3", "127.0.0.4"
+FIRST, SECOND, THIRD = *HOSTS, "127.0.0.4"
 SECONDS = 300.0
 
 
@@ -185,12 +186,6 @@ def spark_of(driver: psutil.Process) -> list[psutil.Process]:
     return found
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
-    with running_cluster(tmp_path_factory.mktemp("cluster"), [FIRST, SECOND]) as running:
-        yield running
-
-
 @pytest.mark.timeout(900)
 def test_a_job_outlives_what_it_runs_on_grows_and_is_moved(tmp_path: Path, cluster: StandaloneCluster) -> None:
     desk = Desk(tmp_path / "desk", cluster.url)
@@ -245,6 +240,7 @@ def test_a_job_outlives_what_it_runs_on_grows_and_is_moved(tmp_path: Path, clust
     assert {line.host for line in submitted} <= {SECOND, THIRD}, "it ran elsewhere than on the cluster"
 
 
+@WHEN_THOROUGH  # a job whose subtasks move is slow, not wrong; in one executor they keep to their workers: test_rescale
 @pytest.mark.timeout(300)
 def test_a_subtask_goes_back_to_the_executor_that_holds_its_state(tmp_path: Path, cluster: StandaloneCluster) -> None:
     notes = tmp_path / "notes"

@@ -19,6 +19,7 @@ from tests.spark.jobs import add_file, environment
 from tests.spark.kafka_jobs import counting, reading, seen
 from tests.spark.processes import fault, run
 from tests.spark.programs import watched_job
+from tests.thorough import WHEN_THOROUGH
 from tests.waiting import eventually
 from tidemill.checkpoint.storage.objects import ObjectStorage
 from tidemill.common import JobClient
@@ -44,6 +45,7 @@ def expected(files: int) -> Counter[str]:
     return Counter([f"every:{n}" for n in range(1, files + 1)] + [f"of {n}:1" for n in range(files)])
 
 
+@WHEN_THOROUGH  # otherwise with checkpoints in a directory, and other jobs with theirs in a store: test_object_store
 @pytest.mark.timeout(400)
 def test_a_watched_directory_resumes_where_a_killed_driver_was_and_from_savepoints_in_both_kinds_of_storage(
     server: Server, tmp_path: Path

@@ -19,7 +19,7 @@ from tests.spark.committed import committed_state, job_directory
 from tests.spark.processes import run
 from tests.spark.programs.random_job import EPOCH, NUMBERS
 from tests.spark.recovery import CLUSTER
-from tests.spark.standalone import SETTINGS
+from tests.spark.standalone import SETTINGS, StandaloneCluster
 from tests.thorough import WHEN_THOROUGH
 
 JOB_ID = "random"
@@ -85,12 +85,12 @@ def test_a_killed_worker_lost_shuffle_files_and_a_killed_executor_with_those_it_
 @WHEN_THOROUGH  # otherwise tasks have twins in the schedules of tests/simulation/test_protocol
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_speculative_twin_overtakes_a_slow_task(tmp_path: Path, cluster: str) -> None:
+def test_a_speculative_twin_overtakes_a_slow_task(tmp_path: Path, cluster: StandaloneCluster) -> None:
     runs = run_random_job(
         tmp_path,
         [{"number": 2 * EPOCH + 120, "action": "dawdle"}],
         {
-            "spark.master": cluster,
+            "spark.master": cluster.url,
             **SETTINGS,
             "spark.speculation": "true",
             "spark.speculation.interval": "100ms",

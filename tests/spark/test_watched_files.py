@@ -22,7 +22,7 @@ from tests.spark.jobs import add_file, durable, environment
 from tests.spark.kafka_jobs import Count, seen
 from tests.spark.processes import fault, run
 from tests.spark.programs import watched_job
-from tests.thorough import THOROUGH
+from tests.thorough import WHEN_THOROUGH
 from tests.waiting import eventually
 from tidemill.common import Encoder, JobClient, Row, Types
 from tidemill.connectors.object_store import ObjectStore
@@ -202,21 +202,20 @@ def test_all_tasks_share_what_an_epoch_reads_of_a_file(tmp_path: Path) -> None:
     assert len(client.epochs) > 2  # type: ignore[attr-defined]
 
 
-#: Where a driver is killed on Spark. tests/unit/runtime/driver/test_files_read.py has all points. The test of a missing
-#: file kills a driver before its manifest.
-POINTS = ["files.begun"]
-if THOROUGH:
-    POINTS += [
-        "manifest.after",
-        "manifest.before",
-        "offsets.logged",
-        "acks.collected",
-        "sink.commit.after",
-        "epoch.done",
-        "lineage.after",
-    ]
+#: Where a driver is killed on Spark.
+POINTS = [
+    "files.begun",
+    "manifest.after",
+    "manifest.before",
+    "offsets.logged",
+    "acks.collected",
+    "sink.commit.after",
+    "epoch.done",
+    "lineage.after",
+]
 
 
+@WHEN_THOROUGH  # otherwise before its manifest, by the test of a missing file; test_files_read kills one at all points
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_each_file_is_read_once_wherever_the_driver_is_killed(tmp_path: Path) -> None:

@@ -13,11 +13,13 @@ from playwright.sync_api import expect
 from tests.browser.jobs import fast, served
 from tests.browser.visitor import PATIENCE, Visitor
 from tests.chromium import chromium
+from tests.thorough import WHEN_THOROUGH
 from tests.unit.ops.rest.serving import start_sums
 
 pytestmark = pytest.mark.usefixtures("spark")
 
 
+@WHEN_THOROUGH  # otherwise pages of jobs without Spark, and a job on Spark over REST: tests/browser, test_rest
 def test_a_job_on_spark_is_watched_and_saved_and_outlives_the_browser(tmp_path: Path) -> None:
     expect.set_options(timeout=PATIENCE)
     settings = fast(tmp_path) | {"execution.target": "spark"}

@@ -13,6 +13,7 @@ from tests.spark.committed import committed_counts, committed_head, job_director
 from tests.spark.processes import fault, run
 from tests.spark.programs.windowed_job import JOB_ID, environment, found, truth
 from tests.spark.recovery import WITHOUT_SPARK
+from tests.thorough import WHEN_THOROUGH
 from tests.waiting import eventually
 
 #: For a machine that is busy with other things: a dozen Python workers are started for the first epochs.
@@ -52,6 +53,7 @@ def test_rescaled_while_it_runs_and_started_again_at_another_parallelism(tmp_pat
     assert_right(tmp_path)
 
 
+@WHEN_THOROUGH  # otherwise a job without windows changes from one engine to the other: test_worker_kills
 def test_a_driver_without_spark_is_killed_before_its_sinks_commit_and_one_with_spark_continues(
     tmp_path: Path, spark: SparkSession
 ) -> None:

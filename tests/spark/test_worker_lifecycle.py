@@ -18,7 +18,7 @@ from tests.spark.committed import committed_state
 from tests.spark.jobs import add_file, durable, environment
 from tests.spark.recovery import visible
 from tests.spark.test_shapes import files
-from tests.thorough import how_many
+from tests.thorough import WHEN_THOROUGH
 from tests.waiting import eventually
 from tidemill.common import Types
 from tidemill.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext, SinkFunction
@@ -159,12 +159,13 @@ def resident(spark: SparkSession) -> dict[str, int]:
     return {"driver": psutil.Process().memory_info().rss, "worker": max(workers)}
 
 
+@WHEN_THOROUGH  # otherwise without Spark: tests/integration/test_soak, and by epoch and kind of state, test_leaks
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_memory_stays_flat_over_many_epochs(spark: SparkSession, tmp_path: Path) -> None:
     # After 200 epochs both have what they need. From then on a worker grows by 2 KB an epoch, which are the job's ten
     # timers; the driver comes and goes by a megabyte or two.
-    early, stretch, most = 200, how_many(150, 1800), 12_000
+    early, stretch, most = 200, 1800, 12_000
     env = environment({**durable(tmp_path), "execution.epoch.max-records": "10"})
     numbers = env.from_sequence(1, 1_000_000_000).map(lambda n: n)  # without an end, as far as this test goes
     numbers.key_by(lambda n: n % 50).process(Latest()).uid("latest").add_sink(Nowhere()).uid("sink")

@@ -17,6 +17,7 @@ from tidemill.checkpoint.snapshot_index import read_snapshot_index
 from tidemill.checkpoint.storage.api import NotFoundError, Storage
 from tidemill.errors import CorruptFileError
 from tidemill.state.files.state_file import RangeReader
+from tidemill.state.keys.key_groups import KeyGroup
 
 T = TypeVar("T")
 
@@ -65,7 +66,7 @@ class PieceReader:
         """The piece's bytes. Raises :class:`~tidemill.errors.CorruptFileError` if they are not what was written."""
         return read_piece(self.storage, self.piece, self.named_by)
 
-    def for_groups(self, ranges: Mapping[str, tuple[int, int]]) -> bytes | RangeReader:
+    def for_groups(self, ranges: Mapping[str, tuple[KeyGroup, KeyGroup]]) -> bytes | RangeReader:
         """The piece for a reader that needs the key groups ``first`` to ``last`` of each operator in ``ranges``.
 
         A large file of which only a part is needed is read in ranges, each with its own checksum. Anything else is read
@@ -90,7 +91,7 @@ class PieceReader:
             raise CorruptFileError(f"{file} is missing, but {self.named_by} refers to it: {error}") from error
 
 
-def _all_within(piece: Piece, ranges: Mapping[str, tuple[int, int]]) -> bool:
+def _all_within(piece: Piece, ranges: Mapping[str, tuple[KeyGroup, KeyGroup]]) -> bool:
     """Whether everything in the piece is needed."""
     return all(
         section.operator in ranges
@@ -172,8 +173,8 @@ def pieces_for(
     storage: Storage,
     runs: Iterable[tuple[RunRef, Collection[Piece]]],
     operators: Collection[str],
-    first_group: int,
-    last_group: int,
+    first_group: KeyGroup,
+    last_group: KeyGroup,
 ) -> list[tuple[Piece, PieceReader]]:
     """The committed pieces, in load order, that contain state of ``operators`` in key groups first to last.
 

@@ -16,6 +16,7 @@ from tidemill.state.files.replacing import REPLACES, is_replaced, replaced_group
 from tidemill.state.files.state_file import Section, decode_sections, read_index
 from tidemill.state.files.state_file_index import IndexedSection
 from tidemill.state.files.ttl_declared import stored_ttl
+from tidemill.state.keys.key_groups import KeyGroup, key_group_spans
 
 #: The approximate amount of a state's files that is read at a time.
 _SLICE_BYTES: Final = 64 << 20
@@ -65,8 +66,7 @@ def sections_of(
         if any((info.operator, info.state) == (operator, state) for info in piece.sections)
     ]
     parts = max(1, min(groups, sum(reader.piece.length for reader in readers) // _SLICE_BYTES))
-    for part in range(parts):
-        first, last = groups * part // parts, groups * (part + 1) // parts - 1
+    for first, last in key_group_spans(groups, parts):
         found: list[Section] = []
         for reader in readers:
             source = reader.for_groups({operator: (first, last)})
@@ -96,7 +96,7 @@ def _counting(
         ]
         return [(section.schema, section.table.num_rows) for section in without_replaced(read)]
     counting: list[tuple[dict[str, Any], int]] = []
-    replaced: list[tuple[int, int]] = []
+    replaced: list[tuple[KeyGroup, KeyGroup]] = []
     for _, section in reversed(sections):
         if not is_replaced(section.groups, replaced):
             counting.append((section.schema, section.rows))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 __all__ = ["current_module", "first_module", "unpickle"]
@@ -99,15 +100,7 @@ def first_module(module: str) -> str:
     >>> first_module("my_program")
     'my_program'
     """
-    if not module.startswith("tidemill."):
-        return module
-    known = _FIRST.get(module)
-    if known is not None:
-        return known
-    for current, first in _PACKAGES:
-        if module.startswith(current):
-            return first + module.removeprefix(current)
-    return module
+    return _renamed(module, _FIRST, _PACKAGES)
 
 
 def current_module(module: str) -> str:
@@ -116,14 +109,18 @@ def current_module(module: str) -> str:
     >>> current_module("tidemill.datastream.window_types")
     'tidemill.datastream.window.types'
     """
+    return _renamed(module, _CURRENT, ((first, current) for current, first in _PACKAGES))
+
+
+def _renamed(module: str, modules: Mapping[str, str], packages: Iterable[tuple[str, str]]) -> str:
     if not module.startswith("tidemill."):
         return module
-    known = _CURRENT.get(module)
+    known = modules.get(module)
     if known is not None:
         return known
-    for current, first in _PACKAGES:
-        if module.startswith(first):
-            return current + module.removeprefix(first)
+    for old, new in packages:
+        if module.startswith(old):
+            return new + module.removeprefix(old)
     return module
 
 

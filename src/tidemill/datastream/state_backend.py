@@ -7,7 +7,11 @@ import enum
 
 from tidemill.common.configuration import Configuration
 from tidemill.config import CheckpointingOptions, RocksDBOptions, StateOptions
-from tidemill.datastream.checkpoint_storage import FileSystemCheckpointStorage, JobManagerCheckpointStorage
+from tidemill.datastream.checkpoint_storage import (
+    CheckpointStorage,
+    FileSystemCheckpointStorage,
+    JobManagerCheckpointStorage,
+)
 
 __all__ = [
     "CustomStateBackend",
@@ -120,8 +124,30 @@ class CustomStateBackend(StateBackend):
         configuration.set(StateOptions.BACKEND, self.class_name)
 
 
-class MemoryStateBackend(HashMapStateBackend):
+class _BackendWithStorage(HashMapStateBackend):
+    """State in memory, and where its checkpoints are stored (Flink 1.x)."""
+
+    def __init__(self, storage: CheckpointStorage, savepoint_path: str | None, asynchronous: bool | None) -> None:
+        self._storage = storage
+        self._savepoint_path = savepoint_path
+        self._asynchronous = asynchronous is not False
+
+    def is_using_asynchronous_snapshots(self) -> bool:
+        """The value that was set; true by default. It has no effect."""
+        return self._asynchronous
+
+    def apply(self, configuration: Configuration) -> None:
+        """Write the settings of this backend and its checkpoint storage to ``configuration``."""
+        super().apply(configuration)
+        self._storage.apply(configuration)
+        if self._savepoint_path is not None:
+            configuration.set(CheckpointingOptions.SAVEPOINT_DIRECTORY, self._savepoint_path)
+
+
+class MemoryStateBackend(_BackendWithStorage):
     """State in memory, checkpoints in the driver's memory (Flink 1.x)."""
+
+    _storage: JobManagerCheckpointStorage
 
     DEFAULT_MAX_STATE_SIZE = JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE
 
@@ -133,27 +159,18 @@ class MemoryStateBackend(HashMapStateBackend):
         using_asynchronous_snapshots: bool | None = None,
     ) -> None:
         """Snapshots are asynchronous, regardless of ``using_asynchronous_snapshots``."""
-        self._storage = JobManagerCheckpointStorage(checkpoint_path, max_state_size)
-        self._savepoint_path = savepoint_path
-        self._asynchronous = using_asynchronous_snapshots is not False
+        storage = JobManagerCheckpointStorage(checkpoint_path, max_state_size)
+        super().__init__(storage, savepoint_path, using_asynchronous_snapshots)
 
     def get_max_state_size(self) -> int:
         """The maximum size of one state in bytes."""
         return self._storage.get_max_state_size()
 
-    def is_using_asynchronous_snapshots(self) -> bool:
-        """The value that was set; true by default. It has no effect."""
-        return self._asynchronous
 
-    def apply(self, configuration: Configuration) -> None:
-        """Write the settings of this backend and its checkpoint storage to ``configuration``."""
-        super().apply(configuration)
-        self._storage.apply(configuration)
-        _set_savepoints(configuration, self._savepoint_path)
-
-
-class FsStateBackend(HashMapStateBackend):
+class FsStateBackend(_BackendWithStorage):
     """State in memory, checkpoints in a directory (Flink 1.x)."""
+
+    _storage: FileSystemCheckpointStorage
 
     def __init__(
         self,
@@ -164,13 +181,12 @@ class FsStateBackend(HashMapStateBackend):
         using_asynchronous_snapshots: bool | None = None,
     ) -> None:
         """Snapshots are asynchronous, regardless of ``using_asynchronous_snapshots``."""
-        self._storage = FileSystemCheckpointStorage(
+        storage = FileSystemCheckpointStorage(
             checkpoint_directory_uri,
             file_state_size_threshold,
             -1 if write_buffer_size is None else write_buffer_size,
         )
-        self._savepoint_path = default_savepoint_directory_uri
-        self._asynchronous = using_asynchronous_snapshots is not False
+        super().__init__(storage, default_savepoint_directory_uri, using_asynchronous_snapshots)
 
     def get_checkpoint_path(self) -> str:
         """The checkpoint directory."""
@@ -183,16 +199,6 @@ class FsStateBackend(HashMapStateBackend):
     def get_write_buffer_size(self) -> int:
         """The size of the write buffer in bytes, or -1 for the default."""
         return self._storage.get_write_buffer_size()
-
-    def is_using_asynchronous_snapshots(self) -> bool:
-        """The value that was set; true by default. It has no effect."""
-        return self._asynchronous
-
-    def apply(self, configuration: Configuration) -> None:
-        """Write the settings of this backend and its checkpoint storage to ``configuration``."""
-        super().apply(configuration)
-        self._storage.apply(configuration)
-        _set_savepoints(configuration, self._savepoint_path)
 
 
 class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
@@ -228,8 +234,3 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
         """Write the settings of this backend and its checkpoint storage to ``configuration``."""
         self._checkpoint_backend.apply(configuration)
         super().apply(configuration)
-
-
-def _set_savepoints(configuration: Configuration, directory: str | None) -> None:
-    if directory is not None:
-        configuration.set(CheckpointingOptions.SAVEPOINT_DIRECTORY, directory)

@@ -29,13 +29,13 @@ from tidemill.state.files.ttl_declared import stored_ttl
 from tidemill.state.files.ttl_merge import CommittedTimes, drop_expired_columns, drop_expired_rows, horizon_of
 from tidemill.state.files.ttl_rows import clock_of, fit_times, with_counting_times
 from tidemill.state.keyed.kinds import tables_of
-from tidemill.state.keys.key_groups import GroupCache
+from tidemill.state.keys.key_groups import FIRST_GROUP, LAST_GROUP, GroupCache, KeyGroup
 from tidemill.state.operator.operator_state import is_operator_state
 
 log = logging.getLogger(__name__)
 
 #: More than any operator has.
-_ALL_GROUPS: Final = (0, 0xFFFF)
+_ALL_GROUPS: Final = (FIRST_GROUP, LAST_GROUP)
 
 
 def merge_sections(
@@ -43,7 +43,7 @@ def merge_sections(
     max_parallelism: Mapping[str, int],
     keep_deletes: bool,
     times: CommittedTimes | None = None,
-    groups: Mapping[str, tuple[int, int]] | None = None,
+    groups: Mapping[str, tuple[KeyGroup, KeyGroup]] | None = None,
 ) -> list[Section]:
     """Merge sections into one section per state, with the same effect as all given ones in order (oldest first).
 

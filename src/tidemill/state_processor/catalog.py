@@ -18,12 +18,12 @@ from tidemill.state.files.replacing import is_replaced, replaced_groups, without
 from tidemill.state.files.state_file import Section, decode_sections, read_index
 from tidemill.state.files.state_file_index import IndexedSection, as_reader
 from tidemill.state.keyed.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from tidemill.state.keys.key_groups import KeyGroup
 from tidemill.state_processor.job_directory import JobDirectory
 from tidemill.state_processor.merged import StateSchema
 
 __all__ = ["Catalog", "CatalogState", "OperatorInfo", "StateInfo"]
 
-_LAST_GROUP: Final = 0xFFFF
 #: The part of a block that is read to get its columns: the schema comes first, and is rarely larger than this.
 _SCHEMA_BYTES: Final = 16 << 10
 
@@ -75,14 +75,14 @@ class CatalogState:
     def schema(self) -> StateSchema:
         """The schema with which the state is read; reads the beginning of each section."""
         found: list[tuple[str, dict[str, Any], Any]] = []
-        replaced: list[tuple[int, int]] = []
+        replaced: list[tuple[KeyGroup, KeyGroup]] = []
         for reader, section in reversed(self.sections):
             if section.blocks and not is_replaced(section.groups, replaced):
                 found.insert(0, (section.kind, section.schema, _columns(reader, section)))
             replaced += replaced_groups(section.schema)
         return StateSchema.of(f"state {self.state!r} of the operator with uid {self.operator!r}", found)
 
-    def read(self, first_group: int, last_group: int) -> list[Section]:
+    def read(self, first_group: KeyGroup, last_group: KeyGroup) -> list[Section]:
         """The sections with their rows of these key groups, oldest first; reads only what is needed of large files."""
         found: list[Section] = []
         overlapping = [

@@ -21,7 +21,7 @@ from tidemill.state.codecs.plain_values import as_plain
 from tidemill.state.files.section_kinds import section_kind
 from tidemill.state.keyed.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from tidemill.state.keys.canonical_key import canonical_key
-from tidemill.state.keys.key_groups import key_group_of
+from tidemill.state.keys.key_groups import FIRST_GROUP, LAST_GROUP, KeyGroup, key_group_of, key_group_spans
 from tidemill.state_processor.catalog import Catalog, CatalogState, OperatorInfo
 from tidemill.state_processor.csv_file import CsvWriter
 from tidemill.state_processor.job_directory import EpochInfo, JobDirectory, described
@@ -288,18 +288,18 @@ class SavepointReader:
         return schema, batches()
 
     def _table(self, stored: CatalogState) -> Any:
-        return StatePart(stored, stored.schema(), 0, 0xFFFF, self._allow_pickle).table()
+        return StatePart(stored, stored.schema(), FIRST_GROUP, LAST_GROUP, self._allow_pickle).table()
 
     def _slices(
         self, stored: CatalogState, key_groups: tuple[int, int] | None, count: int | None = None
-    ) -> list[tuple[int, int]]:
+    ) -> list[tuple[KeyGroup, KeyGroup]]:
         """Ranges of key groups that are read one after the other, or by one task each."""
         first, last = key_groups or (0, self._catalog.max_parallelism(stored.operator) - 1)
         if not 0 <= first <= last:
             raise StateError(f"invalid key groups {first} to {last}: pass the first and the last one, counted from 0")
         groups = last - first + 1
         parts = max(1, min(groups, count or -(-stored.bytes // _SLICE_BYTES)))
-        return [(first + groups * i // parts, first + groups * (i + 1) // parts - 1) for i in range(parts)]
+        return [(KeyGroup(first + start), KeyGroup(first + end)) for start, end in key_group_spans(groups, parts)]
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -315,8 +315,8 @@ class StatePart:
 
     stored: CatalogState
     schema: StateSchema
-    first: int
-    last: int
+    first: KeyGroup
+    last: KeyGroup
     allow_pickle: bool
 
     def table(self) -> Any:

@@ -32,6 +32,7 @@ from tidemill.state.codecs.class_names import TRUSTED, Loading
 from tidemill.state.files.replacing import replaced_groups, replacing_groups, without_replaced
 from tidemill.state.files.state_file import Section, decode_sections, encode_sections
 from tidemill.state.keyed.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from tidemill.state.keys.key_groups import KeyGroup
 from tidemill.state.operator.operator_state import is_operator_state
 from tidemill.state_processor.bootstrap import BootstrapTransformation, run_bootstrap
 from tidemill.state_processor.rewriting import KeyDeletion, Rewrite, map_values
@@ -322,7 +323,7 @@ class _Assembly:
     def __post_init__(self) -> None:
         self.owner = lineage_id(0, secrets.token_hex(6))
         self._number = 0
-        self._replaced: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        self._replaced: dict[tuple[str, str], list[tuple[KeyGroup, KeyGroup]]] = {}
 
     def add(self, part: _Part) -> None:
         """Add the state of the operators of a part.

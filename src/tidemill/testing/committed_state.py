@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.restore import committed_pieces, pieces_for
@@ -15,9 +15,8 @@ from tidemill.state.files.ttl_declared import stored_ttl
 from tidemill.state.files.ttl_rows import fit_times
 from tidemill.state.keyed.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from tidemill.state.keyed.kinds import tables_of
+from tidemill.state.keys.key_groups import FIRST_GROUP, LAST_GROUP
 from tidemill.state.operator.operator_state import BROADCAST, SPLIT, stored_name
-
-_LAST_GROUP: Final = 0xFFFF
 
 
 class CommittedState:
@@ -29,7 +28,7 @@ class CommittedState:
         runs = committed_pieces(storage, manifests, head)
         operators = {section.operator for _, pieces in runs for piece in pieces for section in piece.sections}
         found: dict[tuple[str, str], list[Section]] = {}
-        for piece, reader in pieces_for(storage, runs, operators, 0, _LAST_GROUP):
+        for piece, reader in pieces_for(storage, runs, operators, FIRST_GROUP, LAST_GROUP):
             counting = {section.operator for section in piece.sections}
             for section in decode_sections(reader.read(), piece.file or reader.named_by, counting):
                 found.setdefault((section.operator, section.state), []).append(section)

@@ -24,6 +24,7 @@ from tidemill.common.configuration import Configuration
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
 from tidemill.errors import CheckpointError, CorruptFileError, TidemillError
 from tidemill.state.files.state_file import decode_sections
+from tidemill.state.keys.key_groups import KeyGroup
 from tidemill.testing import JobHarness
 from tidemill.testing.recording_sink import Recording, RecordingSink
 
@@ -207,10 +208,16 @@ def test_a_part_that_is_read_alone_has_a_checksum_of_its_own(job: Job, monkeypat
         name = job.of_kind(kind)[-1]
         piece, by = job.pieces()[name]
         first, last = piece.sections[0].first_group, piece.sections[0].last_group
-        half: dict[str, tuple[int, int]] = {piece.sections[0].operator: (first, (first + last) // 2)}
+        half: dict[str, tuple[KeyGroup, KeyGroup]] = {
+            piece.sections[0].operator: (first, KeyGroup((first + last) // 2))
+        }
 
         def part(
-            data: bytes, name: str = name, piece: Piece = piece, by: str = by, half: dict[str, tuple[int, int]] = half
+            data: bytes,
+            name: str = name,
+            piece: Piece = piece,
+            by: str = by,
+            half: dict[str, tuple[KeyGroup, KeyGroup]] = half,
         ) -> list[str]:
             reader = PieceReader(copy_of({**job.files, name: data}), piece, by)
             (operator, (low, high)) = next(iter(half.items()))

@@ -19,7 +19,7 @@ from tidemill.checkpoint.snapshot_index import SnapshotIndex, encode_snapshot_in
 from tidemill.checkpoint.storage.storages import MemoryStorage
 from tidemill.errors import CorruptFileError
 from tidemill.state.files.state_file import RangeReader, Section, decode_sections, encode_sections
-from tidemill.state.keys.key_groups import KeyGroup
+from tidemill.state.keys.key_groups import FIRST_GROUP, LAST_GROUP, KeyGroup
 
 NO_RUNS: tuple[RunRef, ...] = ()
 
@@ -69,7 +69,7 @@ def log(storage: CountingStorage) -> ManifestLog:
 def test_runs_are_loaded_in_order(storage: CountingStorage, log: ManifestLog) -> None:
     runs = committed_pieces(storage, log, log.head)
     assert [run.through for run, _ in runs] == [3, 4]
-    loaded = pieces_for(storage, runs, {"count"}, 0, 127)
+    loaded = pieces_for(storage, runs, {"count"}, FIRST_GROUP, LAST_GROUP)
     assert [reader.read() for _, reader in loaded] == [b"one+two", b"three", b"four"]
     assert all(reader.piece is part for part, reader in loaded)
 
@@ -106,7 +106,9 @@ def test_only_the_requested_groups_and_operators() -> None:
     storage = MemoryStorage()
 
     def chosen(operators: set[str], first: int, last: int) -> list[int]:
-        return [parts.index(found) for found, _ in pieces_for(storage, runs, operators, first, last)]
+        return [
+            parts.index(found) for found, _ in pieces_for(storage, runs, operators, KeyGroup(first), KeyGroup(last))
+        ]
 
     assert chosen({"a"}, 0, 127) == [0, 1, 3]
     assert chosen({"a"}, 0, 63) == [0, 3]
@@ -153,10 +155,11 @@ def large(storage: MemoryStorage) -> PieceReader:
 
 
 def values(reader: PieceReader, first: int, last: int) -> list[int]:
-    data = reader.for_groups({"a": (first, last)})
+    groups = KeyGroup(first), KeyGroup(last)
+    data = reader.for_groups({"a": groups})
     return [
         value
-        for part in decode_sections(data, "state/large", {"a"}, first, last)
+        for part in decode_sections(data, "state/large", {"a"}, *groups)
         for value in part.table["value"].to_pylist()
     ]
 
@@ -169,7 +172,7 @@ def ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("ranges")
 def test_a_part_of_a_large_file_is_read_by_ranges(storage: CountingStorage) -> None:
     reader = large(storage)
-    assert isinstance(reader.for_groups({"a": (10, 19)}), RangeReader)
+    assert isinstance(reader.for_groups({"a": (KeyGroup(10), KeyGroup(19))}), RangeReader)
     assert values(reader, 10, 19) == list(range(1000, 2000))
     assert values(reader, 99, 200) == list(range(9900, 10_000))
     assert values(reader, 0, 99) == list(range(10_000))
@@ -178,12 +181,12 @@ def test_a_part_of_a_large_file_is_read_by_ranges(storage: CountingStorage) -> N
 @pytest.mark.usefixtures("ranges")
 def test_what_is_needed_as_a_whole_is_checked_as_a_whole(storage: CountingStorage) -> None:
     reader = large(storage)
-    assert isinstance(reader.for_groups({"a": (0, 127)}), bytes)
+    assert isinstance(reader.for_groups({"a": (KeyGroup(0), KeyGroup(127))}), bytes)
     changed = bytearray(storage.read("state/large"))
     changed[200] ^= 1
     storage.write("state/large", bytes(changed))
     with pytest.raises(CorruptFileError, match="do not match their SHA-256"):
-        reader.for_groups({"a": (0, 127)})
+        reader.for_groups({"a": (KeyGroup(0), KeyGroup(127))})
     with pytest.raises(CorruptFileError, match="block at offset 16 does not match its checksum"):
         values(reader, 0, 5)
     assert values(reader, 50, 50) == list(range(5000, 5100)), "a damaged block is no concern of those who need others"
@@ -196,14 +199,14 @@ def test_a_large_file_of_another_length_or_none_at_all(storage: CountingStorage)
     for wrong in (good[:-1], good + b"x"):
         storage.write("state/large", wrong)
         with pytest.raises(CorruptFileError, match=rf"state/large \(named by manifests/1.tm\) .* not {len(good)}"):
-            reader.for_groups({"a": (3, 4)})
+            reader.for_groups({"a": (KeyGroup(3), KeyGroup(4))})
     storage.write("state/large", good)
-    data = reader.for_groups({"a": (3, 4)})
+    data = reader.for_groups({"a": (KeyGroup(3), KeyGroup(4))})
     storage.delete(["state/large"])
     with pytest.raises(CorruptFileError, match=r"state/large is missing, but manifests/1\.tm refers to it"):
         list(decode_sections(data, "state/large"))
     with pytest.raises(CorruptFileError, match="is missing"):
-        reader.for_groups({"a": (3, 4)})
+        reader.for_groups({"a": (KeyGroup(3), KeyGroup(4))})
 
 
 def test_a_new_job_has_no_state(storage: CountingStorage) -> None:

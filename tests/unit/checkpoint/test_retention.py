@@ -30,6 +30,7 @@ from tidemill.checkpoint.retention import waypoints
 from tidemill.checkpoint.snapshot_index import SnapshotIndex, write_snapshot_index
 from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage, NotFoundError, Storage
 from tidemill.errors import CorruptFileError, FencedError
+from tidemill.state.keys.key_groups import FIRST_GROUP, LAST_GROUP
 
 
 def nothing() -> tuple[str, ...]:
@@ -196,7 +197,9 @@ class World:
     def state_at(self, manifest: Manifest) -> bytes:
         runs = committed_pieces(self.storage, self.log, manifest)
         assert self.log.operators_of(manifest) is not None
-        return b"".join(reader.read() for _, reader in pieces_for(self.storage, runs, {"count"}, 0, 127))
+        return b"".join(
+            reader.read() for _, reader in pieces_for(self.storage, runs, {"count"}, FIRST_GROUP, LAST_GROUP)
+        )
 
     def check(self) -> None:
         reader = ManifestLog(self.storage, JOB)

@@ -57,7 +57,22 @@ class PartitionKeyGenerator:
         return str(subtask) if self._by_subtask else uuid.uuid4().hex
 
 
-class KinesisStreamsSink(Sink):
+class _AwsSink(Sink):
+    """The common part of both sinks."""
+
+    guarantee = "at-least-once"
+
+    def __init__(self, clients: AwsClients, stream: str, schema: SerializationSchema[Any], limits: BatchLimits) -> None:
+        self._clients = clients
+        self._stream = stream
+        self._schema = schema
+        self._limits = limits
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._stream!r} of {self._clients.shown})"
+
+
+class KinesisStreamsSink(_AwsSink):
     """Writes records to a stream of Kinesis Data Streams, at least once; created with :meth:`builder`.
 
     The epoch is committed only after Kinesis has accepted all of its records. Records that it rejects for lack of
@@ -76,8 +91,6 @@ class KinesisStreamsSink(Sink):
     KinesisStreamsSink('results' of Kinesis at eu-west-1)
     """
 
-    guarantee = "at-least-once"
-
     def __init__(
         self,
         clients: AwsClients,
@@ -86,11 +99,8 @@ class KinesisStreamsSink(Sink):
         keys: PartitionKeyGenerator,
         limits: BatchLimits,
     ) -> None:
-        self._clients = clients
-        self._stream = stream
-        self._schema = schema
+        super().__init__(clients, stream, schema, limits)
         self._keys = keys
-        self._limits = limits
 
     @staticmethod
     def builder() -> KinesisStreamsSinkBuilder:
@@ -101,11 +111,8 @@ class KinesisStreamsSink(Sink):
         """Create a writer with its own client."""
         return _StreamWriter(self._clients, self._stream, self._schema, self._keys, self._limits, subtask)
 
-    def __repr__(self) -> str:
-        return f"KinesisStreamsSink({self._stream!r} of {self._clients.shown})"
 
-
-class KinesisFirehoseSink(Sink):
+class KinesisFirehoseSink(_AwsSink):
     """Writes records to a delivery stream of Firehose, at least once; created with :meth:`builder`.
 
     >>> from tidemill.common.serialization import SimpleStringSchema
@@ -120,14 +127,6 @@ class KinesisFirehoseSink(Sink):
     KinesisFirehoseSink('archive' of Firehose at eu-west-1)
     """
 
-    guarantee = "at-least-once"
-
-    def __init__(self, clients: AwsClients, stream: str, schema: SerializationSchema[Any], limits: BatchLimits) -> None:
-        self._clients = clients
-        self._stream = stream
-        self._schema = schema
-        self._limits = limits
-
     @staticmethod
     def builder() -> KinesisFirehoseSinkBuilder:
         """Start building a sink."""
@@ -136,9 +135,6 @@ class KinesisFirehoseSink(Sink):
     def create_writer(self, subtask: int, parallelism: int) -> SinkWriter:
         """Create a writer with its own client."""
         return _DeliveryWriter(self._clients, self._stream, self._schema, self._limits)
-
-    def __repr__(self) -> str:
-        return f"KinesisFirehoseSink({self._stream!r} of {self._clients.shown})"
 
 
 class _StreamWriter(RequestWriter):

@@ -11,6 +11,7 @@ from tidemill.ops.queryable.blocks import BlockCache, BlockId, IndexedBlock
 from tidemill.state.files.replacing import replaced_groups
 from tidemill.state.files.state_file import read_block, read_index
 from tidemill.state.files.state_file_index import Block, IndexedSection, as_reader
+from tidemill.state.keys.key_groups import KeyGroup
 
 __all__ = ["BlocksAtHand", "PieceIndexes", "PlacedBlock", "PlacedSection", "SectionGroups"]
 
@@ -23,9 +24,9 @@ class SectionGroups:
         self.section = section
         self.replaced = tuple(replaced_groups(section.schema))
         # transient
-        self._known: dict[int, tuple[tuple[int, ...], bool]] = {}
+        self._known: dict[KeyGroup, tuple[tuple[int, ...], bool]] = {}
 
-    def of(self, group: int) -> tuple[tuple[int, ...], bool]:
+    def of(self, group: KeyGroup) -> tuple[tuple[int, ...], bool]:
         """Return the numbers of the blocks, newest first, and whether the section replaces older rows of the group."""
         found = self._known.get(group)
         if found is None:
@@ -33,7 +34,7 @@ class SectionGroups:
             found = self._known[group] = (self._blocks_of(group), replaces)
         return found
 
-    def _blocks_of(self, group: int) -> tuple[int, ...]:
+    def _blocks_of(self, group: KeyGroup) -> tuple[int, ...]:
         first, last = self.section.rows_of(group, group)
         if first >= last:
             return ()

@@ -25,6 +25,7 @@ from tidemill.ops.queryable.gathering import Gathering
 from tidemill.ops.queryable.placed import BlocksAtHand, PieceIndexes, PlacedSection
 from tidemill.state.files.sections import QUERYABLE
 from tidemill.state.files.ttl_declared import MAX_TIME, MIN_TIME, stored_ttl
+from tidemill.state.keys.key_groups import KeyGroup
 
 __all__ = ["QueryableState", "View", "view_of"]
 
@@ -57,7 +58,7 @@ class QueryableState:
         found: Mapping[str, Any] = self.sections[0].section.schema.get("types", {})
         return found
 
-    def find(self, group: int, key: Any, blocks: BlocksAtHand) -> list[tuple[IndexedBlock, list[int]]]:
+    def find(self, group: KeyGroup, key: Any, blocks: BlocksAtHand) -> list[tuple[IndexedBlock, list[int]]]:
         """Return the rows that determine the state of a key (in plain form), oldest first."""
         kind = self.declared.section_kind
         found: list[tuple[IndexedBlock, list[int]]] = []
@@ -122,7 +123,7 @@ class View:
         groups, blocks = state.max_parallelism, BlocksAtHand(cache, load=load)
         gathered = Gathering(several=len(keys) > 1)
         for group_hash, key in keys:
-            gathered.add(state.find(group_hash % groups, key, blocks))
+            gathered.add(state.find(KeyGroup(group_hash % groups), key, blocks))
         return self._answers(state, now, *gathered.parts())
 
     def tells_nothing(self, name: str, keys: int, now: int) -> Answers:

@@ -27,6 +27,7 @@ from tidemill.faults import reach
 from tidemill.runtime.task.merge_task import Slice, merge_slice
 from tidemill.runtime.task.pieces import PieceForm
 from tidemill.state.files.ttl_merge import CommittedTimes
+from tidemill.state.keys.key_groups import FIRST_GROUP, LAST_GROUP, KeyGroup, key_group_spans
 
 log = logging.getLogger(__name__)
 
@@ -185,12 +186,10 @@ class Snapshots:
         times = CommittedTimes(
             head.clock, self._started, {operator: min(marks) for operator, marks in head.watermarks.items() if marks}
         )
+        spans = {operator: key_group_spans(limit, count) for operator, limit in limits.items()}
         slices = []
         for number in range(count):
-            ranges = {
-                operator: (limit * number // count, limit * (number + 1) // count - 1)
-                for operator, limit in limits.items()
-            }
+            ranges = {operator: parts[number] for operator, parts in spans.items()}
             slices.append(
                 Slice(
                     number,
@@ -207,14 +206,14 @@ class Snapshots:
 
 
 def _readers(
-    storage: Storage, runs: list[tuple[RunRef, list[Piece]]], ranges: dict[str, tuple[int, int]]
+    storage: Storage, runs: list[tuple[RunRef, list[Piece]]], ranges: dict[str, tuple[KeyGroup, KeyGroup]]
 ) -> Iterable[PieceReader]:
     """Readers of the pieces that contain data of any of the ranges, in load order."""
     seen: set[int] = set()
     wanted: set[int] = set()
     for operator, (first, last) in ranges.items():
         wanted.update(id(piece) for piece, _ in pieces_for(storage, runs, {operator}, first, last))
-    for piece, reader in pieces_for(storage, runs, set(ranges), 0, 1 << 16):
+    for piece, reader in pieces_for(storage, runs, set(ranges), FIRST_GROUP, LAST_GROUP):
         if id(piece) in wanted and id(piece) not in seen:
             seen.add(id(piece))
             yield reader

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 from typing import Any
 
@@ -135,7 +135,7 @@ class _PickedRoute(Route):
     def __init__(self, targets: int) -> None:
         self._count = targets
 
-    def _deal(self, batch: Batch, chosen: list[int], keys: list[Any] | None) -> Iterator[Deal]:
+    def _deal(self, batch: Batch, chosen: Sequence[int], keys: list[Any] | None) -> Iterator[Deal]:
         if self._count == 1:
             yield 0, batch.values, batch.timestamps, keys
             return

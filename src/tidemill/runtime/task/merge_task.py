@@ -14,6 +14,7 @@ from tidemill.checkpoint.storage.storages import Storage
 from tidemill.runtime.task.pieces import PieceForm, store_sections
 from tidemill.state.files.state_file import Section, decode_sections
 from tidemill.state.files.ttl_merge import CommittedTimes
+from tidemill.state.keys.key_groups import KeyGroup
 from tidemill.state.merging import merge_sections
 
 
@@ -23,7 +24,7 @@ class Slice:
 
     number: int
     snapshot: str
-    ranges: dict[str, tuple[int, int]]
+    ranges: dict[str, tuple[KeyGroup, KeyGroup]]
     max_parallelism: dict[str, int]
     readers: tuple[PieceReader, ...]
     keep_deletes: bool

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from tidemill.state.files.state_file import GROUP_COLUMN, Section
+from tidemill.state.keys.key_groups import KeyGroup, Subtask
 
 __all__ = [
     "REPLACES",
@@ -32,22 +33,22 @@ __all__ = [
 REPLACES: Final = "replaces"
 
 
-def replacing_groups(ranges: Iterable[tuple[int, int]]) -> dict[str, Any]:
+def replacing_groups(ranges: Iterable[tuple[KeyGroup, KeyGroup]]) -> dict[str, Any]:
     """The schema entry of a section that replaces these key groups."""
     return {REPLACES: {"groups": [list(span) for span in sorted(set(ranges))]}}
 
 
-def replacing_subtasks(subtasks: Iterable[int]) -> dict[str, Any]:
+def replacing_subtasks(subtasks: Iterable[Subtask]) -> dict[str, Any]:
     """The schema entry of a section of operator state that replaces the rows of these subtasks."""
     return {REPLACES: {"subtasks": sorted(set(subtasks))}}
 
 
-def replaced_groups(schema: Mapping[str, Any]) -> list[tuple[int, int]]:
+def replaced_groups(schema: Mapping[str, Any]) -> list[tuple[KeyGroup, KeyGroup]]:
     """The key groups whose older rows a section replaces, as ranges from first to last."""
     return [(first, last) for first, last in schema.get(REPLACES, {}).get("groups", ())]
 
 
-def is_replaced(groups: Iterable[int], ranges: Sequence[tuple[int, int]]) -> bool:
+def is_replaced(groups: Iterable[KeyGroup], ranges: Sequence[tuple[KeyGroup, KeyGroup]]) -> bool:
     """Whether all of these key groups are in one of the ranges."""
     return bool(ranges) and all(any(first <= group <= last for first, last in ranges) for group in groups)
 
@@ -57,8 +58,8 @@ def without_replaced(sections: Sequence[Section]) -> list[Section]:
     if not any(REPLACES in section.schema for section in sections):
         return list(sections)
     kept: list[Section] = []
-    groups: list[tuple[int, int]] = []
-    subtasks: set[int] = set()
+    groups: list[tuple[KeyGroup, KeyGroup]] = []
+    subtasks: set[Subtask] = set()
     for section in reversed(sections):
         left = section
         if groups or subtasks:
@@ -72,7 +73,7 @@ def without_replaced(sections: Sequence[Section]) -> list[Section]:
 
 
 def with_replaced(
-    schema: Mapping[str, Any], merged: Iterable[Mapping[str, Any]], groups: tuple[int, int] | None
+    schema: Mapping[str, Any], merged: Iterable[Mapping[str, Any]], groups: tuple[KeyGroup, KeyGroup] | None
 ) -> dict[str, Any]:
     """The schema of a merged section: it replaces what its inputs replaced, if older sections lie below.
 
@@ -91,7 +92,7 @@ def with_replaced(
     return {**plain, **replacing_groups(inside)} if inside else plain
 
 
-def _within(section: Section, ranges: list[tuple[int, int]]) -> Any:
+def _within(section: Section, ranges: list[tuple[KeyGroup, KeyGroup]]) -> Any:
     groups = section.table.column(GROUP_COLUMN).to_numpy()
     found = np.zeros(len(groups), dtype=bool)
     for first, last in ranges:
@@ -99,7 +100,7 @@ def _within(section: Section, ranges: list[tuple[int, int]]) -> Any:
     return found
 
 
-def _written_by(section: Section, subtasks: set[int]) -> Any:
+def _written_by(section: Section, subtasks: set[Subtask]) -> Any:
     if not subtasks:
         return np.zeros(section.table.num_rows, dtype=bool)
     return np.isin(section.table.column("key").to_numpy(), sorted(subtasks))

@@ -46,7 +46,7 @@ from tidemill.state.files.state_file_index import (
     encode_index,
     read_index,
 )
-from tidemill.state.keys.key_groups import KeyGroup
+from tidemill.state.keys.key_groups import FIRST_GROUP, LAST_GROUP, KeyGroup
 
 __all__ = [
     "GROUP_COLUMN",
@@ -129,8 +129,8 @@ def decode_sections(
     data: bytes | memoryview | RangeReader,
     name: str,
     operators: set[str] | None = None,
-    first_group: int = 0,
-    last_group: int = 0xFFFF,
+    first_group: KeyGroup = FIRST_GROUP,
+    last_group: KeyGroup = LAST_GROUP,
     states: set[str] | None = None,
 ) -> Iterator[Section]:
     """The sections of a state file with their rows of the key groups ``first_group`` to ``last_group``, in file order.

@@ -67,7 +67,7 @@ class IndexedSection:
     def last(self) -> KeyGroup:
         return self.groups[-1] if self.groups else KeyGroup(-1)
 
-    def rows_of(self, first_group: int, last_group: int) -> tuple[int, int]:
+    def rows_of(self, first_group: KeyGroup, last_group: KeyGroup) -> tuple[int, int]:
         """The rows of these groups, as first and one past the last."""
         bounds = [*self.starts, self.rows]
         return bounds[bisect_left(self.groups, first_group)], bounds[bisect_right(self.groups, last_group)]

@@ -45,7 +45,7 @@ from tidemill.state.keyed.tables import Table
 from tidemill.state.keyed.timers import Timers
 from tidemill.state.keyed.ttl import expires, expiring_state
 from tidemill.state.keyed.undo import UndoLog
-from tidemill.state.keys.key_groups import GroupCache, KeyGroupRange
+from tidemill.state.keys.key_groups import GroupCache, KeyGroup, KeyGroupRange, Subtask
 from tidemill.state.keys.stable_hash import stable_hash
 
 EVENT_TIMERS = "__timers_event"
@@ -66,7 +66,7 @@ class BackendPlace:
     max_parallelism: int
     key_type: TypeInformation | None = None
     job_id: str = "job"
-    subtask: int = 0
+    subtask: Subtask = Subtask(0)
     program: str = ""
     #: ``pipeline.strict-types``.
     strict_types: bool = False
@@ -102,9 +102,9 @@ class KeyedStateBackend(ABC):
         self._states: dict[str, tuple[StateDescriptor, Any]] = {}
         self._unclaimed: dict[str, list[Section]] = {}
         #: States changed by a migration, with the first key group that has not been rewritten yet.
-        self._migrating: dict[str, int] = {}
+        self._migrating: dict[str, KeyGroup] = {}
         #: The key groups of these states that the delta of this epoch contains completely.
-        self._replacing: dict[str, list[tuple[int, int]]] = {}
+        self._replacing: dict[str, list[tuple[KeyGroup, KeyGroup]]] = {}
         #: Whether a state may contain objects that user code can change after it has read or written them.
         self.mutable = False
         #: The clock of states with a time to live: the operator itself, once it is set.
@@ -224,7 +224,7 @@ class KeyedStateBackend(ABC):
         """
         return self._tables[state].scan()
 
-    def group_of(self, key: Any) -> int:
+    def group_of(self, key: Any) -> KeyGroup:
         """The key group of a key."""
         return self._group_of[key]
 
@@ -354,7 +354,7 @@ class KeyedStateBackend(ABC):
             table.drop_groups(first, last)
         clock = clock_of(None if shape.ttl is None else shape.ttl.describe())
         stored = with_counting_times(without_replaced(claimed), clock)
-        migrated: list[int] = []  # the first group of each section
+        migrated: list[KeyGroup] = []  # the first group of each section
         for section in stored:  # checked before any value is read
             stored_kind = section.schema.get("types", {}).get("kind")
             if section.kind != shape.kind or (stored_kind is not None and stored_kind != kind.name):
@@ -366,7 +366,7 @@ class KeyedStateBackend(ABC):
             # Added or removed times are written immediately, because a later program may enable the time to live again.
             new_times = clock_of(stored_ttl(section.schema)) != clock
             if new_times or any(change.migration for change in changes.values()):
-                migrated.append(int(section.table.column(GROUP_COLUMN).to_numpy().min()))
+                migrated.append(KeyGroup(int(section.table.column(GROUP_COLUMN).to_numpy().min())))
         for section in stored:
             self._load(table, section, shape)
         if migrated:
@@ -380,7 +380,7 @@ class KeyedStateBackend(ABC):
         last = self._tables[name].rewrite(first)
         self._replacing.setdefault(name, []).append((first, self.groups.last if last is None else last))
         if last is not None:
-            self._migrating[name] = last + 1
+            self._migrating[name] = KeyGroup(last + 1)
 
     def _load(self, table: Any, section: Section, shape: StateShape) -> None:
         self._note_size(section)

@@ -25,6 +25,7 @@ from tidemill.state.files.section_kinds import LIST, MAP, VALUE, SectionKind
 
 if TYPE_CHECKING:
     from tidemill.state.codecs.normal_form import NormalForm
+    from tidemill.state.keys.key_groups import KeyGroup
 
 
 class _Marker(enum.Enum):
@@ -128,7 +129,7 @@ class Table:
             layer.overlay.clear()
             layer.reads.clear()
 
-    def rewrite(self, first_group: int) -> int | None:
+    def rewrite(self, first_group: KeyGroup) -> KeyGroup | None:
         """Mark committed entries as changed in this epoch, so that its delta contains them.
 
         Covers whole key groups from ``first_group`` on, limited by the available memory. Returns the last of these
@@ -143,7 +144,7 @@ class Table:
                 self._detach(layer.overlay)
         return None
 
-    def drop_groups(self, first: int, last: int) -> None:
+    def drop_groups(self, first: KeyGroup, last: KeyGroup) -> None:
         """Drop the initial committed entries of some key groups. The table must not have been used yet."""
 
     def keys(self, namespace: Any) -> Iterator[Any]:

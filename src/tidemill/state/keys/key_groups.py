@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NewType, cast
+from itertools import pairwise
+from typing import Any, Final, NewType, TypeVar, cast
 
 from tidemill.common.calls import with_each
 from tidemill.errors import ConfigurationError, InvalidKeyError
@@ -16,6 +17,8 @@ from tidemill.state.keys.canonical_key import canonical_key
 from tidemill.state.keys.stable_hash import stable_hash
 
 __all__ = [
+    "FIRST_GROUP",
+    "LAST_GROUP",
     "MAX_MAX_PARALLELISM",
     "GroupCache",
     "KeyGroup",
@@ -24,6 +27,7 @@ __all__ = [
     "TargetCache",
     "check_parallelism",
     "key_group_of",
+    "key_group_spans",
     "subtask_for_group",
     "subtasks_of",
 ]
@@ -33,6 +37,10 @@ Subtask = NewType("Subtask", int)
 
 MAX_MAX_PARALLELISM = 32768
 """Flink's bound (2**15); a key group fits the ``uint16`` column of a state file."""
+
+FIRST_GROUP: Final = KeyGroup(0)
+LAST_GROUP: Final = KeyGroup(0xFFFF)
+"""With :data:`FIRST_GROUP`, a range that contains the key groups of every operator."""
 
 # A cached str key takes about 200 bytes including its dict slot: 1 000 000 entries take at most some 200 MB.
 _CACHE_LIMIT = 1_000_000
@@ -66,6 +74,18 @@ def subtasks_of(parallelism: int) -> Sequence[Subtask]:
     [0, 1, 2]
     """
     return cast("Sequence[Subtask]", range(parallelism))
+
+
+def key_group_spans(groups: int, parts: int) -> list[tuple[KeyGroup, KeyGroup]]:
+    """The first and the last group of each of ``parts`` contiguous parts of ``groups`` key groups.
+
+    Parts are empty (the last group is before the first) only if there are more of them than groups.
+
+    >>> key_group_spans(128, 3)
+    [(0, 41), (42, 84), (85, 127)]
+    """
+    starts = [KeyGroup(groups * part // parts) for part in range(parts + 1)]
+    return [(first, KeyGroup(next_first - 1)) for first, next_first in pairwise(starts)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +135,11 @@ class KeyGroupRange:
         return self.last - self.first + 1
 
 
-class GroupCache(dict[Any, int]):
-    """Key -> key group, hashing each key once; use :meth:`groups` for batches.
+_Number = TypeVar("_Number", KeyGroup, Subtask)
+
+
+class _KeyCache(dict[Any, _Number]):
+    """Key -> what is computed from its hash, once for each key.
 
     Contains at most ``limit`` keys: it is cleared when full. NaN keys are computed each time, because a dict cannot
     find them.
@@ -130,7 +153,7 @@ class GroupCache(dict[Any, int]):
         self._max_parallelism = max_parallelism
         self._limit = limit
 
-    def __missing__(self, key: Any) -> int:
+    def __missing__(self, key: Any) -> _Number:
         value = self._compute(key)
         if canonical_key(key) is key:
             if len(self) >= self._limit:
@@ -138,15 +161,15 @@ class GroupCache(dict[Any, int]):
             self[key] = value
         return value
 
-    def _compute(self, key: Any) -> int:
-        return stable_hash(key) % self._max_parallelism
+    def _compute(self, key: Any) -> _Number:
+        raise NotImplementedError
 
     def trim(self, used: int) -> None:
         """Clear the cache if it contains far more than the ``used`` keys in use: most are not needed any more."""
         if len(self) > max(4 * used, _CACHE_FLOOR):
             self.clear()
 
-    def groups(self, keys: list[Any]) -> list[int]:
+    def _of_each(self, keys: list[Any]) -> list[_Number]:
         """The value of every key; raises :class:`InvalidKeyError` for the first one that cannot be a key."""
         try:
             return with_each(self.__getitem__, keys)
@@ -159,12 +182,25 @@ class GroupCache(dict[Any, int]):
                     raise InvalidKeyError(f"a {type(key).__qualname__} cannot be a key: {error}") from error
             raise
 
+
+class GroupCache(_KeyCache[KeyGroup]):
+    """Key -> key group, hashing each key once; use :meth:`groups` for batches."""
+
+    __slots__ = ()
+
+    def _compute(self, key: Any) -> KeyGroup:
+        hashed: Any = stable_hash(key)
+        group: KeyGroup = hashed % self._max_parallelism  # to call KeyGroup would cost something for each key
+        return group
+
+    groups = _KeyCache[KeyGroup]._of_each
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._max_parallelism, self._limit)
 
 
-class TargetCache(GroupCache):
-    """Key -> subtask that owns its group at this parallelism; :meth:`groups` returns the subtasks of a batch."""
+class TargetCache(_KeyCache[Subtask]):
+    """Key -> subtask that owns its group at this parallelism; use :meth:`targets` for batches."""
 
     __slots__ = ("_parallelism",)
 
@@ -173,10 +209,12 @@ class TargetCache(GroupCache):
         super().__init__(max_parallelism, limit)
         self._parallelism = parallelism
 
-    def _compute(self, key: Any) -> int:
-        return stable_hash(key) % self._max_parallelism * self._parallelism // self._max_parallelism
+    def _compute(self, key: Any) -> Subtask:
+        hashed: Any = stable_hash(key)
+        subtask: Subtask = hashed % self._max_parallelism * self._parallelism // self._max_parallelism
+        return subtask
 
-    targets = GroupCache.groups
+    targets = _KeyCache[Subtask]._of_each
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._max_parallelism, self._parallelism, self._limit)

@@ -30,7 +30,7 @@ from tidemill.state.files.state_file import Section
 from tidemill.state.keyed.kinds import kind_of, shape_of, tables_of
 from tidemill.state.keyed.tables import ValueTable
 from tidemill.state.keyed.undo import UndoLog
-from tidemill.state.keys.key_groups import GroupCache, Subtask
+from tidemill.state.keys.key_groups import GroupCache, KeyGroup, Subtask
 from tidemill.state.operator.lists import OperatorListState
 from tidemill.state.operator.maps import OperatorMapState
 from tidemill.state.operator.redistribution import copied_from, dealt, given_up, union
@@ -50,7 +50,7 @@ __all__ = [
 #: The entry of a section's schema that specifies how its state is redistributed.
 OPERATOR_STATE: Final = "operator_state"
 #: The key group of all rows.
-ONLY_GROUP: Final = 0
+ONLY_GROUP: Final = KeyGroup(0)
 
 SPLIT: Final = "split"
 UNION: Final = "union"
@@ -302,7 +302,7 @@ class OperatorStateBackend(OperatorStateStore):
         return OperatorListState(mine, before, everybodys, _form_of(descriptor))
 
     def _broadcast_of(self, rows: Rows, descriptor: StateDescriptor | None, migrated: bool) -> OperatorMapState:
-        stored: dict[int, dict[Any, Any]] = {}
+        stored: dict[Subtask, dict[Any, Any]] = {}
         for subtask, key, value in zip(rows.keys, rows.user_keys, rows.values, strict=True):
             stored.setdefault(subtask, {})[key] = value
         former = self._former_parallelism() or self._parallelism

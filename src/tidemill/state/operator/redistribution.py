@@ -10,17 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-from tidemill.state.keys.key_groups import Subtask
+from tidemill.state.keys.key_groups import Subtask, subtasks_of
 
 T = TypeVar("T")
 
 
-def union(stored: Mapping[int, Sequence[T]]) -> list[T]:
+def union(stored: Mapping[Subtask, Sequence[T]]) -> list[T]:
     """The elements of all subtasks, in the order of the subtasks."""
     return [element for subtask in sorted(stored) for element in stored[subtask]]
 
 
-def dealt(stored: Mapping[int, Sequence[T]], before: int, after: int) -> list[list[T]]:
+def dealt(stored: Mapping[Subtask, Sequence[T]], before: int, after: int) -> list[list[T]]:
     """The elements of each of ``after`` subtasks, where ``before`` subtasks stored them.
 
     With the same parallelism, each subtask gets its own elements back. Otherwise all elements, in order, are split into
@@ -32,7 +32,7 @@ def dealt(stored: Mapping[int, Sequence[T]], before: int, after: int) -> list[li
     [[1, 2], [3], [4]]
     """
     if before == after:
-        return [list(stored.get(subtask, ())) for subtask in range(after)]
+        return [list(stored.get(subtask, ())) for subtask in subtasks_of(after)]
     elements = union(stored)
     share, surplus = divmod(len(elements), after)
     ends = [share * number + min(number, surplus) for number in range(after + 1)]

@@ -10,6 +10,7 @@ from rocksdict import WriteBatch
 from tidemill.common.typeinfo import Types
 from tidemill.state.files.sections import StateShape
 from tidemill.state.keyed.tables import Layer, ListTable
+from tidemill.state.keys.key_groups import FIRST_GROUP, KeyGroup
 from tidemill.state.rocksdb.rows import RowPlace, remember_original
 from tidemill.state.rocksdb.store import end_of
 from tidemill.state.rocksdb.tables import StoredBase, StoredTable
@@ -37,7 +38,7 @@ class StoredListTable(StoredTable, ListTable):
             if change.items:
                 batch.put(row + number, remember_original(dumps(change.items), key, base.namespace))
 
-    def scan(self, first_group: int = 0) -> Iterator[tuple[Any, Any, Any, Any]]:
+    def scan(self, first_group: KeyGroup = FIRST_GROUP) -> Iterator[tuple[Any, Any, Any, Any]]:
         loads = self.codec.loads
         last = b""
         current: RowPlace | None = None

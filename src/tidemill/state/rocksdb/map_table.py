@@ -9,6 +9,7 @@ from rocksdict import WriteBatch
 
 from tidemill.state.files.sections import StateShape
 from tidemill.state.keyed.tables import DELETED, MISSING, Layer, MapTable
+from tidemill.state.keys.key_groups import FIRST_GROUP, KeyGroup
 from tidemill.state.rocksdb.cache import Encoded, kept
 from tidemill.state.rocksdb.key_encoding import decode_key, encode_key
 from tidemill.state.rocksdb.rows import original_of, remember_original
@@ -52,7 +53,7 @@ class StoredMapTable(StoredTable, MapTable):
                     changed[base.name(key, user_key)] = kept(value, data)
         base.cache.update(changed)
 
-    def scan(self, first_group: int = 0) -> Iterator[tuple[Any, Any, Any, Any]]:
+    def scan(self, first_group: KeyGroup = FIRST_GROUP) -> Iterator[tuple[Any, Any, Any, Any]]:
         loads = self.codec.loads
         for place, row, data in self.places(first_group):
             yield place.namespace, place.key, user_key_of(row, place.rest, data), loads(data)

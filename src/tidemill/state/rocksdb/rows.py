@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tidemill.state.codecs.tagged_reader import TaggedReader
 from tidemill.state.codecs.tagged_writer import TaggedWriter
 from tidemill.state.keys.canonical_key import canonical_key
-from tidemill.state.keys.key_groups import GroupCache
+from tidemill.state.keys.key_groups import GroupCache, KeyGroup
 from tidemill.state.rocksdb.key_encoding import NONE_KEY, decode_key, encode_key, is_exact
 from tidemill.state.rocksdb.value_encoding import with_original, without_original
 
@@ -34,9 +34,9 @@ class RowMaker:
     def __init__(self, prefix: bytes, group_of: GroupCache) -> None:
         self.prefix = prefix
         self._group_of = group_of
-        self._heads: dict[int, bytes] = {}
+        self._heads: dict[KeyGroup, bytes] = {}
 
-    def group_of(self, key: Any) -> int:
+    def group_of(self, key: Any) -> KeyGroup:
         """The key group of a key."""
         return self._group_of[key]
 

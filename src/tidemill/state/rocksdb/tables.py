@@ -14,7 +14,7 @@ from rocksdict import WriteBatch
 from tidemill.state.files.rows import Rows
 from tidemill.state.files.sections import StateShape
 from tidemill.state.keyed.tables import Layer, Table
-from tidemill.state.keys.key_groups import GroupCache
+from tidemill.state.keys.key_groups import FIRST_GROUP, GroupCache, KeyGroup
 from tidemill.state.rocksdb.cache import ValueCache
 from tidemill.state.rocksdb.key_encoding import NONE_KEY, encode_key
 from tidemill.state.rocksdb.rows import KEY_AT, RowMaker, RowPlace, original_of, place_of
@@ -77,7 +77,7 @@ class StoredTable(Table):
     def entries(self) -> int:
         return sum(1 for _ in self._distinct())
 
-    def rewrite(self, first_group: int) -> int | None:
+    def rewrite(self, first_group: KeyGroup) -> KeyGroup | None:
         rows, group_of = Rows(), self._maker.group_of
         last = first_group
         for namespace, key, user_key, value in self.scan(first_group):
@@ -92,16 +92,16 @@ class StoredTable(Table):
         self.replay(rows)
         return last
 
-    def drop_groups(self, first: int, last: int) -> None:
+    def drop_groups(self, first: KeyGroup, last: KeyGroup) -> None:
         start, end = (group.to_bytes(2, "big") for group in (first, last))
         with self._store.joining() as batch:
             batch.delete_range(self._maker.prefix + start, end_of(self._maker.prefix + end))
 
-    def scan(self, first_group: int = 0) -> Iterator[tuple[Any, Any, Any, Any]]:
+    def scan(self, first_group: KeyGroup = FIRST_GROUP) -> Iterator[tuple[Any, Any, Any, Any]]:
         """Like :meth:`Table.scan`, starting from a key group; ordered by key group."""
         raise NotImplementedError
 
-    def places(self, first_group: int = 0) -> Iterator[tuple[RowPlace, bytes, bytes]]:
+    def places(self, first_group: KeyGroup = FIRST_GROUP) -> Iterator[tuple[RowPlace, bytes, bytes]]:
         """All rows, starting from a key group, with their keys and namespaces."""
         prefix = self._maker.prefix
         for row, data in self._store.scan(prefix + first_group.to_bytes(2, "big"), end_of(prefix)):

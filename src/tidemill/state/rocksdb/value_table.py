@@ -10,6 +10,7 @@ from rocksdict import WriteBatch
 from tidemill.state.codecs.copies import ATOMIC
 from tidemill.state.files.sections import StateShape
 from tidemill.state.keyed.tables import DELETED, MISSING, Layer, ValueTable
+from tidemill.state.keys.key_groups import FIRST_GROUP, KeyGroup
 from tidemill.state.rocksdb.cache import Encoded, kept
 from tidemill.state.rocksdb.key_encoding import EXACT
 from tidemill.state.rocksdb.rows import remember_original
@@ -82,7 +83,7 @@ class StoredValueTable(StoredTable, ValueTable):
         base.cache.update(changed)
         known.clear()
 
-    def scan(self, first_group: int = 0) -> Iterator[tuple[Any, Any, Any, Any]]:
+    def scan(self, first_group: KeyGroup = FIRST_GROUP) -> Iterator[tuple[Any, Any, Any, Any]]:
         loads = self.codec.loads
         for place, _, data in self.places(first_group):
             yield place.namespace, place.key, None, loads(data)

@@ -20,6 +20,7 @@ from tidemill.state.files.sections import read_rows
 from tidemill.state.files.state_file import decode_sections
 from tidemill.state.keyed.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from tidemill.state.keyed.kinds import tables_of
+from tidemill.state.keys.key_groups import FIRST_GROUP, LAST_GROUP
 from tidemill.state.operator.operator_state import BROADCAST, LAYOUT, OPERATOR_STATE, is_operator_state
 from tidemill.testing.simulation.programs import SimulatedProgram
 from tidemill.testing.simulation.world import Disk, World
@@ -56,7 +57,7 @@ def state_of(disk: Disk, head: Manifest) -> State:
     tables: dict[tuple[str, str], Any] = {}
     modes: dict[tuple[str, str], str] = {}
     operators = {section.operator for _, pieces in runs for piece in pieces for section in piece.sections}
-    for piece, reader in pieces_for(disk, runs, operators, 0, 0xFFFF):
+    for piece, reader in pieces_for(disk, runs, operators, FIRST_GROUP, LAST_GROUP):
         for section in decode_sections(reader.read(), piece.file or reader.named_by):
             place = (section.operator, section.state)
             if is_operator_state(section):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import eventually
 from tidemill.ops.errors import NotThereError
 from tidemill.ops.porting.findings import Weight
 from tidemill.ops.porting.programs import PortedProgram, Verdict, port
@@ -145,8 +147,19 @@ def test_a_program_may_stop_for_want_of_results(tmp_path: Path) -> None:
     assert "nothing runs here" in note.text
 
 
-def test_a_program_that_does_not_end(tmp_path: Path) -> None:
-    assert reported(tmp_path, f"{JOB}import time\ntime.sleep(600)\n", seconds=60).verdict is Verdict.RUNS
+def test_a_program_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    after_its_job, wait = tmp_path / "after its job", subprocess.Popen.wait
+
+    def wait_for_its_job(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        if timeout is not None:
+            eventually(after_its_job.exists)
+            timeout = 0
+        return wait(process, timeout)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess.Popen, "wait", wait_for_its_job)
+        text = f"{JOB}import pathlib, time\npathlib.Path({str(after_its_job)!r}).touch()\ntime.sleep(600)\n"
+        assert reported(tmp_path, text).verdict is Verdict.RUNS
     report = reported(tmp_path, f"import time\ntime.sleep(600)\n{JOB}", seconds=2)
     assert report.verdict is Verdict.NEEDS
     assert report.needs is not None

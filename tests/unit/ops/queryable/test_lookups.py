@@ -32,6 +32,7 @@ from tidemill.ops.queryable import (
 from tidemill.ops.queryable import UnknownKeyOrNamespaceError as NothingError
 from tidemill.ops.queryable.answer import Answers, AnswerValues, PartSchema, ValueReader
 from tidemill.ops.queryable.wire import LARGEST_REQUEST, MOST_KEYS, frame
+from tidemill.state.keys.key_groups import KeyGroup
 from tidemill.state.keys.stable_hash import stable_hash
 from tidemill.state_processor.job_directory import JobDirectory
 from tidemill.testing import JobHarness
@@ -294,7 +295,7 @@ def test_where_a_key_cannot_be_read_its_neighbours_are(server: ServerThread, mon
     states = server.states[0]
     find = type(states.view().state("kept")).find
 
-    def damaged(self: Any, group: int, key: Any, blocks: Any) -> Any:
+    def damaged(self: Any, group: KeyGroup, key: Any, blocks: Any) -> Any:
         if key == 13:
             raise SerializationError("it is damaged")
         return find(self, group, key, blocks)

@@ -89,7 +89,7 @@ def test_reading_some_groups_equals_filtering(
     written = [section(g, state=str(i)) for i, g in enumerate(groups)]
     data, _ = encode_sections(written, compression=compression, block_bytes=block_bytes)
     expected = {s.state: [row for row in by_group(s) if first <= row[0] <= last] for s in written}
-    read = list(decode_sections(data, NAME, None, first, last))
+    read = list(decode_sections(data, NAME, None, KeyGroup(first), KeyGroup(last)))
     assert {s.state: rows(s) for s in read} == {state: kept for state, kept in expected.items() if kept}
 
 
@@ -103,7 +103,7 @@ def test_a_reader_of_ranges_fetches_only_what_it_needs() -> None:
         fetched.append(length)
         return data[offset : offset + length]
 
-    (found,) = decode_sections(RangeReader(read, len(data)), NAME, {"op"}, 64, 65)
+    (found,) = decode_sections(RangeReader(read, len(data)), NAME, {"op"}, KeyGroup(64), KeyGroup(65))
     assert rows(found) == [row for row in rows(written[0]) if 64 <= row[0] <= 65]
     assert sum(fetched) < len(data) / 4
     assert len(fetched) == 3  # the end, the beginning, and the blocks in one

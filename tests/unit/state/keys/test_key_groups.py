@@ -120,17 +120,17 @@ def test_unhashable_keys_are_invalid_keys() -> None:
         def __hash__(self) -> int:
             raise TypeError("never")
 
-    for cache in (GroupCache(16), TargetCache(16, 2)):
+    for of_each in (GroupCache(16).groups, TargetCache(16, 2).targets):
         batches: list[list[Any]] = [["a", [1]], ["a", ("b", {})], [1, Odd()]]
         for keys in batches:
             with pytest.raises(InvalidKeyError, match="cannot be"):
-                cache.groups(keys)
+                of_each(keys)
 
 
 def test_a_cache_is_shipped_empty() -> None:
     cache = TargetCache(128, 7, 99)
-    cache.groups([1, 2])
+    cache.targets([1, 2])
     copy = pickle.loads(pickle.dumps(cache))
     assert type(copy) is TargetCache
     assert not copy
-    assert copy.groups([1, 2]) == cache.groups([1, 2])
+    assert copy.targets([1, 2]) == cache.targets([1, 2])

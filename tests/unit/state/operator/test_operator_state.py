@@ -17,9 +17,9 @@ from tidemill.errors import StateError, StateMigrationError
 from tidemill.state.files.rows import APPEND, CLEAR, DELETE, PUT
 from tidemill.state.files.sections import read_rows
 from tidemill.state.files.state_file import Section, decode_sections, encode_sections
-from tidemill.state.keys.key_groups import Subtask
+from tidemill.state.keys.key_groups import Subtask, subtasks_of
 from tidemill.state.merging import merge_sections
-from tidemill.state.operator.operator_state import OperatorStateBackend
+from tidemill.state.operator.operator_state import ONLY_GROUP, OperatorStateBackend
 from tidemill.state.operator.redistribution import dealt
 
 BUFFER = ListStateDescriptor("buffer", Types.LONG())
@@ -48,7 +48,7 @@ class Operator:
         for subtask in range(parallelism):
             backend = OperatorStateBackend("op", f"operator 'op' ({subtask})", Subtask(subtask), parallelism)
             for file in self.files:
-                for section in decode_sections(file, "file", {"op"}, 0, 0):
+                for section in decode_sections(file, "file", {"op"}, ONLY_GROUP, ONLY_GROUP):
                     backend.load(section)
             self.subtasks.append(backend)
 
@@ -398,7 +398,10 @@ class Model:
     def rescale(self, parallelism: int, _: Any) -> None:
         self.op.start(parallelism)
         lists, rules = self.committed
-        self.lists, self.rules = dealt(dict(enumerate(lists)), len(lists), parallelism), dict(rules)
+        self.lists, self.rules = (
+            dealt(dict(zip(subtasks_of(len(lists)), lists, strict=True)), len(lists), parallelism),
+            dict(rules),
+        )
         self.buffers = [backend.get_list_state(BUFFER) for backend in self.op.subtasks]
         self.maps = [backend.get_broadcast_state(RULES) for backend in self.op.subtasks]
 

@@ -7,22 +7,22 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.state.keys.key_groups import Subtask
+from tidemill.state.keys.key_groups import Subtask, subtasks_of
 from tidemill.state.operator.redistribution import copied_from, dealt, given_up, union
 
 PARALLELISM = st.integers(1, 9)
 
 
 @st.composite
-def stored_lists(draw: st.DrawFn) -> tuple[dict[int, list[str]], int]:
+def stored_lists(draw: st.DrawFn) -> tuple[dict[Subtask, list[str]], int]:
     """Lists of some of so many subtasks; every element says where it comes from."""
     before = draw(PARALLELISM)
     lengths = draw(st.dictionaries(st.integers(0, before - 1), st.integers(1, 12)))
-    return {subtask: [f"{subtask}/{n}" for n in range(length)] for subtask, length in lengths.items()}, before
+    return {Subtask(subtask): [f"{subtask}/{n}" for n in range(length)] for subtask, length in lengths.items()}, before
 
 
 @given(stored_lists(), PARALLELISM)
-def test_every_element_goes_to_one_subtask(given_lists: tuple[dict[int, list[str]], int], after: int) -> None:
+def test_every_element_goes_to_one_subtask(given_lists: tuple[dict[Subtask, list[str]], int], after: int) -> None:
     stored, before = given_lists
     parts = dealt(stored, before, after)
     assert len(parts) == after
@@ -32,7 +32,7 @@ def test_every_element_goes_to_one_subtask(given_lists: tuple[dict[int, list[str
 
 
 @given(stored_lists(), PARALLELISM)
-def test_another_parallelism_deals_evenly(given_lists: tuple[dict[int, list[str]], int], after: int) -> None:
+def test_another_parallelism_deals_evenly(given_lists: tuple[dict[Subtask, list[str]], int], after: int) -> None:
     stored, before = given_lists
     if before != after:
         lengths = [len(part) for part in dealt(stored, before, after)]
@@ -41,9 +41,9 @@ def test_another_parallelism_deals_evenly(given_lists: tuple[dict[int, list[str]
 
 
 @given(stored_lists())
-def test_the_same_parallelism_gives_everybody_his_own(given_lists: tuple[dict[int, list[str]], int]) -> None:
+def test_the_same_parallelism_gives_everybody_his_own(given_lists: tuple[dict[Subtask, list[str]], int]) -> None:
     stored, before = given_lists
-    assert dealt(stored, before, before) == [stored.get(subtask, []) for subtask in range(before)]
+    assert dealt(stored, before, before) == [stored.get(subtask, []) for subtask in subtasks_of(before)]
 
 
 @given(PARALLELISM, PARALLELISM)

@@ -14,8 +14,9 @@ MAX_PARALLELISM = 16
 
 
 def place(subtask: int = 0, *, program: str = "p", job_id: str = "job", parallelism: int = 1) -> BackendPlace:
-    groups = KeyGroupRange.for_subtask(MAX_PARALLELISM, parallelism, Subtask(subtask))
-    return BackendPlace("op", "operator 'op'", groups, MAX_PARALLELISM, job_id=job_id, subtask=subtask, program=program)
+    number = Subtask(subtask)
+    groups = KeyGroupRange.for_subtask(MAX_PARALLELISM, parallelism, number)
+    return BackendPlace("op", "operator 'op'", groups, MAX_PARALLELISM, job_id=job_id, subtask=number, program=program)
 
 
 def open_store(directory: Path, **options: Any) -> Store:
