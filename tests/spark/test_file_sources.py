@@ -22,7 +22,7 @@ from tidemill.errors import TidemillError, TypeMismatchError
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-MOMENT = dt.datetime(2024, 11, 3, 5, 30, 0, 1, tzinfo=dt.UTC)
+MOMENT = dt.datetime(2024, 11, 3, 5, 30, 0, 1, tzinfo=dt.timezone.utc)
 ROWS: list[tuple[Any, ...]] = [
     (1, "plain", Decimal("1.50"), True, dt.date(2024, 2, 29), MOMENT),
     (2, 'a "quoted", text', Decimal("-0.01"), False, dt.date(1, 1, 1), MOMENT),

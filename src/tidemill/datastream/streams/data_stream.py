@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from tidemill.common.execution_config import ExecutionConfig
 from tidemill.common.typeinfo import TypeInformation, Types
@@ -37,6 +37,7 @@ from tidemill.datastream.streams.data_stream_sink import DataStreamSink
 from tidemill.datastream.streams.operator_settings import OperatorSettings
 from tidemill.datastream.streams.projection import Projection
 from tidemill.errors import GraphError
+from tidemill.python_versions import Self
 
 if TYPE_CHECKING:
     from tidemill.datastream.environment.stream_execution_environment import StreamExecutionEnvironment

@@ -13,7 +13,7 @@ import logging
 import os
 import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any, Final
 
 from tidemill.common.configuration import Configuration
@@ -38,7 +38,7 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.fromtimestamp(record.created, UTC)
+        moment = datetime.fromtimestamp(record.created, timezone.utc)
         fields: dict[str, Any] = {
             "timestamp": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname,
