@@ -8,30 +8,38 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import logging
 import re
 import sqlite3
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if sys.version_info >= (3, 11):
     from enum import StrEnum
-    from typing import Self
+    from typing import NotRequired, Required, Self
 else:
     from enum import Enum
 
-    from typing_extensions import Self
+    from typing_extensions import NotRequired, Required, Self
 
     class StrEnum(str, Enum):
         """An enum whose members are strings."""
 
         __str__ = str.__str__
-        __format__ = str.__format__
 
+
+if TYPE_CHECKING:
+    StreamHandler = logging.StreamHandler[Any]
+else:
+    StreamHandler = logging.StreamHandler  # not generic in Python 3.10
 
 __all__ = [
+    "NotRequired",
+    "Required",
     "Self",
     "StrEnum",
+    "StreamHandler",
     "add_note",
     "date_from_iso",
     "datetime_from_iso",

@@ -65,7 +65,7 @@ def test_what_a_sink_writes_a_source_reads(name: str, tmp_path: Path) -> None:
     }
     env = environment({"execution.target": "local"})
     rows = env.from_collection([Row(**dict(zip(CSV.struct.names, row, strict=True))) for row in ROWS])
-    rows.sink_to(builders[name]().with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build())
+    rows.sink_to(builders[name]().build())  # into date buckets
     env.execute("write")
     found = read(FileSource.for_record_stream_format(formats[name], path).build())
     assert sorted((tuple(row) for row in found), key=lambda row: row[0]) == ROWS

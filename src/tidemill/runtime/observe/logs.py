@@ -19,6 +19,7 @@ from typing import Any, Final
 from tidemill.common.configuration import Configuration
 from tidemill.config import LoggingOptions
 from tidemill.config.redaction import redacted, redacted_value
+from tidemill.python_versions import StreamHandler
 from tidemill.runtime.observe.log_place import PLACE
 
 __all__ = ["JsonFormatter", "LogSettings", "StandardErrorHandler", "TextFormatter"]
@@ -77,7 +78,7 @@ class TextFormatter(logging.Formatter):
             del record.__dict__["place"]
 
 
-class StandardErrorHandler(logging.StreamHandler[Any]):
+class StandardErrorHandler(StreamHandler):
     """Writes to the current ``sys.stderr``. Its class distinguishes it from handlers of the program."""
 
     def __init__(self) -> None:

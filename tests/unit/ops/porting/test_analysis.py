@@ -33,6 +33,10 @@ MISSING = {
     "a method in a chain": ("ds.key_by(lambda x: x) \\\n  .sum(0) \\\n  .nonsense()", (3, "DataStream.nonsense")),
     "a method of a class": ("Types.NONSENSE()", (1, "Types.NONSENSE")),
     "an object of Java": ("ds._j_data_stream.getId()", (1, "DataStream._j_data_stream")),
+    "a method that is always rejected": (
+        "from pyflink.datastream.connectors.pulsar import RangeGenerator\nRangeGenerator.fixed_key()",
+        (2, "RangeGenerator.fixed_key"),
+    ),
     "an argument": ("ds.map(len, result_type=Types.INT())", (1, "DataStream.map")),
     "an argument of a class": ("ValueStateDescriptor('x', Types.INT(), 1, 2, 3)", (1, "ValueStateDescriptor")),
     "in a function": ("def build(stream: DataStream):\n  stream.nonsense()", (2, "DataStream.nonsense")),
@@ -62,6 +66,7 @@ NOTHING = {
     "one of two values": "client = env.execute_async() if a else env.execute()\nclient.get_net_runtime()",
     "one of two branches": "if a:\n  x = env.execute()\nelse:\n  x = env.execute_async()\nx.get_net_runtime()",
     "fields of rows": "Row(a=1).a",
+    "methods of a subclass of the annotated class": "env.get_state_backend().is_incremental_checkpoints_enabled()",
     "arguments that are not known": "ds.map(*args, **kwargs)",
     "attributes set before the first record": "class F(MapFunction):\n  def open(self, c):\n    self.n = 0",
     "attributes of other classes": "class F(list):\n  def f(self):\n    self.n = 1",
