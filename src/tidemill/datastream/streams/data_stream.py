@@ -83,10 +83,13 @@ class DataStream(OperatorSettings, StreamPartitioning, StreamEnds):
 
     def __init__(
         self,
-        environment: StreamExecutionEnvironment,
-        upstreams: tuple[Upstream, ...],
+        environment: StreamExecutionEnvironment | DataStream,
+        upstreams: tuple[Upstream, ...] = (),
         type_info: TypeInformation | None = None,
     ) -> None:
+        """Programs pass a stream, which PyFlink wraps; Tidemill passes the other arguments."""
+        if isinstance(environment, DataStream):
+            environment, upstreams, type_info = environment._environment, environment._upstreams, environment._type
         self._environment = environment
         self._upstreams = upstreams
         self._type = type_info

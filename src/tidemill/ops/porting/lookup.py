@@ -186,7 +186,8 @@ def _has_others(what: type, *, instance: bool) -> bool:
     """Whether a class can have members that are not in its definition."""
     if not instance:
         return type(what) is not type and hasattr(type(what), "__getattr__")
-    return hasattr(what, "__getattr__")
+    method = getattr(what, "__getattr__", None)
+    return method is not None and method.__annotations__.get("return") != "NoReturn"
 
 
 @cache

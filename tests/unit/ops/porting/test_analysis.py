@@ -32,6 +32,10 @@ MISSING = {
     "a method": ("ds.nonsense()", (1, "DataStream.nonsense")),
     "a method in a chain": ("ds.key_by(lambda x: x) \\\n  .sum(0) \\\n  .nonsense()", (3, "DataStream.nonsense")),
     "a method of a class": ("Types.NONSENSE()", (1, "Types.NONSENSE")),
+    "a method of Java's environment": (
+        "env._j_stream_execution_environment.getStreamGraph()",
+        (1, "JavaEnvironment.getStreamGraph"),
+    ),
     "an object of Java": ("ds._j_data_stream.getId()", (1, "DataStream._j_data_stream")),
     "a method that is always rejected": (
         "from pyflink.datastream.connectors.pulsar import RangeGenerator\nRangeGenerator.fixed_key()",
@@ -65,6 +69,7 @@ NOTHING = {
     "a method of the program's class": "class F(MapFunction):\n  def g(self):\n    self.h()\nF().i()",
     "one of two values": "client = env.execute_async() if a else env.execute()\nclient.get_net_runtime()",
     "one of two branches": "if a:\n  x = env.execute()\nelse:\n  x = env.execute_async()\nx.get_net_runtime()",
+    "PyFlink's way to read a socket": "DataStream(env._j_stream_execution_environment.socketTextStream('h', 1))",
     "fields of rows": "Row(a=1).a",
     "methods of a subclass of the annotated class": "env.get_state_backend().is_incremental_checkpoints_enabled()",
     "arguments that are not known": "ds.map(*args, **kwargs)",
