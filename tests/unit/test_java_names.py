@@ -58,9 +58,9 @@ def test_what_programs_call_on_the_java_environment() -> None:
     configuration.setBoolean("pipeline.object-reuse", True)
     assert env.get_configuration().get_string("pipeline.name", "") == "words"
     assert env.get_parallelism() == 3
-    for call in (lambda: java.getStreamGraph(True), lambda: configuration.getOptional("key")):
+    for value, name in ((java, "getStreamGraph"), (configuration, "getOptional")):
         with pytest.raises(AttributeError, match="is not in Tidemill, which has no Java objects"):
-            call()
+            getattr(value, name)
 
 
 def test_where_a_key_does_the_same_the_error_names_it() -> None:

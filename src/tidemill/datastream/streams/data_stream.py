@@ -88,11 +88,17 @@ class DataStream(OperatorSettings, StreamPartitioning, StreamEnds):
         type_info: TypeInformation | None = None,
     ) -> None:
         """Programs pass a stream, which PyFlink wraps; Tidemill passes the other arguments."""
+        self._environment: StreamExecutionEnvironment
+        self._upstreams: tuple[Upstream, ...]
+        self._type: TypeInformation | None
         if isinstance(environment, DataStream):
-            environment, upstreams, type_info = environment._environment, environment._upstreams, environment._type
-        self._environment = environment
-        self._upstreams = upstreams
-        self._type = type_info
+            self._environment, self._upstreams, self._type = (
+                environment._environment,
+                environment._upstreams,
+                environment._type,
+            )
+        else:
+            self._environment, self._upstreams, self._type = environment, upstreams, type_info
 
     # --- properties of the stream
 
