@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import Self
 
 import psutil
+
+from tidemill.python_versions import Self
 
 
 class PeakMemory:

@@ -65,7 +65,7 @@ class Authority:
         constraints: x509.BasicConstraints,
         addresses: tuple[str, ...] = (),
     ) -> x509.Certificate:
-        today = dt.datetime.now(dt.UTC)
+        today = dt.datetime.now(dt.timezone.utc)
         builder = (
             x509.CertificateBuilder()
             .subject_name(subject)

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
+
+from tidemill.python_versions import Self
 
 CREDENTIALS = {"access-key": "tidemill", "secret-key": "a secret of the tests"}
 BUCKET = "checkpoints"

@@ -16,6 +16,7 @@ lose any part of them. From each moment :func:`crashes` builds
 from __future__ import annotations
 
 import os
+import pathlib
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -73,8 +74,12 @@ class Recorder:
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Begin to record."""
+        paths: Any = getattr(pathlib, "_NormalAccessor", None)  # Python 3.10: what the methods of a Path call
         for name in _CHANGES:
-            patch.setattr(os, name, self._noting(name, getattr(os, name)))
+            noting = self._noting(name, getattr(os, name))
+            patch.setattr(os, name, noting)
+            if paths is not None:
+                patch.setattr(paths, name, staticmethod(noting), raising=False)
         opened, synced = os.open, os.fsync
 
         def open_(path: Any, flags: int, mode: int = 0o777, **more: Any) -> int:

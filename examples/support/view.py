@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Final, Protocol, Self
+from datetime import datetime, timezone
+from typing import Final, Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from examples.support.findings import Alert
+from tidemill.python_versions import Self
 
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 #: Chosen so that the display fits on a terminal of 80 columns and 24 lines.
@@ -155,7 +156,7 @@ class LiveView:
 
 
 def _describe(alert: Alert) -> str:
-    clock = datetime.fromtimestamp(alert.at / 1000, UTC).strftime("%H:%M:%S")
+    clock = datetime.fromtimestamp(alert.at / 1000, timezone.utc).strftime("%H:%M:%S")
     return f"{clock} card {alert.card:05} {alert.rule}: {alert.detail}"
 
 

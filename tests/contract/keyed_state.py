@@ -10,7 +10,7 @@ import dataclasses
 import enum
 import tempfile
 from collections.abc import Iterable
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from tests.thorough import THOROUGH
 from tidemill.common.configuration import Configuration
@@ -23,6 +23,7 @@ from tidemill.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
+from tidemill.python_versions import Self
 from tidemill.state.backends import choose_backend
 from tidemill.state.files.state_file import Section, decode_sections, encode_sections
 from tidemill.state.keyed.backend import BackendPlace, KeyedStateBackend

@@ -45,8 +45,8 @@ KEYS: list[Any] = [
     None, (), (1,), ("a",), ("a", "b"), ("ab", ""), ("", "ab"), (None,), ("a", None), (("a",), "b"), ("a", ("b",)),
     (1, (2, (3,))), (math.nan, 1), Colour.RED, Colour.BLUE, Level.LOW, Level.HIGH, Point(1, "a"), Point(1, "b"),
     Decimal("1.5"), Decimal("-0.01"), Fraction(1, 3), UUID(int=1), UUID(int=2), DAY.date(), DAY, DAY.time(),
-    DAY.replace(tzinfo=dt.UTC), dt.timedelta(days=1, microseconds=1), frozenset({1, 2}), frozenset(), Named(3, "x"),
-    Row(1, "r"),
+    DAY.replace(tzinfo=dt.timezone.utc), dt.timedelta(days=1, microseconds=1), frozenset({1, 2}), frozenset(),
+    Named(3, "x"), Row(1, "r"),
 ]  # fmt: skip
 
 #: Each line is one key, as Python's ``==`` has it.
@@ -58,7 +58,10 @@ EQUAL_KEYS: list[list[Any]] = [
     [10, Level.LOW, 10.0],
     [2**70, float(2**70)],
     [(math.nan, 1), (float("nan"), True)],
-    [DAY.replace(tzinfo=dt.UTC), DAY.replace(tzinfo=dt.UTC).astimezone(dt.timezone(dt.timedelta(hours=2)))],
+    [
+        DAY.replace(tzinfo=dt.timezone.utc),
+        DAY.replace(tzinfo=dt.timezone.utc).astimezone(dt.timezone(dt.timedelta(hours=2))),
+    ],
 ]
 
 

@@ -174,7 +174,10 @@ OTHER_FORMS: dict[str, tuple[TypeInformation, list[tuple[Any, Any]]]] = {
     "string": (Types.STRING(), [(Code("a"), "a"), (np.str_("b"), "b")]),
     "big int": (Types.BIG_INT(), [(True, 1), (Level.HIGH, 3)]),
     "big decimal": (Types.BIG_DEC(), [(Decimal("1.10"), Decimal("1.10")), (Decimal("1E+3"), Decimal("1E+3"))]),
-    "timestamp": (Types.SQL_TIMESTAMP(), [(NOON.replace(tzinfo=dt.UTC), NOON.replace(tzinfo=dt.UTC))]),
+    "timestamp": (
+        Types.SQL_TIMESTAMP(),
+        [(NOON.replace(tzinfo=dt.timezone.utc), NOON.replace(tzinfo=dt.timezone.utc))],
+    ),
     "tuple": (
         Types.TUPLE(NUMBER_AND_TEXT),
         [((1, "a"), (1.0, "a")), ([1.0, "a"], (1.0, "a")), (Row(1, "a"), (1.0, "a")), (Reading(1, "a"), (1.0, "a"))],

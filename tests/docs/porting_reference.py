@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from tests.docs.pyflink_differences import INTERNAL, UNSUPPORTED
+from tests.docs.pyflink_differences import INTERNAL, LIMITS, UNSUPPORTED
 from tests.docs.pyflink_names import CLASSES, JAVA, MODULES, VERSIONS, expanded, found, has, imported
 
 PAGE = Path(__file__).parents[2] / "docs" / "porting.md"
@@ -27,6 +27,8 @@ The fourth column lists what is not supported.
 _ALL: Final = f"{VERSIONS[0]}-{VERSIONS[-1]}"
 #: The package that was one module until PyFlink 1.15: its names are described where they are now.
 _FORMER: Final = "datastream.connectors"
+#: How the documentation of a method begins that raises an error whatever its arguments are.
+_REJECTED: Final = "Rejected: "
 
 
 def reference() -> str:
@@ -87,8 +89,12 @@ def _row(module: str, name: str) -> str:
     for member in members:
         if member not in there:
             lacking.setdefault(_reason(module, name, member), []).append(member)
+        elif (rejected := _documented(owner, member)).startswith(_REJECTED):
+            there.remove(member)
+            lacking.setdefault(rejected.removeprefix(_REJECTED).replace("``", "`").rstrip("."), []).append(member)
     supported = ", ".join(f"{_told(owner, one)}{_in(' '.join(members[one]), expanded(versions))}" for one in there)
-    told = "; ".join(f"{_listed(names)}: {what}" for what, names in lacking.items())
+    limit = [LIMITS[where]] if where in LIMITS else []
+    told = "; ".join([*limit, *(f"{_listed(names)}: {what}" for what, names in lacking.items())])
     return f"| `{name}` | {shown} | {supported or 'yes'} | {told} |"
 
 
@@ -111,8 +117,12 @@ def _reason(module: str, name: str, member: str | None) -> str:
 
 
 def _told(owner: Any, member: str) -> str:
-    accepted = (getattr(found(owner, member), "__doc__", None) or "").startswith("Accepted")
-    return f"*`{member}`*" if accepted else f"`{member}`"
+    return f"*`{member}`*" if _documented(owner, member).startswith("Accepted") else f"`{member}`"
+
+
+def _documented(owner: Any, member: str) -> str:
+    """The first line of the documentation of a member."""
+    return (getattr(found(owner, member), "__doc__", None) or "").partition("\n")[0]
 
 
 def _listed(names: Iterable[str]) -> str:

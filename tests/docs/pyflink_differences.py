@@ -68,6 +68,19 @@ UNSUPPORTED: Final[dict[str, str]] = {
 }
 
 
+#: Uses of classes that are rejected although the class and its methods are here.
+LIMITS: Final[dict[str, str]] = {
+    "datastream.connectors.dynamic_kafka:DynamicKafkaSource": (
+        "more than one cluster, and metadata services other than `SingleClusterTopicMetadataService`: use the union of "
+        "one `KafkaSource` for each cluster"
+    ),
+    "datastream.connectors.hybrid_source:HybridSource": (
+        "sources that Spark reads, such as `FileSource` and `KafkaSource`: run the program with the first source, take "
+        "a savepoint, and resume it with the second one under another uid"
+    ),
+}
+
+
 def reason(difference: str) -> str | None:
     """Why a name differs, or None if there is no reason."""
     bare = difference.partition("(")[0]

@@ -155,7 +155,7 @@ def test_the_sdist_makes_the_same_wheel(release: Release) -> None:
 def test_the_metadata_say_what_it_is(release: Release) -> None:
     metadata = metadata_of(release.wheel)
     assert (metadata["Name"], metadata["Version"]) == ("tidemill", tidemill.__version__)
-    assert (metadata["Requires-Python"], metadata["License-Expression"]) == (">=3.11", "Apache-2.0")
+    assert (metadata["Requires-Python"], metadata["License-Expression"]) == (">=3.10", "Apache-2.0")
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert metadata.get_payload() == (ROOT / "README.md").read_text(encoding="utf-8")
     assert {"avro", "kafka", "object-store", "ops", "postgres"} <= set(metadata.get_all("Provides-Extra", []))

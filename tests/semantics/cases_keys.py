@@ -53,7 +53,7 @@ KEYS: dict[str, list[Any]] = {
     "dataclasses": [Place("here", 1), Place("here", 2), Place("there", 1)],
     "named-tuples": [Point(1, 2), Point(2, 1)],
     "long-strings": [LONG, LONG + "x"],
-    "dates": [dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 1, 2, 3, tzinfo=dt.UTC), dt.timedelta(1)],
+    "dates": [dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 1, 2, 3, tzinfo=dt.timezone.utc), dt.timedelta(1)],
     "decimals": [decimal.Decimal("1.10"), decimal.Decimal("1.1"), decimal.Decimal("NaN")],
     "uuids": [uuid.UUID(int=1), uuid.UUID(int=2)],
     "mixed": [1, "1", b"1", (1,), None, 1.5, Color.RED],

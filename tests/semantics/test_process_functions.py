@@ -11,7 +11,9 @@ from tests.semantics.partitions import MIN_TIME
 from tidemill.common import Types, WatermarkStrategy
 from tidemill.datastream import (
     BroadcastProcessFunction,
+    CoMapFunction,
     CoProcessFunction,
+    DataStream,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
@@ -19,10 +21,11 @@ from tidemill.datastream import (
     OutputTag,
     ProcessFunction,
     RuntimeContext,
+    StreamExecutionEnvironment,
     TimerService,
 )
 from tidemill.errors import TidemillError
-from tidemill.testing import JobHarness, KeyedHarness, OperatorHarness
+from tidemill.testing import JobHarness, KeyedHarness, OperatorHarness, run_local
 from tidemill.testing.job_harness import moving
 
 ODD = OutputTag("odd", Types.LONG())
@@ -164,6 +167,45 @@ def test_tagged_values_go_to_the_side_output() -> None:
             harness.process(n, timestamp=10 + n)
         assert harness.output_with_timestamps() == [(0, 10), (2, 12)]
         assert harness.side_output_with_timestamps(ODD) == [(1, 11), (3, 13)]
+
+
+def sorted_by(kind: str, numbers: DataStream) -> DataStream:
+    """As in PyFlink, where all of these are process functions behind the scenes."""
+
+    def sort(n: int) -> Any:
+        return n if n % 2 == 0 else (ODD, n)
+
+    class Co(CoMapFunction):
+        def map1(self, value: int) -> Any:
+            return sort(value)
+
+        def map2(self, value: int) -> Any:
+            return sort(value)
+
+    by_kind = {
+        "map": lambda: numbers.map(sort),
+        "typed map": lambda: numbers.map(sort, Types.LONG()),
+        "keyed map": lambda: numbers.key_by(lambda n: n % 3).map(sort),
+        "flat_map": lambda: numbers.flat_map(lambda n: [sort(n)], Types.LONG()),
+        "co_map": lambda: numbers.connect(numbers.filter(lambda n: False)).map(Co()),
+    }
+    return by_kind[kind]()
+
+
+@pytest.mark.parametrize("kind", ["map", "typed map", "keyed map", "flat_map", "co_map"])
+def test_tagged_values_of_other_functions_go_to_a_side_output_that_is_read(kind: str) -> None:
+    def build(_env: StreamExecutionEnvironment, numbers: DataStream) -> dict[str, DataStream]:
+        both = sorted_by(kind, numbers)
+        return {"even": both, "odd": both.get_side_output(ODD)}
+
+    with JobHarness(build, inputs=["numbers"]) as job:
+        job.epoch(numbers=[1, 2, 3, 4])
+        job.epoch(numbers=[5])
+        assert (sorted(job.output("even")), sorted(job.output("odd"))) == ([2, 4], [1, 3, 5])
+
+
+def test_without_a_reader_they_are_records() -> None:
+    assert run_local(lambda env: sorted_by("map", env.from_collection([1]))) == [(ODD, 1)]
 
 
 def test_timers_have_side_outputs_too() -> None:

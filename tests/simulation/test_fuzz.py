@@ -53,7 +53,7 @@ def test_some_programs_mean_what_they_say() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 600)
 def test_many_programs_mean_what_they_say() -> None:
-    seed = int.from_bytes(os.urandom(4)) if THOROUGH else 0
+    seed = int.from_bytes(os.urandom(4), "big") if THOROUGH else 0
     verdicts: dict[int, Verdict] = {}
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:

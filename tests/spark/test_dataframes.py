@@ -31,7 +31,7 @@ EVERYTHING = """
 """
 NAIVE = dt.datetime(2024, 3, 10, 2, 30, 0, 7)  # noqa: DTZ001 - of no zone; an hour that New York skips
 #: The hour that New York has twice.
-TWICE = [dt.datetime(2024, 11, 3, hour, 30, 0, 1, tzinfo=dt.UTC) for hour in (5, 6)]
+TWICE = [dt.datetime(2024, 11, 3, hour, 30, 0, 1, tzinfo=dt.timezone.utc) for hour in (5, 6)]
 ROWS: list[tuple[Any, ...]] = [
     (
         *(1, True, -128, 32767, -(1 << 63), 0.5, math.nan, "", b"\0\xff"),

@@ -22,7 +22,7 @@ from tidemill.errors import TidemillError, TypeMismatchError
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-MOMENT = dt.datetime(2024, 11, 3, 5, 30, 0, 1, tzinfo=dt.UTC)
+MOMENT = dt.datetime(2024, 11, 3, 5, 30, 0, 1, tzinfo=dt.timezone.utc)
 ROWS: list[tuple[Any, ...]] = [
     (1, "plain", Decimal("1.50"), True, dt.date(2024, 2, 29), MOMENT),
     (2, 'a "quoted", text', Decimal("-0.01"), False, dt.date(1, 1, 1), MOMENT),
@@ -65,7 +65,7 @@ def test_what_a_sink_writes_a_source_reads(name: str, tmp_path: Path) -> None:
     }
     env = environment({"execution.target": "local"})
     rows = env.from_collection([Row(**dict(zip(CSV.struct.names, row, strict=True))) for row in ROWS])
-    rows.sink_to(builders[name]().with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build())
+    rows.sink_to(builders[name]().build())  # into date buckets
     env.execute("write")
     found = read(FileSource.for_record_stream_format(formats[name], path).build())
     assert sorted((tuple(row) for row in found), key=lambda row: row[0]) == ROWS

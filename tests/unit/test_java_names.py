@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import tidemill.version
-from tidemill.datastream import SourceFunction, StreamExecutionEnvironment
+from tidemill.common import Types
+from tidemill.datastream import DataStream, SourceFunction, StreamExecutionEnvironment
 from tidemill.java_gateway import get_gateway, import_flink_view, is_launch_gateway_disabled, launch_gateway
 from tidemill.late_names import late
 from tidemill.util import java_utils, utils
@@ -43,6 +44,23 @@ def test_there_is_no_gateway() -> None:
 def test_functions_on_java_objects_say_that_there_are_none(name: str, arguments: tuple[object, ...]) -> None:
     with pytest.raises(NotImplementedError, match=name):
         getattr(java_utils, name)(*arguments)
+
+
+def test_what_programs_call_on_the_java_environment() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    java = env._j_stream_execution_environment
+    lines = DataStream(java.socketTextStream("localhost", 9999)).name("lines").uid("lines")
+    assert (lines.get_name(), lines.get_type(), lines.get_execution_environment()) == ("lines", Types.STRING(), env)
+    assert DataStream(java.readTextFile("/in")).get_type() == Types.STRING()
+    configuration = java.getConfiguration()
+    configuration.setString("pipeline.name", "words")
+    configuration.setInteger("parallelism.default", 3)
+    configuration.setBoolean("pipeline.object-reuse", True)
+    assert env.get_configuration().get_string("pipeline.name", "") == "words"
+    assert env.get_parallelism() == 3
+    for value, name in ((java, "getStreamGraph"), (configuration, "getOptional")):
+        with pytest.raises(AttributeError, match="is not in Tidemill, which has no Java objects"):
+            getattr(value, name)
 
 
 def test_where_a_key_does_the_same_the_error_names_it() -> None:

@@ -21,6 +21,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 # any of the others is imported, and so imports none of them.
 LAYERS = (
     ("tidemill",),
+    ("python_versions",),
     ("deprecation",),
     ("lazy_names",),
     ("errors",),

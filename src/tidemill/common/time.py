@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 __all__ = ["Duration", "Instant", "Length", "Time", "as_millis"]
 
@@ -101,8 +101,8 @@ class Instant:
     @staticmethod
     def of_datetime(moment: datetime) -> Instant:
         """Converts a ``datetime``. Without a time zone it is interpreted as UTC."""
-        aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        micros = (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+        micros = (aware - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)
         seconds, micros = divmod(micros, 1_000_000)
         return Instant(seconds, micros * 1000)
 

@@ -14,26 +14,27 @@ REDACTED: Final = "******"
 
 #: A name with its value: ``password=x``, ``"sasl.password": "x"``, ``token => b'x'``, ``--token x``. A name is matched
 #: only once, from its beginning to its end: otherwise matching would take quadratic time for a long name. Quotes may
-#: be escaped (JSON in a JSON string), and the last one may be missing, because records are shown truncated.
+#: be escaped (JSON in a JSON string), and the last one may be missing, because records are shown truncated. What
+#: follows a name or a string cannot be a part of it, so that no pattern is tried again with a shorter one.
 _NAME: Final = rf"""
     (?P<name>
-        (?<![\w.-]) (?=[\w.-]*?(?:{NAMES_OF_SECRETS})) (?P<option>--)? [\w.-]++
+        (?<![\w.-]) (?=[\w.-]*?(?:{NAMES_OF_SECRETS})) (?P<option>--)? [\w.-]+
         \\*["']? (?: \s*(?:=>|[:=])\s* | \s+(?=[br]?["']) | (?(option)\s+(?!-)|(?!)) )
     )
     """
 _PAIR: Final = re.compile(
     rf"""
     {_NAME} [br]{{0,2}}
-    (?: \\+"[^"]*+(?:"|\Z) | \\+'[^']*+(?:'|\Z)
-      | "(?:[^"\\]|\\.?)*+(?:"|\Z) | '(?:[^'\\]|\\.?)*+(?:'|\Z) | [^\s,;&)}}\]"']+ )
+    (?: \\+"[^"]*(?:"|\Z) | \\+'[^']*(?:'|\Z)
+      | "(?:[^"\\]|\\.?)*(?:"|\Z) | '(?:[^'\\]|\\.?)*(?:'|\Z) | [^\s,;&)}}\]"']+ )
     """,
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 #: A name whose value is in brackets, up to the first bracket: ``credentials: {``, ``passwords = [``, ``token=Secret(``.
-_NESTED: Final = re.compile(rf"{_NAME} [\w.]*+ [(\[{{]", re.IGNORECASE | re.VERBOSE)
+_NESTED: Final = re.compile(rf"{_NAME} [\w.]* [(\[{{]", re.IGNORECASE | re.VERBOSE)
 #: The relevant tokens inside brackets: other brackets, and strings, which may contain brackets and be unterminated.
 _BRACKETS: Final = re.compile(
-    r"""(?P<open>[(\[{])|(?P<close>[)\]}])|\\+"[^"]*+(?:"|\Z)|\\+'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.?)*+(?:"|\Z)|'(?:[^'\\]|\\.?)*+(?:'|\Z)""",
+    r"""(?P<open>[(\[{])|(?P<close>[)\]}])|\\+"[^"]*(?:"|\Z)|\\+'[^']*(?:'|\Z)|"(?:[^"\\]|\\.?)*(?:"|\Z)|'(?:[^'\\]|\\.?)*(?:'|\Z)""",
     re.DOTALL,
 )
 #: The password in an address: ``scheme://user:password@host``.

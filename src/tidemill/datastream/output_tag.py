@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from tidemill.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from tidemill.python_versions import Self
 
 __all__ = ["OutputTag"]
 

@@ -81,7 +81,7 @@ class _Server(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        log.debug("a scrape of metrics from %s did not complete: %s", client_address, sys.exception())
+        log.debug("a scrape of metrics from %s did not complete: %s", client_address, sys.exc_info()[1])
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pv
 
+from tidemill.python_versions import Self
 from tidemill.state.codecs.plain_values import json_text
 
 __all__ = ["CsvWriter"]

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tidemill.common.typeinfo import Types
 from tidemill.errors import SerializationError, StateError
+from tidemill.python_versions import add_note
 from tidemill.state.codecs.class_names import Loading
 from tidemill.state.codecs.column_codecs import (
     ColumnCodec,
@@ -145,7 +146,7 @@ def map_values(state: str, function: Callable[[Any, Any], Any]) -> Rewrite:
             else:
                 changed = [replaced(key, value) if op in _WITH_VALUE else None for op, key, value in rows]
         except Exception as error:
-            error.add_note(f"raised by the function that transforms {where}")
+            add_note(error, f"raised by the function that transforms {where}")
             raise
         try:
             field, array = encode_column("value", _codec(section, stored, loading), changed)

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from tidemill.checkpoint.model import Epoch, Manifest, Piece, RunRef, SectionInfo, Slot
 from tidemill.checkpoint.names import (
@@ -28,6 +28,7 @@ from tidemill.checkpoint.storage.storages import LocalStorage, Storage, storage_
 from tidemill.common.configuration import Configuration
 from tidemill.config import ExecutionOptions
 from tidemill.errors import CheckpointError, ConfigurationError, StateError
+from tidemill.python_versions import Self
 from tidemill.state.codecs.class_names import TRUSTED, Loading
 from tidemill.state.files.replacing import replaced_groups, replacing_groups, without_replaced
 from tidemill.state.files.state_file import Section, decode_sections, encode_sections

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.model import Manifest
@@ -23,6 +23,7 @@ from tidemill.faults import Fault, InjectedFaultError, injected
 from tidemill.graph.plan import OperatorPlan
 from tidemill.local.engine import LocalEngine, Placement
 from tidemill.metrics.registry import MetricRegistry
+from tidemill.python_versions import Self
 from tidemill.runtime.driver.assembly import HarnessSettings, JobAssembly
 from tidemill.runtime.driver.coordinator import Coordinator
 from tidemill.runtime.driver.dry_run import report_upgrade

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from tidemill.checkpoint.model import Epoch
 from tidemill.common.configuration import Configuration
@@ -19,6 +19,7 @@ from tidemill.datastream.streams.data_stream import DataStream
 from tidemill.errors import GraphError, StateError, TidemillError
 from tidemill.graph.plan import ChainPlan, JobPlan
 from tidemill.graph.uids import operators_by_uid
+from tidemill.python_versions import Self
 from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, Batch
 from tidemill.runtime.driver.launch import prepare
 from tidemill.runtime.exchange.routes import key_extractor

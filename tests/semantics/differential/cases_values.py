@@ -78,7 +78,7 @@ DATES: list[Any] = [
 ]  # fmt: skip
 TIMES: list[Any] = [
     dt.time(12, 30, 15, 123456), dt.time(0, 0), dt.time(23, 59, 59, 999999), dt.time(1, 2, 3, 400), MOMENT,
-    dt.timedelta(hours=1), 3600000, "12:30", dt.time(1, 0, tzinfo=dt.UTC), None,
+    dt.timedelta(hours=1), 3600000, "12:30", dt.time(1, 0, tzinfo=dt.timezone.utc), None,
 ]  # fmt: skip
 MOMENTS: list[Any] = [
     MOMENT, dt.datetime(1970, 1, 1), dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(1, 1, 1),

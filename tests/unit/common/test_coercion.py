@@ -14,7 +14,7 @@ from tidemill.common.typeinfo import TypeInformation
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.errors import TypeMismatchError
 
-NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=dt.UTC)
+NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=dt.timezone.utc)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import CancelledError, Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_futures() -> None:
     assert not future.done()
     assert future.exception() is None, "does not wait"
     assert str(future) == "CompletableFuture[Not completed]"
-    with pytest.raises(TimeoutError):
+    with pytest.raises(FutureTimeoutError):
         future.result(timeout=0)
     inner.set_result(5)
     assert (future.done(), future.result(), future.exception(), future.cancel(), seen) == (True, 5, None, False, [5])

@@ -36,7 +36,9 @@ def test_instants_and_milliseconds(millis: int) -> None:
 def test_instants() -> None:
     assert Instant(1, 5) < Instant(1, 6) < Instant(2, 0)
     assert hash(Instant(1, 5)) == hash(Instant(1, 5))
-    assert Instant.of_datetime(dt.datetime(1969, 12, 31, 23, 59, 59, 500_000, dt.UTC)) == Instant(-1, 500_000_000)
+    assert Instant.of_datetime(dt.datetime(1969, 12, 31, 23, 59, 59, 500_000, dt.timezone.utc)) == Instant(
+        -1, 500_000_000
+    )
     zone = dt.timezone(dt.timedelta(hours=2))
     assert Instant.of_datetime(dt.datetime(1970, 1, 1, 2, 0, 1, tzinfo=zone)) == Instant(1, 0)
     with pytest.raises(ValueError, match="nanos"):

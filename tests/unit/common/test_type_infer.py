@@ -7,7 +7,7 @@ from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from typing import (  # noqa: UP035 - the older spellings are hints too
     Annotated,
     Any,
@@ -27,6 +27,7 @@ import pytest
 
 from tidemill.common import Instant, Row, TypeInformation, Types
 from tidemill.common.typeinfo import infer_type_from_hint
+from tidemill.python_versions import StrEnum
 
 UserId = NewType("UserId", int)
 T = TypeVar("T")

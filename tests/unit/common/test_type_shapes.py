@@ -22,7 +22,7 @@ class Level(IntEnum):
     HIGH = 2
 
 
-class Colour(str, Enum):  # noqa: UP042 - whose hash and text are not those of a string
+class Colour(str, Enum):  # whose hash and text are not those of a string
     RED = "r"
 
 

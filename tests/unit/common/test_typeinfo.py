@@ -73,7 +73,7 @@ GOOD: list[tuple[TypeInformation, list[Any]]] = [
     (Types.INSTANT(), [Instant(1, 2), None]),
     (Types.SQL_DATE(), [dt.date(2020, 1, 1), None]),
     (Types.SQL_TIME(), [dt.time(1, 2), None]),
-    (Types.SQL_TIMESTAMP(), [dt.datetime(2020, 1, 1, tzinfo=dt.UTC), None]),
+    (Types.SQL_TIMESTAMP(), [dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc), None]),
     (Types.PICKLED_BYTE_ARRAY(), [Plain(), None, 5]),
     (Types.ROW([Types.INT(), Types.STRING()]), [Row(1, "a"), Row(None, None), (1, "a"), [1, "a"], Row(a=1, b="x")]),
     (
@@ -116,7 +116,7 @@ BAD: list[tuple[TypeInformation, Any, str]] = [
     (Types.CHAR(), "ab", "it must be one character"),
     (Types.BIG_DEC(), 1.5, "expected BigDecimal, got float"),
     (Types.INSTANT(), 5, "expected Instant, got int"),
-    (Types.SQL_DATE(), dt.datetime(2020, 1, 1, tzinfo=dt.UTC), "expected DateTypeInfo, got datetime"),
+    (Types.SQL_DATE(), dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc), "expected DateTypeInfo, got datetime"),
     (Types.SQL_TIMESTAMP(), dt.date(2020, 1, 1), "expected TimestampTypeInfo, got date"),
     (PAIR, ("a", "b"), "value[1]: expected Integer, got str 'b'."),
     (PAIR, ("a",), "it has 1 fields, not 2"),

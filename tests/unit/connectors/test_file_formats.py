@@ -103,7 +103,7 @@ def test_json_lines() -> None:
     for record in (
         Row(id=1, name="ä\n", price=Decimal("0.10"), tags=["a", None], inner=Row(n=None)),
         Point(1, dt.date(2024, 2, 29)),
-        {"at": dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "i": Instant(1, 500_000_000), "b": b"\0"},
+        {"at": dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc), "i": Instant(1, 500_000_000), "b": b"\0"},
         ("a", True, 1.5),
     ):
         json_lines_encoder().encode(record, out)

@@ -129,7 +129,7 @@ def test_records_are_bound_by_the_declared_type(file: File) -> None:
             Types.SQL_TIME(),
         ],
     )
-    moment = dt.datetime(2026, 2, 3, 4, 5, 6, 789, dt.UTC)
+    moment = dt.datetime(2026, 2, 3, 4, 5, 6, 789, dt.timezone.utc)
     values = {
         "a": Decimal("1.10"),
         "b": moment.date(),
@@ -332,7 +332,7 @@ def test_partitions_by_dates_and_times() -> None:
 
     assert cuts(5000, 1, 3) == [2, 3]  # no more partitions than values
     assert cuts(3, dt.date(2026, 1, 1), dt.date(2026, 1, 9)) == ["2026-01-04", "2026-01-07"]
-    start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)
     assert cuts(2, start, start + dt.timedelta(hours=2)) == ["2026-01-01 01:00:00+00:00"]
     with pytest.raises(ConfigurationError, match="the lower bound must come first"):
         cuts(2, 5, 1)

@@ -43,6 +43,7 @@ def test_json(schema: str, record: str, told: str) -> None:
         ("1|-|true|1|2|2024-01-01|n", {"delimiter": "|"}, "column 'small' is not a valid TINYINT"),
         ("1|-|TRUE|1|two|2024-01-01|n", {"delimiter": "|", "nullvalue": "-"}, "column 'rate' is not a valid DOUBLE"),
         ("1,,true", {}, "it has 3 values, but the schema has 7 columns"),
+        ('"x\\",1', {"escape": ""}, "column 'id' is not a valid BIGINT"),
         ('"1,2",1', {"quote": ""}, "column 'id' is not a valid BIGINT"),
         ("1,1,true,1,2,2024-01-01,'a,b',more", {"quote": "'"}, "it has 8 values, but the schema has 7 columns"),
     ],
@@ -57,12 +58,11 @@ def test_csv(record: str, options: dict[str, str], told: str) -> None:
         Misfit("json", '{"day": "the day before yesterday"}', SCHEMA),
         Misfit("csv", "1,1,true,1,2,the day before yesterday,n", SCHEMA),
         Misfit("csv", "x||1", SCHEMA, {"sep": "||"}),
-        Misfit("csv", "x,1", SCHEMA, {"escape": ""}),
         Misfit("csv", "9" * 5000, SCHEMA),
         Misfit("json", '{"id": ' + "9" * 5000 + "}", SCHEMA),
         Misfit("json", "[" * 100_000, SCHEMA),
     ],
-    ids=["JSON", "CSV", "long separator", "no escape", "long number", "long JSON number", "deep JSON"],
+    ids=["JSON", "CSV", "long separator", "long number", "long JSON number", "deep JSON"],
 )
 def test_where_the_cause_of_sparks_error_is_unclear_the_schema_is_shown(misfit: Misfit) -> None:
     assert misfit.problem() == f"the schema is {SCHEMA}"

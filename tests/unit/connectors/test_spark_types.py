@@ -163,7 +163,7 @@ class TestRecords:
             {"n": 3},
         ]
         moments = RecordColumns(parse_schema("t TIMESTAMP")).batch([Instant(7, 0)])
-        assert moments.column(0).to_pylist() == [dt.datetime(1970, 1, 1, 0, 0, 7, tzinfo=dt.UTC)]
+        assert moments.column(0).to_pylist() == [dt.datetime(1970, 1, 1, 0, 0, 7, tzinfo=dt.timezone.utc)]
         maps = RecordColumns(parse_schema("m MAP<STRING, INT>")).batch([{"a": 1}, {"m": {"b": 2}}])
         assert maps.column(0).to_pylist(maps_as_pydicts="strict") == [{"a": 1}, {"b": 2}]
 
@@ -185,7 +185,7 @@ class TestRecords:
         first, second = column("TIMESTAMP", *twice)
         assert (second - first, first.microsecond) == (dt.timedelta(hours=1), 1)
         assert column("TIMESTAMP", Instant(-1, 999_999_000)) == [
-            dt.datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC)
+            dt.datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=dt.timezone.utc)
         ]
         assert column("TIMESTAMP_NTZ", NAIVE) == [NAIVE]
 
@@ -211,7 +211,7 @@ class TestRecords:
             ("DECIMAL(5,2)", Decimal("1.234"), "DECIMAL(5,2), which Decimal('1.234') does not fit"),
             ("DECIMAL(5,2)", Decimal(12345), "does not fit"),
             ("TIMESTAMP", NAIVE, "a TIMESTAMP needs a time zone"),
-            ("TIMESTAMP_NTZ", dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "without time zone"),
+            ("TIMESTAMP_NTZ", dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc), "without time zone"),
             ("TIMESTAMP", Instant(0, 1), "nanoseconds"),
             ("DATE", NAIVE, "not a date"),
             ("ARRAY<TIMESTAMP>", [NAIVE], "a TIMESTAMP needs a time zone"),

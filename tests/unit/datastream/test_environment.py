@@ -41,6 +41,7 @@ from tidemill.datastream import (
 )
 from tidemill.datastream.connectors.file_system import FileSource, RollingPolicy, StreamFormat, StreamingFileSink
 from tidemill.datastream.connectors.number_seq import NumberSequenceSource
+from tidemill.datastream.formats.csv import CsvReaderFormat, CsvSchema
 from tidemill.datastream.program import execution
 from tidemill.datastream.program.execution import JobProgram
 from tidemill.datastream.program.specs import SourceSpec
@@ -226,7 +227,10 @@ class TestSources:
         builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/a", "/b")
         source = builder.build()
         assert (source.path, source.more_paths, source.bounded) == ("/a", ("/b",), True)
-        assert source.options == {"recursiveFileLookup": "true"}  # as Flink looks for files
+        assert source.options == {"recursiveFileLookup": "true"}  # as Flink looks for files, whatever their format
+        schema = CsvSchema.builder().add_string_column("name").build()
+        csv = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), "/a").build()
+        assert csv.options["recursiveFileLookup"] == "true"
         stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "files")
         assert stream.get_type() == Types.STRING()
         assert stream.get_name() == "Source: files"

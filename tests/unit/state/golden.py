@@ -68,7 +68,7 @@ TYPED: dict[str, tuple[TypeInformation, Any]] = {
     "date": (T.SQL_DATE(), dt.date(2026, 1, 31)),
     "time": (T.SQL_TIME(), dt.time(12, 30, 1, 5)),
     "timestamp": (T.SQL_TIMESTAMP(), dt.datetime(2026, 1, 31, 12, 0, 0, 1)),  # noqa: DTZ001 - it has no zone
-    "zoned timestamp": (T.SQL_TIMESTAMP(), dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)),
+    "zoned timestamp": (T.SQL_TIMESTAMP(), dt.datetime(2026, 1, 31, 12, tzinfo=dt.timezone.utc)),
     "row": (T.ROW([T.INT(), T.STRING()]), Row(1, "a")),
     "named row": (T.ROW_NAMED(["a", "b"], [T.INT(), T.STRING()]), Row.of_kind(RowKind.DELETE, a=1, b=None)),
     "tuple": (T.TUPLE([T.INT(), T.BOOLEAN()]), (1, False)),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from tidemill.errors import StateMigrationError, TidemillError
+from tidemill.python_versions import StrEnum
 
 __all__ = ["Change", "Outcome", "UpgradeReport"]
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 from tidemill.common.type_kinds.base import TypeInformation
 from tidemill.common.type_kinds.basic import BasicType, BasicTypeInfo
+from tidemill.python_versions import Self
 
 __all__ = ["BasicArrays", "PrimitiveArrays"]
 

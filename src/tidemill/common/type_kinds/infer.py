@@ -29,6 +29,7 @@ from tidemill.common.type_kinds.composite import (
     TupleTypeInfo,
 )
 from tidemill.common.type_kinds.python import DataclassTypeInfo, EnumTypeInfo, NamedTupleTypeInfo, is_named_tuple
+from tidemill.python_versions import NotRequired, Required
 
 _PICKLED = PickledBytesTypeInfo()
 _SIMPLE: dict[Any, TypeInformation] = {
@@ -73,7 +74,7 @@ def _infer(hint: Any, outer: tuple[type, ...]) -> TypeInformation:
     while True:  # remove wrappers that do not affect the value's type
         if isinstance(hint, typing.NewType):
             hint = hint.__supertype__
-        elif typing.get_origin(hint) in (typing.Annotated, typing.Final, typing.Required, typing.NotRequired):
+        elif typing.get_origin(hint) in (typing.Annotated, typing.Final, Required, NotRequired):
             hint = typing.get_args(hint)[0]
         else:
             break

@@ -80,9 +80,9 @@ def from_internal(type_info: Any, value: Any) -> Any:
     if kind == "sql_date":
         return dt.date.fromordinal(value + EPOCH_DAY)
     if kind == "sql_time":
-        return (dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=value % _DAY)).time()
+        return (dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=value % _DAY)).time()
     if kind == "sql_timestamp":
-        here = dt.datetime.fromtimestamp(value // _SECOND, dt.UTC).astimezone()
+        here = dt.datetime.fromtimestamp(value // _SECOND, dt.timezone.utc).astimezone()
         return here.replace(tzinfo=None, microsecond=value % _SECOND)
     return Instant.of_epoch_milli(value // 1000)
 

@@ -7,12 +7,13 @@ import importlib
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from operator import attrgetter
-from typing import Any, Self
+from typing import Any
 
 from tidemill.common.calls import with_each
 from tidemill.common.moved import current_module, first_module
 from tidemill.common.type_kinds.base import FastCheck, TypeInformation, all_types_in, restore
 from tidemill.errors import SerializationError, TypeMismatchError
+from tidemill.python_versions import Self
 
 
 class _ClassTypeInfo(TypeInformation):

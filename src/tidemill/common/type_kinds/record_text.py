@@ -14,7 +14,7 @@ from tidemill.common.types import Row
 
 __all__ = ["double_text", "record_text"]
 
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _SECONDS_OF_400_YEARS: Final = 146_097 * 86_400
 
 

@@ -9,17 +9,18 @@ import json
 import uuid
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 from tidemill.common.time import Instant
 from tidemill.common.types import Row
 from tidemill.errors import TypeMismatchError
+from tidemill.python_versions import Self
 
 __all__ = ["Action", "ElasticsearchEmitter", "OpensearchEmitter"]
 
 #: The maximum length of a record in messages.
 _SHOWN: Final = 300
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
 class Action(NamedTuple):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from tidemill.connectors.base import DeliveryGuarantee
 from tidemill.connectors.elasticsearch.actions import ElasticsearchEmitter
 from tidemill.connectors.elasticsearch.options import BulkOptions, FlushBackoffType, host_of
 from tidemill.connectors.elasticsearch.sink import ElasticsearchSink, OpensearchSink
 from tidemill.errors import ConfigurationError
+from tidemill.python_versions import Self
 
 __all__ = [
     "Elasticsearch6SinkBuilder",

@@ -83,7 +83,7 @@ class _DateTime(BucketAssigner):
 
     def get_bucket_id(self, value: Any, timestamp: int | None, processing_time: int) -> str:
         zone = None if self.timezone_id is None else ZoneInfo(self.timezone_id)
-        moment = dt.datetime.fromtimestamp(processing_time / 1000, dt.UTC).astimezone(zone)
+        moment = dt.datetime.fromtimestamp(processing_time / 1000, dt.timezone.utc).astimezone(zone)
         return moment.strftime(_python_pattern(self.format_str))
 
 

@@ -39,7 +39,7 @@ def _line(record: Any) -> bytes:
 def _json(value: Any) -> str:
     """Convert a value to JSON; Python's own encoder cannot write a decimal as a number with all its digits."""
     if isinstance(value, Instant):
-        seconds = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=value.seconds)
+        seconds = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(seconds=value.seconds)
         value = seconds.replace(microsecond=value.nanos // 1000)
     if isinstance(value, Row):
         return _object(value.as_dict()) if value._fields else _array(value)

@@ -58,7 +58,7 @@ class Misfit:
             delimiter=options.get("sep", options.get("delimiter", ",")),
             quotechar=quote or None,
             quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
-            escapechar=escape if escape != quote else None,
+            escapechar=escape if escape not in ("", quote) else None,
         )
         values = next(lines, [])
         nothing = {"", options.get("nullvalue", "")}

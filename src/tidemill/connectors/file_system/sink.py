@@ -22,7 +22,7 @@ import glob
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from tidemill.common.configuration import Configuration
 from tidemill.common.serialization import BulkWriterFactory, Encoder
@@ -43,6 +43,7 @@ from tidemill.connectors.sinks import (
     SupportsWriterState,
 )
 from tidemill.errors import CheckpointError, GraphError
+from tidemill.python_versions import Self
 
 __all__ = ["FileCompactor", "FileSink", "RollingFileSink", "StreamingFileSink"]
 

@@ -41,7 +41,7 @@ class StreamFormat:
 
         As in Flink, files at any depth below a directory are read, and invalid UTF-8 is replaced by U+FFFD.
         """
-        return StreamFormat("text", (("recursiveFileLookup", "true"), *text_options(charset_name)), Types.STRING())
+        return StreamFormat("text", text_options(charset_name), Types.STRING())
 
     @staticmethod
     def json_lines_format(row_type: Any) -> StreamFormat:
@@ -172,7 +172,7 @@ class FileSourceBuilder:
         return FileSource(
             format=self._format.format,
             path=self._paths[0],
-            options=dict(self._format.options),
+            options={"recursiveFileLookup": "true", **dict(self._format.options)},  # as Flink looks for files
             schema=self._format.schema,
             type_info=self._format.type_info,
             bounded=self._bounded,

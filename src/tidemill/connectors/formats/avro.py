@@ -193,4 +193,4 @@ def _written(value: Mapping[str, Any], fields: list[str], writers: list[Callable
 
 def _in_utc(value: Any) -> Any:
     """Set the time zone of a timestamp without one to UTC, instead of the machine's time zone."""
-    return value.replace(tzinfo=dt.UTC) if isinstance(value, dt.datetime) and value.tzinfo is None else value
+    return value.replace(tzinfo=dt.timezone.utc) if isinstance(value, dt.datetime) and value.tzinfo is None else value

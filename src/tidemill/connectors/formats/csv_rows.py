@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import datetime as dt
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from tidemill.common.type_kinds.composite import BasicArrayTypeInfo, ListTypeInf
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.common.types import Row
 from tidemill.errors import SerializationError, TidemillError, TypeMismatchError
+from tidemill.python_versions import date_from_iso, datetime_from_iso, time_from_iso
 
 __all__ = ["CsvRowDeserializationSchema", "CsvRowSerializationSchema"]
 
@@ -24,9 +24,9 @@ _ARRAYS: Final = (ListTypeInfo, ObjectArrayTypeInfo, BasicArrayTypeInfo)
 _BYTES: Final = Types.PRIMITIVE_ARRAY(Types.BYTE())
 _BOOLEANS: Final = {"true": True, "false": False}
 _TIMES: Final[dict[type, Callable[[str], Any]]] = {
-    DateTypeInfo: dt.date.fromisoformat,
-    TimeTypeInfo: dt.time.fromisoformat,
-    TimestampTypeInfo: dt.datetime.fromisoformat,
+    DateTypeInfo: date_from_iso,
+    TimeTypeInfo: time_from_iso,
+    TimestampTypeInfo: datetime_from_iso,
 }
 
 

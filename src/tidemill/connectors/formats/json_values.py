@@ -33,6 +33,7 @@ from tidemill.common.type_kinds.composite import (
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.common.types import Row
 from tidemill.errors import SerializationError, TidemillError, TypeMismatchError
+from tidemill.python_versions import date_from_iso, datetime_from_iso, time_from_iso
 
 Convert: TypeAlias = Callable[[Any], Any]
 
@@ -183,13 +184,13 @@ _NAMES: Final[dict[Any, str]] = {
 
 def _timestamp(text: str) -> dt.datetime:
     """Parse a timestamp, and convert it to UTC without a time zone, as in Flink's type."""
-    found = dt.datetime.fromisoformat(text)
-    return found if found.tzinfo is None else found.astimezone(dt.UTC).replace(tzinfo=None)
+    found = datetime_from_iso(text)
+    return found if found.tzinfo is None else found.astimezone(dt.timezone.utc).replace(tzinfo=None)
 
 
 _TIMES: Final[dict[type, Callable[[str], Any]]] = {
-    DateTypeInfo: dt.date.fromisoformat,
-    TimeTypeInfo: lambda text: dt.time.fromisoformat(text).replace(tzinfo=None),
+    DateTypeInfo: date_from_iso,
+    TimeTypeInfo: lambda text: time_from_iso(text).replace(tzinfo=None),
     TimestampTypeInfo: _timestamp,
 }
 

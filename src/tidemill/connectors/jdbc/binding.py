@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 
 from tidemill.common.time import Instant
@@ -17,7 +17,7 @@ __all__ = ["Converter", "RecordBinder", "as_bytes", "fields_of_type", "instant_t
 #: Converts a value to a parameter; None if no conversion is needed. Never called with None.
 Converter = Callable[[Any], Any] | None
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def fields_of_type(type_info: TypeInformation) -> tuple[list[str], list[TypeInformation]]:

@@ -13,6 +13,7 @@ from tidemill.common.type_kinds.composite import OptionalTypeInfo, RowTypeInfo, 
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.common.types import Row
 from tidemill.errors import ConfigurationError, TypeMismatchError
+from tidemill.python_versions import date_from_iso, datetime_from_iso, time_from_iso
 
 __all__ = ["RecordMaker"]
 
@@ -98,7 +99,7 @@ def _decimal(value: Any) -> Any:
 
 def _instant(value: Any) -> Any:
     if isinstance(value, str):
-        value = dt.datetime.fromisoformat(value)
+        value = datetime_from_iso(value)
     return Instant.of_datetime(value) if isinstance(value, dt.datetime) else value
 
 
@@ -115,8 +116,8 @@ _BASIC: Final[dict[BasicType, Callable[[Any], Any]]] = {
     BasicType.INSTANT: _instant,
 }
 _TIMES: Final[dict[TypeInformation, Callable[[Any], Any]]] = {
-    SqlTimeTypeInfo.DATE(): _from_text(dt.date.fromisoformat),
-    SqlTimeTypeInfo.TIME(): _from_text(dt.time.fromisoformat),
-    SqlTimeTypeInfo.TIMESTAMP(): _from_text(dt.datetime.fromisoformat),
+    SqlTimeTypeInfo.DATE(): _from_text(date_from_iso),
+    SqlTimeTypeInfo.TIME(): _from_text(time_from_iso),
+    SqlTimeTypeInfo.TIMESTAMP(): _from_text(datetime_from_iso),
 }
 _TIME_TYPES: Final = tuple(map(type, _TIMES))

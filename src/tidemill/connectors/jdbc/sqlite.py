@@ -20,11 +20,12 @@ from tidemill.connectors.jdbc.database import Database, DatabaseSession, Databas
 from tidemill.connectors.jdbc.options import JdbcConnectionOptions
 from tidemill.connectors.jdbc.sql import Statement
 from tidemill.connectors.jdbc.url import parse_url
+from tidemill.python_versions import sqlite_error_code
 
 __all__ = ["SqliteDatabase", "SqliteSession"]
 
 #: Errors while another connection writes.
-_BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_BUSY: Final = (5, 6)  # SQLITE_BUSY, SQLITE_LOCKED
 _LARGEST: Final = 1 << 63
 
 
@@ -65,8 +66,7 @@ class SqliteDatabase(Database):
         return (sqlite3.Error,)
 
     def trouble(self, error: Exception) -> DatabaseTrouble:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        return DatabaseTrouble.PASSING if code in _BUSY else DatabaseTrouble.LASTING
+        return DatabaseTrouble.PASSING if sqlite_error_code(error) in _BUSY else DatabaseTrouble.LASTING
 
     def words(self, error: Exception) -> str:
         return str(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from tidemill.common.serialization import DeserializationSchema
 from tidemill.common.typeinfo import TypeInformation
@@ -13,6 +13,7 @@ from tidemill.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOff
 from tidemill.connectors.kafka.source import COMMIT_ON_CHECKPOINT, RESET, KafkaSource
 from tidemill.connectors.sources import Source
 from tidemill.datastream.functions.basic import SourceFunction
+from tidemill.python_versions import Self
 
 __all__ = ["FlinkKafkaConsumer", "FlinkKafkaConsumerBase"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from tidemill.common.configuration import Configuration
 from tidemill.common.serialization import SerializationSchema
@@ -20,6 +20,7 @@ from tidemill.connectors.kafka.producer_records import (
 from tidemill.connectors.kafka.sink import ExactlyOnceKafkaSink, KafkaSink
 from tidemill.connectors.kafka.transactions import ExpiredMarker
 from tidemill.connectors.sinks import Committer, Sink, SinkWriter
+from tidemill.python_versions import Self
 
 __all__ = ["FlinkKafkaProducer", "FlinkKafkaProducerBase", "Semantic"]
 

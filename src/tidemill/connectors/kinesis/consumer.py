@@ -67,7 +67,7 @@ class FlinkKinesisConsumer(SplitSource):
         return self
 
     def set_periodic_watermark_assigner(self, periodic_watermark_assigner: Any) -> FlinkKinesisConsumer:
-        """Rejected: pass a :class:`WatermarkStrategy` to ``env.from_source``, which applies it to each shard."""
+        """Rejected: pass a WatermarkStrategy to ``env.from_source``, which applies it to each shard."""
         raise ConfigurationError(
             "set_periodic_watermark_assigner() is not supported: pass a WatermarkStrategy to "
             "env.from_source(consumer, strategy, 'name'), which generates watermarks for each shard"

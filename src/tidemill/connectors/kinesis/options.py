@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from tidemill.errors import ConfigurationError
+from tidemill.python_versions import datetime_from_iso
 
 __all__ = ["ConsumerOptions", "InitialPosition"]
 
@@ -83,7 +83,7 @@ def _timestamp(properties: Mapping[str, str]) -> int:
     except ValueError:
         pass
     try:
-        moment = dt.datetime.fromisoformat(text)
+        moment = datetime_from_iso(text)
     except ValueError:
         raise ConfigurationError(
             f"{_TIMESTAMP} must be in ISO 8601 (2016-04-04T19:58:46.480-00:00) or seconds since 1970, not {text!r}"

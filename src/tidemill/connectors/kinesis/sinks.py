@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from tidemill.common.serialization import SerializationSchema
 from tidemill.connectors.kinesis.batching import BatchLimits, Rejected, RequestWriter, SizedRequest
 from tidemill.connectors.kinesis.client import AwsClients, checked_properties
 from tidemill.connectors.sinks import Sink, SinkWriter
 from tidemill.errors import ConfigurationError
+from tidemill.python_versions import Self
 
 __all__ = [
     "KinesisFirehoseSink",

@@ -22,7 +22,7 @@ Convert = Callable[[Any], Any]
 
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 _PLAIN = frozenset({int, type(None)})
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
 class RecordColumns:
@@ -165,7 +165,7 @@ def _moment(value: Any) -> dt.datetime:
         return _EPOCH + dt.timedelta(seconds=value.seconds, microseconds=nanos // 1000)
     if not isinstance(value, dt.datetime) or value.utcoffset() is None:
         raise TypeError("a TIMESTAMP needs a time zone: add one, or use a TIMESTAMP_NTZ column")
-    return value.astimezone(dt.UTC)
+    return value.astimezone(dt.timezone.utc)
 
 
 def _local_time(value: Any) -> dt.datetime:

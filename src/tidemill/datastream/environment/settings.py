@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
-from typing import Self
 
 from tidemill.common.configuration import Configuration
 from tidemill.common.execution_config import ExecutionConfig
@@ -22,6 +21,7 @@ from tidemill.datastream.state_backend import (
     StateBackend,
 )
 from tidemill.datastream.time_characteristic import TimeCharacteristic
+from tidemill.python_versions import Self
 
 _BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
 _CHANGELOG = "state.changelog.enabled"

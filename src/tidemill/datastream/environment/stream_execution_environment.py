@@ -16,6 +16,7 @@ from tidemill.config.unknown_keys import check_keys
 from tidemill.connectors.collect import CollectSink
 from tidemill.connectors.sinks import Sink
 from tidemill.datastream.environment.dependencies import EnvironmentDependencies
+from tidemill.datastream.environment.java_environment import JavaEnvironment
 from tidemill.datastream.environment.outer_configuration import outer_configuration
 from tidemill.datastream.environment.settings import EnvironmentSettings, python_files
 from tidemill.datastream.environment.sources import EnvironmentSources
@@ -57,6 +58,11 @@ class StreamExecutionEnvironment(EnvironmentSettings, EnvironmentDependencies, E
         """
         merged = outer_configuration()
         return StreamExecutionEnvironment(merged if configuration is None else merged.add_all(configuration))
+
+    @property
+    def _j_stream_execution_environment(self) -> JavaEnvironment:
+        """The few methods of Flink's Java environment that PyFlink programs call."""
+        return JavaEnvironment(self, self._configuration)
 
     # --- execution
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable, Iterator
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tidemill.datastream.functions.state_descriptors import (
     AggregatingStateDescriptor,
@@ -15,6 +15,7 @@ from tidemill.datastream.functions.state_descriptors import (
     ValueStateDescriptor,
 )
 from tidemill.datastream.functions.state_ttl import StateTtlConfig
+from tidemill.python_versions import Self
 
 __all__ = [
     "AggregatingState",

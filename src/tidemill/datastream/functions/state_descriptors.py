@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from tidemill.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from tidemill.datastream.functions.basic import AggregateFunction, CallableReduceFunction, ReduceFunction
 from tidemill.datastream.functions.state_ttl import StateTtlConfig
+from tidemill.python_versions import Self
 
 #: As in PyFlink, a list of types denotes a row of these types. None denotes a pickled object.
 TypeSpec: TypeAlias = "TypeInformation | list[TypeInformation] | None"

@@ -113,8 +113,8 @@ def _stays(value: Any) -> bool:
 
 def _pickles_itself(kind: type) -> bool:
     def own(name: str) -> bool:
-        method = getattr(kind, name)
-        return method is not getattr(object, name) and getattr(method, "__module__", None) != "dataclasses"
+        method = getattr(kind, name, None)  # object has no __getstate__ in Python 3.10
+        return method is not getattr(object, name, None) and getattr(method, "__module__", None) != "dataclasses"
 
     return any(own(name) for name in ("__reduce__", "__reduce_ex__", "__getstate__"))
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
+
+from tidemill.python_versions import Self
 
 __all__ = ["CloseableIterator"]
 

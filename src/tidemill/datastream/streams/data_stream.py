@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from tidemill.common.execution_config import ExecutionConfig
 from tidemill.common.typeinfo import TypeInformation, Types
@@ -37,6 +37,7 @@ from tidemill.datastream.streams.data_stream_sink import DataStreamSink
 from tidemill.datastream.streams.operator_settings import OperatorSettings
 from tidemill.datastream.streams.projection import Projection
 from tidemill.errors import GraphError
+from tidemill.python_versions import Self
 
 if TYPE_CHECKING:
     from tidemill.datastream.environment.stream_execution_environment import StreamExecutionEnvironment
@@ -82,13 +83,22 @@ class DataStream(OperatorSettings, StreamPartitioning, StreamBatches, StreamEnds
 
     def __init__(
         self,
-        environment: StreamExecutionEnvironment,
-        upstreams: tuple[Upstream, ...],
+        environment: StreamExecutionEnvironment | DataStream,
+        upstreams: tuple[Upstream, ...] = (),
         type_info: TypeInformation | None = None,
     ) -> None:
-        self._environment = environment
-        self._upstreams = upstreams
-        self._type = type_info
+        """Programs pass a stream, which PyFlink wraps; Tidemill passes the other arguments."""
+        self._environment: StreamExecutionEnvironment
+        self._upstreams: tuple[Upstream, ...]
+        self._type: TypeInformation | None
+        if isinstance(environment, DataStream):
+            self._environment, self._upstreams, self._type = (
+                environment._environment,
+                environment._upstreams,
+                environment._type,
+            )
+        else:
+            self._environment, self._upstreams, self._type = environment, upstreams, type_info
 
     # --- properties of the stream
 

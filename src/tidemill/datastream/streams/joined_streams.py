@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from tidemill.common.time import Length
 from tidemill.common.typeinfo import TypeInformation, Types
@@ -24,6 +24,7 @@ from tidemill.datastream.program.transformations import KeySelectorFn
 from tidemill.datastream.program.type_hints import output_type as type_of_output
 from tidemill.datastream.streams.data_stream import DataStream
 from tidemill.errors import GraphError
+from tidemill.python_versions import Self
 
 if TYPE_CHECKING:
     from tidemill.datastream.window.assigners import WindowAssigner

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import abc
-from typing import Self
 
 from tidemill.datastream.program.error_policy import ErrorPolicy, OnError
 from tidemill.datastream.program.specs import GUARDED
 from tidemill.datastream.program.transformations import ChainingStrategy, Transformation
 from tidemill.datastream.slot_sharing_group import SlotSharingGroup
 from tidemill.errors import GraphError
+from tidemill.python_versions import Self
 
 
 class OperatorSettings(abc.ABC):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidemill.common.time import Length, as_millis
 from tidemill.common.typeinfo import TypeInformation, Types
@@ -29,6 +29,7 @@ from tidemill.datastream.window.nested_triggers import PurgingTrigger
 from tidemill.datastream.window.trigger import Trigger
 from tidemill.datastream.window.triggers import CountTrigger
 from tidemill.errors import GraphError
+from tidemill.python_versions import Self
 
 if TYPE_CHECKING:
     from tidemill.datastream.environment.stream_execution_environment import StreamExecutionEnvironment

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, Self, cast
+from typing import Any, ClassVar, Final, cast
 
 from tidemill.common.time import Length, as_millis
 from tidemill.common.typeinfo import Types
 from tidemill.datastream.functions.state import ReducingState
 from tidemill.datastream.functions.state_descriptors import ReducingStateDescriptor
 from tidemill.datastream.window.trigger import Trigger, TriggerResult
+from tidemill.python_versions import Self
 
 __all__ = [
     "ContinuousEventTimeTrigger",

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidemill.python_versions import Self
 
 if TYPE_CHECKING:
     from tidemill.datastream.window.assigners import MergingWindowAssigner

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any, Final, TextIO
 
 import typer
@@ -98,7 +98,7 @@ def moment(milliseconds: int) -> str:
     >>> moment(1_700_000_000_000)
     '2023-11-14 22:13:20Z'
     """
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def _plain(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import Final
 
 from tidemill.datastream.functions.base import Function
 from tidemill.ops.porting.differences import ATTRIBUTE, advice_for, differences_of
@@ -11,6 +12,10 @@ from tidemill.ops.porting.imports import FROM, TO
 from tidemill.ops.porting.lookup import Absent, Known, is_ours, refused_arguments
 
 __all__ = ["Comparison", "path_of"]
+
+
+#: How the docstring of a method begins that does not do what it does in PyFlink.
+_DOCUMENTED: Final = {"Accepted": Weight.NOTE, "Rejected": Weight.MISSING}
 
 
 class Comparison:
@@ -32,9 +37,10 @@ class Comparison:
         for one in differences_of(found.names, call):
             self._add(line, one.name, Weight.DIFFERS, f"{one.text} ({one.page})")
         documentation = getattr(found.what, "__doc__", None) or ""
-        if call is not None and found.owner is not None and documentation.startswith("Accepted"):
+        kind = next((kind for word, kind in _DOCUMENTED.items() if documentation.startswith(word)), None)
+        if call is not None and found.owner is not None and kind is not None:
             first_line = documentation.partition("\n")[0]
-            self._add(line, path_of(found), Weight.NOTE, first_line.partition(". ")[0].rstrip("."))
+            self._add(line, path_of(found), kind, first_line.partition(". ")[0].rstrip("."))
 
     def called(self, call: ast.Call, function: Known) -> None:
         """A function or class that is called, with these arguments."""

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import re
 import types
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -91,7 +92,10 @@ def member(value: Known, name: str) -> Known | Absent | None:
     try:
         static = inspect.getattr_static(what, name)
     except AttributeError:
-        return None if _has_others(what, instance=value.instance) or name in _set_by_init(what) else Absent()
+        if _has_others(what, instance=value.instance) or name in _set_by_init(what):
+            return None
+        # An annotation names a base class: `get_state_backend()` returns a StateBackend, which may be any of them.
+        return None if value.instance and any(hasattr(one, name) for one in _subclasses(what)) else Absent()
     if isinstance(static, property):
         return _instance_of(static.fget, what) if value.instance else None
     if isinstance(static, types.FunctionType):
@@ -171,11 +175,19 @@ def _class_named(name: str, module: str) -> type | None:
     return None
 
 
+def _subclasses(what: type) -> Iterator[type]:
+    found: list[type] = what.__subclasses__()
+    for one in found:
+        yield one
+        yield from _subclasses(one)
+
+
 def _has_others(what: type, *, instance: bool) -> bool:
     """Whether a class can have members that are not in its definition."""
     if not instance:
         return type(what) is not type and hasattr(type(what), "__getattr__")
-    return hasattr(what, "__getattr__")
+    method = getattr(what, "__getattr__", None)
+    return method is not None and method.__annotations__.get("return") != "NoReturn"
 
 
 @cache

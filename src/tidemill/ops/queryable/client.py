@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from tidemill.checkpoint.model import Epoch
 from tidemill.common.completable_future import CompletableFuture
@@ -16,6 +16,7 @@ from tidemill.ops.queryable.answer import ValueReader
 from tidemill.ops.queryable.client_connection import ClientConnection
 from tidemill.ops.queryable.client_lookups import Location, Lookups
 from tidemill.ops.queryable.errors import QueryableStateError
+from tidemill.python_versions import Self
 from tidemill.state.codecs.serializers import Incompatible, compatibility, parse_type_snapshot, type_text
 from tidemill.state.files.sections import type_refusal
 from tidemill.state.keyed.immutable_states import ImmutableState

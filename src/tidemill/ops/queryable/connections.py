@@ -120,7 +120,7 @@ class _Connection(asyncio.Protocol):
     async def _later(self, number: int, answer: Awaitable[bytes]) -> None:
         try:
             found = await asyncio.wait_for(answer, _SECONDS)
-        except TimeoutError:
+        except asyncio.TimeoutError:
             found = failure(number, StateUnavailableError(f"the query took longer than {_SECONDS:.0f} seconds"))
         except Exception as error:
             found = _unexpected(number, error)

@@ -120,7 +120,7 @@ async def _child(service: Service) -> AsyncIterator[tuple[str, int]]:
         yield parse_address(line)
     finally:
         process.stdin.close()
-        with suppress(TimeoutError):
+        with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(process.wait(), _START_SECONDS)
 
 

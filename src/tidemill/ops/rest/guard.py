@@ -21,7 +21,6 @@ same data are logged once a minute, and rejected requests of a client at most te
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import secrets
@@ -32,6 +31,7 @@ from enum import IntEnum
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import anyio
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -254,7 +254,8 @@ class _Answer:
             own = list(message.get("headers", ()))
             named = {name for name, _ in own}
             message = {**message, "headers": own + [header for header in SAFE_HEADERS if header[0] not in named]}
-        await asyncio.wait_for(self._send(message), SEND_SECONDS)
+        with anyio.fail_after(SEND_SECONDS):
+            await self._send(message)
 
     async def refuse(self, status: int, message: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
         body = error_body(message)
@@ -292,7 +293,7 @@ async def _body_of(scope: Scope, receive: Receive) -> bytes:
     chunks: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        with anyio.fail_after(BODY_SECONDS):
             more = True
             while more:
                 message = await receive()
@@ -329,7 +330,7 @@ def _upload(scope: Scope, receive: Receive) -> Receive:
         if not more:
             return dict(await receive())
         try:
-            async with asyncio.timeout(until - time.monotonic()):
+            with anyio.fail_after(until - time.monotonic()):
                 message = await receive()
         except TimeoutError:
             raise _Refused(408, f"the upload did not arrive within {UPLOAD_SECONDS:.0f} s") from None

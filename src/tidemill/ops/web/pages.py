@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.resources import files
-from importlib.resources.abc import Traversable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable  # in importlib.resources.abc since Python 3.11
 
 __all__ = ["PageFile", "page_files", "router_of"]
 

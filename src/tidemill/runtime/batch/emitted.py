@@ -22,6 +22,7 @@ from itertools import chain
 from sys import getrefcount
 from typing import Any, Final
 
+from tidemill.common.calls import call_each
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.common.types import Row
 from tidemill.datastream.output_tag import OutputTag
@@ -141,7 +142,7 @@ class Emissions:
         if type(value) in _LEAVES:
             return value
         # Our references: the variable here and, for the argument itself, those of the callers and the batch.
-        return self.take(value, 5 if value is argument else 1)
+        return self.take(value, _ARGUMENT if value is argument else _RETURNED)
 
     def copy(self, value: Any) -> Any:
         """Return a copy of a value, for another consumer."""
@@ -312,6 +313,9 @@ class _Probe(Emissions):
     def take(self, value: Any, ours: int = 0) -> Any:
         return getrefcount(value)
 
+    def take_returned(self, value: Any, argument: Any) -> Any:
+        return self.take(value, 1)
+
 
 class _Instance:
     """An instance of a plain class."""
@@ -340,8 +344,32 @@ def _count_fields(value: Any) -> int:
     return 0 if fields is None else getrefcount(fields)
 
 
+def _count_each(call: Callable[[Any], Any]) -> int:
+    (count,) = call_each(call, [object()], lambda error, position: error)
+    return int(count)
+
+
+def _count_argument() -> int:
+    take, same = _Probe().take_returned, _same
+    return _count_each(lambda value: take(same(value), value))
+
+
+def _count_chosen() -> int:
+    take, same = _Probe().take, _same
+    return _count_each(lambda value: take(value, 3) if same(value) else ())
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
 #: For an argument that is a temporary value of the caller.
 _NEW: Final[int] = _Probe().take(object())
+#: What :meth:`Emissions.take_returned` and its callers add to it, for a new value and for the argument.
+_RETURNED: Final[int] = _Probe().take_returned(object(), None) - _NEW
+_ARGUMENT: Final[int] = _count_argument() - _NEW
+#: What the caller of :meth:`Emissions.take` has of a record that a filter has chosen.
+CHOSEN: Final[int] = _count_chosen() - _NEW
 #: For a list that is a variable of the caller.
 _LIST: Final[int] = _count_new_list()
 #: For an item of a container, in a loop over it.

@@ -16,6 +16,7 @@ from tidemill.checkpoint.model import Epoch, Manifest
 from tidemill.connectors.sinks import Committed, Committer, CommitterContext
 from tidemill.errors import CheckpointError, FailureSite, JobExecutionError, TidemillError
 from tidemill.faults import InjectedFaultError
+from tidemill.python_versions import add_note
 from tidemill.runtime.batch.failures import Failure
 from tidemill.runtime.driver.deadline import Deadline, DeadlineExceededError
 from tidemill.runtime.task.commit_task import committer_failed, operators_of, sink_named
@@ -116,7 +117,7 @@ class SinkCommits:
         except InjectedFaultError:  # simulates a crash
             raise
         except TidemillError as error:
-            error.add_note(f"raised by {method}() of the committer of {sink_named(uid, operator)}")
+            add_note(error, f"raised by {method}() of the committer of {sink_named(uid, operator)}")
             raise
         except BaseException as error:
             raise committer_failed(uid, operator, method, error, epoch) from error

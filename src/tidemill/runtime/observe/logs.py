@@ -13,12 +13,13 @@ import logging
 import os
 import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any, Final
 
 from tidemill.common.configuration import Configuration
 from tidemill.config import LoggingOptions
 from tidemill.config.redaction import redacted, redacted_value
+from tidemill.python_versions import StreamHandler
 from tidemill.runtime.observe.log_place import PLACE
 
 __all__ = ["JsonFormatter", "LogSettings", "StandardErrorHandler", "TextFormatter"]
@@ -38,7 +39,7 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.fromtimestamp(record.created, UTC)
+        moment = datetime.fromtimestamp(record.created, timezone.utc)
         fields: dict[str, Any] = {
             "timestamp": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname,
@@ -77,7 +78,7 @@ class TextFormatter(logging.Formatter):
             del record.__dict__["place"]
 
 
-class StandardErrorHandler(logging.StreamHandler[Any]):
+class StandardErrorHandler(StreamHandler):
     """Writes to the current ``sys.stderr``. Its class distinguishes it from handlers of the program."""
 
     def __init__(self) -> None:

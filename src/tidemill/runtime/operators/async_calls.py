@@ -20,6 +20,7 @@ from tidemill.common.calls import NO_RECORD, was_raised
 from tidemill.datastream.functions.asynchronous import AsyncFunction
 from tidemill.datastream.functions.retry_strategies import AsyncRetryStrategy
 from tidemill.errors import TidemillError
+from tidemill.python_versions import forget_cancellation
 from tidemill.runtime.operators.async_results import Call
 
 Invoke = Callable[[Any], Awaitable[Any]]
@@ -177,8 +178,7 @@ class AsyncCalls:
             self._cancelled.pop(call, None)
             # A call that blocked the loop is late although it was not cancelled.
             if not call.wanted or self._now() >= call.deadline:
-                while worker.cancelling():
-                    worker.uncancel()
+                forget_cancellation(worker)
                 method, error = "timeout", None
                 try:
                     results = _checked(self._function.timeout(call.value), method)

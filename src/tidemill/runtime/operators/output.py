@@ -86,14 +86,23 @@ class Output:
             self._strands.append(strands)
 
     def emit(self, values: list[Any], timestamps: list[int] | None) -> None:
-        """Pass on what a function emitted to the main output, converted to its declared type."""
+        """Pass on what a function emitted, converted to its declared type.
+
+        As in PyFlink, ``(tag, value)`` pairs are records for side outputs if any side output of the operator is read.
+        """
         if values:
-            self._emit_shaped(values, timestamps, fixed=self.emissions.settle(values))
+            self._emit_all(values, timestamps, fixed=self.emissions.settle(values), may_have_tags=bool(self._side))
 
     def pass_on(self, values: list[Any], timestamps: list[int] | None) -> None:
         """Pass on records that nothing else refers to: from the input, or of a function that keeps no references."""
         if values:
-            self._emit_shaped(values, timestamps, fixed=False)
+            self._emit_all(values, timestamps, fixed=False, may_have_tags=bool(self._side))
+
+    def _emit_all(self, values: list[Any], timestamps: list[int] | None, *, fixed: bool, may_have_tags: bool) -> None:
+        if may_have_tags and OutputTag.in_use and _has_tags(values):
+            values, timestamps = self._emit_side(values, timestamps, fixed)
+        if values:
+            self._emit_shaped(values, timestamps, fixed=fixed)
 
     def _emit_shaped(self, values: list[Any], timestamps: list[int] | None, *, fixed: bool) -> None:
         if self._shape is not None:
@@ -115,13 +124,8 @@ class Output:
 
     def emit_tagged(self, values: list[Any], timestamps: list[int] | None) -> None:
         """Pass on what a process function yielded: plain values, and ``(tag, value)`` pairs for side outputs."""
-        if not values:
-            return
-        fixed = self.emissions.settle(values)
-        if OutputTag.in_use and _has_tags(values):
-            values, timestamps = self._emit_side(values, timestamps, fixed)
         if values:
-            self._emit_shaped(values, timestamps, fixed=fixed)
+            self._emit_all(values, timestamps, fixed=self.emissions.settle(values), may_have_tags=True)
 
     def take_count(self) -> int:
         """Return the number of records emitted since the last call."""

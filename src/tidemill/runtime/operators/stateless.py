@@ -14,6 +14,7 @@ from tidemill.datastream.streams.projection import Projection
 from tidemill.datastream.timerservice import TimerService
 from tidemill.errors import StateError
 from tidemill.runtime.batch.columns import ColumnBatch
+from tidemill.runtime.batch.emitted import CHOSEN
 from tidemill.runtime.batch.plain_functions import keeps_nothing
 from tidemill.runtime.batch.records import Batch
 from tidemill.runtime.operators.base import Operator, OperatorContext, method_of
@@ -105,7 +106,7 @@ class FilterOperator(ElementwiseOperator):
         call, take = self._call, self.output.emissions.take
         # Our references are the batch and the variables here and of the caller. If there are more, the function has
         # kept the record.
-        return lambda value: (take(value, 3),) if call(value) else ()
+        return lambda value: (take(value, CHOSEN),) if call(value) else ()
 
 
 class FlatMapOperator(ElementwiseOperator):

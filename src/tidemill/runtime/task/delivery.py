@@ -36,6 +36,8 @@ _CACHE: Final = "cache"
 _PIP: Final = ("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet")
 #: How much of pip's output an error shows.
 _SHOWN: Final = 2000
+#: Bytes of a file that are read at a time, for its digest.
+_PART: Final = 1 << 20
 
 
 class Use(Enum):
@@ -164,7 +166,10 @@ def _digest(files: Iterable[tuple[Path, object]]) -> str:
     digest = hashlib.sha256()
     for file, name in files:
         with file.open("rb") as stream:
-            digest.update(f"{name}\n{hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode())
+            content = hashlib.sha256()
+            while part := stream.read(_PART):
+                content.update(part)
+        digest.update(f"{name}\n{content.hexdigest()}\n".encode())
     return digest.hexdigest()
 
 

@@ -16,6 +16,7 @@ from tidemill.common.watermark_generators import (
     NoWatermarksGenerator,
 )
 from tidemill.errors import SerializationError
+from tidemill.python_versions import pickled_state
 from tidemill.state.codecs.tagged_reader import TaggedReader
 from tidemill.state.codecs.tagged_writer import TaggedWriter
 
@@ -65,7 +66,7 @@ class GeneratorFields:
 
 
 def _fields(generator: Any) -> dict[str, Any]:
-    state = generator.__getstate__()
+    state = pickled_state(generator)
     if isinstance(state, tuple):  # with __slots__
         return {**(state[0] or {}), **(state[1] or {})}
     return dict(state or {})

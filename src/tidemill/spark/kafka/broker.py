@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -15,6 +15,7 @@ from tidemill.connectors.kafka.properties import hide_secrets
 from tidemill.connectors.kafka.security import NOT_TAKEN, SET_PROTOCOL, UNTRUSTED, way_in
 from tidemill.connectors.kafka.source import KafkaSource
 from tidemill.errors import ConnectorError
+from tidemill.python_versions import Self
 from tidemill.spark.kafka.jars import provide_connector
 from tidemill.spark.kafka.positions import Facts, Offsets, chosen
 from tidemill.spark.session.unlogged import unlogged

@@ -97,11 +97,11 @@ def is_plain_dataclass(cls: type) -> bool:
 def _is_plain_dataclass(cls: Any) -> bool:
     if _is_enum(cls) or not dataclasses.is_dataclass(cls):
         return False
-    getstate: Any = cls.__getstate__
+    getstate: Any = getattr(cls, "__getstate__", None)
     return (
         cls.__reduce__ is object.__reduce__
         and cls.__reduce_ex__ is object.__reduce_ex__
-        and (getstate is object.__getstate__ or getstate.__module__ == "dataclasses")
+        and (getstate is getattr(object, "__getstate__", None) or getstate.__module__ == "dataclasses")
         and all(base is object or base.__flags__ & _HEAP_TYPE for base in cls.__mro__)
     )
 

@@ -6,7 +6,7 @@ import dataclasses
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from operator import attrgetter, is_, itemgetter
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from tidemill.common.calls import with_each
 from tidemill.common.time import Instant
 from tidemill.common.types import Row
 from tidemill.errors import SerializationError
+from tidemill.python_versions import Self
 from tidemill.state.codecs.base import NONE, ColumnCodec, Loading, kinds_of, null_mask, put_nulls, refuse, restore_codec
 from tidemill.state.codecs.basic import LongCodec
 from tidemill.state.codecs.class_names import class_name

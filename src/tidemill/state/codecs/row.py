@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 from tidemill.common.types import Row, RowKind
 from tidemill.errors import SerializationError
+from tidemill.python_versions import Self
 from tidemill.state.codecs.base import ColumnCodec, Loading, refuse
 from tidemill.state.codecs.basic import LongCodec
 from tidemill.state.codecs.fields import FieldsCodec, restore_children, split_rows

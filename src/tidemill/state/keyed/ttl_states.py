@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import Any
 
 from tidemill.datastream.functions.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from tidemill.python_versions import Self
 from tidemill.state.codecs.copies import detached
 from tidemill.state.codecs.ttl import Stamped
 from tidemill.state.files.ttl_declared import DeclaredTtl

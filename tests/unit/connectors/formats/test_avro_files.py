@@ -30,7 +30,7 @@ from tidemill.datastream.formats.parquet import AvroParquetReaders, AvroParquetW
 from tidemill.errors import ConfigurationError, SerializationError, TypeMismatchError
 from tidemill.testing.source_contract import SOURCE_CASES, SourceCase, check_source
 
-UTC = dt.UTC
+UTC = dt.timezone.utc
 ITEM = {"type": "record", "name": "Item", "fields": [{"name": "sku", "type": "string"}]}
 ORDER = AvroSchema.parse_string(
     json.dumps(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import pty
+import struct
 import sys
 import termios
 from collections.abc import Iterator
@@ -40,11 +42,15 @@ def test_progress_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr() == ("", "")
 
 
+def set_size(terminal: int, rows: int, columns: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[TextIO]:
     """A terminal that this process reads from, of 80 columns; its session is another than that of process 1."""
     person, process = pty.openpty()
-    termios.tcsetwinsize(process, (24, 80))
+    set_size(process, 24, 80)
     monkeypatch.setattr(os, "getsid", lambda pid: 4711)
     with os.fdopen(process, "w") as written, os.fdopen(os.dup(process)) as read:
         monkeypatch.setattr(sys, "stdin", read)
@@ -62,7 +68,7 @@ def test_the_terminal_of_a_container_is_its_log(terminal: TextIO, monkeypatch: p
 
 
 def test_a_terminal_without_a_size_has_no_user(terminal: TextIO) -> None:
-    termios.tcsetwinsize(terminal.fileno(), (0, 0))
+    set_size(terminal.fileno(), 0, 0)
     assert not is_attended(terminal)
 
 

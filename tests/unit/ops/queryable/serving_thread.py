@@ -6,7 +6,6 @@ import asyncio
 import threading
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Self
 
 from tests.waiting import eventually
 from tidemill.checkpoint.storage.storages import Storage
@@ -15,6 +14,7 @@ from tidemill.ops.queryable.committed import CommittedStates
 from tidemill.ops.queryable.connections import Access, Listening, serve_queries
 from tidemill.ops.queryable.proxy import StateProxy
 from tidemill.ops.queryable.server import StateServer
+from tidemill.python_versions import Self
 from tidemill.state_processor.job_directory import JobDirectory
 
 JOB = "job-harness"

@@ -12,9 +12,9 @@ import types
 from importlib import import_module
 from pkgutil import iter_modules
 from types import SimpleNamespace
-from typing import Any, NotRequired, Union, cast, get_args, get_origin
+from typing import Any, Union, cast, get_args, get_origin
 
-from typing_extensions import get_type_hints, is_typeddict
+from typing_extensions import NotRequired, get_type_hints, is_typeddict
 
 from tidemill.common.job_status import JobStatus
 from tidemill.ops.rest import models

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
 from tests.waiting import eventually
 from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Slot
 from tidemill.connectors.file_system.listing import FileListing, FoundFile
+from tidemill.python_versions import Self
 from tidemill.runtime.driver.epoch_limit import EpochLimit
 from tidemill.runtime.driver.file_enumerator import FileBounds
 from tidemill.spark.files.processed_files import ProcessedFiles

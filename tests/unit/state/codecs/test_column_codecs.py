@@ -30,6 +30,7 @@ from tidemill.common.time import Instant
 from tidemill.common.typeinfo import TypeInformation, Types
 from tidemill.common.types import Row, RowKind
 from tidemill.errors import SerializationError
+from tidemill.python_versions import StrEnum
 from tidemill.state.codecs.base import Loading
 from tidemill.state.codecs.column_codecs import (
     METADATA_KEY,
@@ -58,7 +59,7 @@ class Size(enum.IntEnum):
     BIG = 7
 
 
-class Name(enum.StrEnum):
+class Name(StrEnum):
     A = "a"
 
 
@@ -184,7 +185,7 @@ int64 = st.integers(-(2**63), 2**63 - 1)
 text = st.text(st.characters(codec=None), max_size=6)
 decimals = st.decimals() | st.sampled_from([Decimal("1E+400"), Decimal("-0.000"), Decimal("sNaN12")])
 zones = st.sampled_from(
-    [None, dt.UTC, dt.timezone(dt.timedelta(hours=-3, minutes=7), "odd"), ZoneInfo("Europe/Berlin")]
+    [None, dt.timezone.utc, dt.timezone(dt.timedelta(hours=-3, minutes=7), "odd"), ZoneInfo("Europe/Berlin")]
 )
 moments = st.builds(dt.datetime.replace, st.datetimes(), tzinfo=zones, fold=st.sampled_from([0, 1]))
 times = st.builds(dt.time.replace, st.times(), tzinfo=zones, fold=st.sampled_from([0, 1]))
@@ -431,7 +432,7 @@ def test_values_are_taken_as_the_declared_type(type_info: TypeInformation, value
         (Types.PRIMITIVE_ARRAY(Types.BYTE()), [300], "got list"),
         (Types.PRIMITIVE_ARRAY(Types.BYTE()), [-129], "got list"),
         (Types.BIG_DEC(), 1.5, "expected Decimal, got float"),
-        (Types.SQL_DATE(), dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "a date"),
+        (Types.SQL_DATE(), dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc), "a date"),
         (Types.SQL_TIMESTAMP(), dt.date(2024, 1, 1), "got datetime:date"),
         (Types.TUPLE([Types.LONG()]), (1, 2), "a tuple of 1"),
         (Types.TUPLE([Types.LONG()]), 5, "a tuple of 1"),

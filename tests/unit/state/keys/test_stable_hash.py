@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from tests.ids import id_of
 from tidemill.common.types import Row
 from tidemill.errors import InvalidKeyError
+from tidemill.python_versions import StrEnum
 from tidemill.state.keys.stable_hash import canonical_key, canonical_keys, stable_hash
 
 NAN = float("nan")
@@ -37,11 +38,11 @@ class Size(enum.IntEnum):
     BIG = 7
 
 
-class Name(enum.StrEnum):
+class Name(StrEnum):
     A = "a"
 
 
-class Old(str, enum.Enum):  # noqa: UP042 - the form from before StrEnum
+class Old(str, enum.Enum):  # the form from before StrEnum
     A = "a"
 
 
@@ -141,7 +142,7 @@ GOLDEN: list[tuple[Any, int]] = [
     (frozenset({1, "a"}), 5993993977626227966),
     (dt.date(2024, 2, 29), 17992376433052581445),
     (dt.datetime(2024, 2, 29, 12, 30, 1, 5), 14121806918350614581),  # noqa: DTZ001 - on purpose
-    (dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC), 16832991387988617910),
+    (dt.datetime(2024, 2, 29, 12, tzinfo=dt.timezone.utc), 16832991387988617910),
     (dt.time(23, 59, 59, 999999), 17353060494734166194),
     (dt.timedelta(days=-1, microseconds=3), 6386494661438721053),
     (UUID("12345678-1234-5678-1234-567812345678"), 3731918092468826730),
@@ -205,10 +206,10 @@ def test_equal_keys_of_different_types_hash_equally() -> None:
         [(Size.BIG, (1,)), (7, (1.0,))],
         [
             summer,
-            dt.datetime(2024, 7, 1, 12, tzinfo=dt.UTC),
+            dt.datetime(2024, 7, 1, 12, tzinfo=dt.timezone.utc),
             dt.datetime(2024, 7, 1, 13, tzinfo=ZoneInfo("Europe/London")),
         ],
-        [dt.time(12, tzinfo=dt.UTC), dt.time(14, tzinfo=dt.timezone(dt.timedelta(hours=2)))],
+        [dt.time(12, tzinfo=dt.timezone.utc), dt.time(14, tzinfo=dt.timezone(dt.timedelta(hours=2)))],
         [dt.datetime(2024, 10, 27, 2, 30, tzinfo=BERLIN), dt.datetime(2024, 10, 27, 2, 30, tzinfo=BERLIN, fold=1)],
         [dt.timedelta(days=1), dt.timedelta(hours=24)],
         [Point(1, "a"), Point(1.0, Name.A)],
@@ -256,7 +257,7 @@ def test_sequential_and_structured_keys_spread_over_groups() -> None:
         [i * 0.5 for i in range(12800)],
         [f"user-{i}" for i in range(12800)],
         [("user", i) for i in range(12800)],
-        [dt.datetime(2024, 1, 1, tzinfo=dt.UTC) + dt.timedelta(minutes=i) for i in range(12800)],
+        [dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(minutes=i) for i in range(12800)],
         [UUID(int=i) for i in range(12800)],
     ]
     for family in families:

@@ -20,6 +20,7 @@ from tests.ids import id_of
 from tests.thorough import examples
 from tidemill.common.types import Row, RowKind
 from tidemill.errors import InvalidKeyError
+from tidemill.python_versions import StrEnum
 from tidemill.state.keys.canonical_key import canonical_key
 from tidemill.state.rocksdb.key_encoding import decode_key, encode_key, is_exact
 from tidemill.state.rocksdb.rows import original_of, remember_original
@@ -34,7 +35,7 @@ class Level(enum.IntEnum):
     LOW = 1
 
 
-class Mood(enum.StrEnum):
+class Mood(StrEnum):
     GOOD = "good"
 
 
@@ -77,7 +78,7 @@ class Odd:
         return f"Odd({self.number})"
 
 
-UTC = dt.UTC
+UTC = dt.timezone.utc
 
 EQUAL: list[list[Any]] = [
     [1, 1.0, True, Decimal(1), Decimal("1.00"), Fraction(1), 1 + 0j, Level.LOW],

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NotRequired
-
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 from tidemill.ops.rest.models.plan import PlanInfo
 from tidemill.ops.rest.models.vertices import Vertex

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NotRequired
-
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 Trigger = TypedDict("Trigger", {"request-id": str})
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NotRequired
-
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 
 class PlanInput(TypedDict):

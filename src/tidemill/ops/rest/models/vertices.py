@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired
+from typing import Any
 
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 IoMetrics = TypedDict(
     "IoMetrics",
