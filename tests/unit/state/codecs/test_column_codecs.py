@@ -467,22 +467,36 @@ def test_a_dataclass_may_gain_and_lose_fields() -> None:
         gone: str
 
     @dataclass
-    class After:
+    class Shorter:
         a: int
+
+    @dataclass
+    class Longer:
+        a: int
+        gone: str
         new: list[int] = field(default_factory=list)
 
     @dataclass
     class Worse:
         a: int
+        gone: str
         needed: int
+
+    @dataclass
+    class Renamed:
+        a: int
+        new: str = ""
 
     made, column = encode_column("value", codec_for(Types.DATACLASS(Before)), [Before(1, "x"), None])
     stored = codec_for(Types.DATACLASS(Before)).classes()
     (name,) = stored
     description = column_description(made)
-    assert codec_from_description(description, classes={name: After}).decode(column) == [After(1, []), None]
+    assert codec_from_description(description, classes={name: Shorter}).decode(column) == [Shorter(1), None]
+    assert codec_from_description(description, classes={name: Longer}).decode(column) == [Longer(1, "x", []), None]
     with pytest.raises(SerializationError, match="no field 'needed'"):
         codec_from_description(description, classes={name: Worse}).decode(column)
+    with pytest.raises(SerializationError, match="the stored fields 'gone' no longer exist, while 'new' are new"):
+        codec_from_description(description, classes={name: Renamed}).decode(column)
 
 
 def test_classes_that_no_module_leads_to() -> None:
