@@ -7,8 +7,8 @@ import inspect
 import io
 import pickle
 import types
-from collections.abc import Callable, Iterator
-from enum import EnumMeta
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum, EnumMeta
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -47,7 +47,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # cloudpickle has no 
         if not isinstance(value, EnumMeta) or not isinstance(reduced, tuple):
             return reduced
         make, (bases, name, qualname, _, *others), (attributes, slots), *setter = reduced
-        members = {each: member.value for each, member in value.__members__.items()}
+        named: Mapping[str, Enum] = value.__members__
+        members = {each: member.value for each, member in named.items()}
         attributes = {each: found for each, found in attributes.items() if each not in members}
         return make, (bases, name, qualname, members, *others), (attributes, slots), *setter
 
