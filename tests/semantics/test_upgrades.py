@@ -270,6 +270,19 @@ def test_a_renamed_field_of_a_class_is_refused_until_a_migration_renames_it(new_
     assert attempt(job, renaming, ("a", None)) == [new.V(1)]
 
 
+@pytest.mark.parametrize("tagged", [False, True])  # in a column of their own, or with values of other types
+def test_fields_of_named_tuples_are_found_by_name(new_job: NewJob, define: Any, tagged: bool) -> None:
+    source = "from typing import NamedTuple\nclass V(NamedTuple):\n"
+    build = remember(None, Types.STRING())
+    job = new_job(build)
+    old = define(source + " a: int\n b: int\n")
+    job.epoch(records=[("k", old.V(1, 2)), ("other", "text" if tagged else old.V(3, 4))])
+    define(source + " a: int\n c: int = 0\n")
+    assert "the stored fields 'b' no longer exist, while 'c' are new" in str(attempt(job, build, ("k", None)))
+    new = define(source + " c: int = 0\n b: int = 0\n a: int = 0\n")
+    assert attempt(job, build, ("k", None)) == [new.V(a=1, b=2)]
+
+
 def test_a_renamed_field_of_a_row_is_refused(new_job: NewJob) -> None:
     def row(*names: str) -> Any:
         return Types.ROW_NAMED([*names], [Types.LONG() for _ in names])

@@ -41,6 +41,7 @@ from tidemill.state.codecs.column_codecs import (
     encode_column,
     register_class,
 )
+from tidemill.state.codecs.plain_values import as_data, read_plain
 from tidemill.state.codecs.tagged_reader import TaggedReader
 from tidemill.state.codecs.tagged_writer import TaggedWriter
 
@@ -458,6 +459,16 @@ def test_post_init_does_not_run_when_a_value_is_read() -> None:
         (copy,) = round_trip(type_info, [value])
         assert copy == value
     assert round_trip(None, [value, 1])[0] == value
+
+
+def test_named_tuples_of_older_files_have_no_names() -> None:
+    name = f"{__name__}:Pair".encode()
+    stored = b"M" + bytes([len(name)]) + name + b"\2i\1\7s\1x"
+    assert TaggedReader().loads(stored) == Pair(7, "x")
+    assert read_plain(stored) == (7, "x")
+    written = TaggedWriter().dumps(Pair(7, "x"))
+    assert TaggedReader().loads(written) == Pair(7, "x")
+    assert as_data(read_plain(written)) == {"left": 7, "right": "x"}
 
 
 def test_a_dataclass_may_gain_and_lose_fields() -> None:
