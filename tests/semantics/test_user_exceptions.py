@@ -603,8 +603,12 @@ def test_ctrl_c_stays_what_it_is() -> None:
     def build(env: StreamExecutionEnvironment, numbers: DataStream) -> DataStream:
         return numbers.map(interrupted)
 
-    with JobHarness(build, inputs=["numbers"]) as job, pytest.raises(KeyboardInterrupt):
-        job.epoch(numbers=range(COUNT))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a script runs in the background
+    try:
+        with JobHarness(build, inputs=["numbers"]) as job, pytest.raises(KeyboardInterrupt):
+            job.epoch(numbers=range(COUNT))
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_what_is_said_of_sys_exit() -> None:
