@@ -594,6 +594,7 @@ def test_a_value_that_raises_when_it_is_stored(raised: str) -> None:
     assert "state 'kept' of operator 'keeping'" in str(error)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_stays_what_it_is() -> None:
     def interrupted(value: int) -> int:
         if value == 5:
@@ -603,12 +604,8 @@ def test_ctrl_c_stays_what_it_is() -> None:
     def build(env: StreamExecutionEnvironment, numbers: DataStream) -> DataStream:
         return numbers.map(interrupted)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a script runs in the background
-    try:
-        with JobHarness(build, inputs=["numbers"]) as job, pytest.raises(KeyboardInterrupt):
-            job.epoch(numbers=range(COUNT))
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with JobHarness(build, inputs=["numbers"]) as job, pytest.raises(KeyboardInterrupt):
+        job.epoch(numbers=range(COUNT))
 
 
 def test_what_is_said_of_sys_exit() -> None:
