@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import uuid
@@ -177,6 +178,14 @@ def describe(process: psutil.Process) -> str:
         return f"process {process.pid}: {' '.join(process.cmdline())[:200]}"
     except psutil.Error:
         return f"process {process.pid}"
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also in what a script runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session", autouse=True)

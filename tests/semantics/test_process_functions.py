@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from tidemill.datastream import (
     StreamExecutionEnvironment,
     TimerService,
 )
-from tidemill.errors import TidemillError
+from tidemill.errors import TidemillError, UserCodeError
 from tidemill.testing import JobHarness, KeyedHarness, OperatorHarness, run_local
 from tidemill.testing.job_harness import moving
 
@@ -296,6 +297,44 @@ def test_open_and_close_frame_the_life_of_a_function() -> None:
         assert harness.output() == [["open", "process"], ["open", "process", "process"]]
         calls = harness.function.calls
     assert calls[-1] == "close"
+
+
+class Closing(ProcessFunction):
+    """Passes records on; raises in ``close`` until it may close."""
+
+    def __init__(self, may_close: Path) -> None:
+        self._may_close = may_close
+
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any]:
+        yield value
+
+    def close(self) -> None:
+        if not self._may_close.exists():
+            raise RuntimeError("not written")
+
+
+def test_a_job_whose_function_cannot_be_closed_does_not_finish(tmp_path: Path) -> None:
+    """As in Flink: ``close`` is where a function finishes what it wrote."""
+    may_close = tmp_path / "may close"
+    with JobHarness(lambda env, numbers: numbers.process(Closing(may_close)), inputs=["numbers"]) as job:
+        job.epoch(numbers=[1, 2])
+        job.inputs["numbers"].add([3])
+        with pytest.raises(UserCodeError, match=r"not written(.|\n)*raised in close\(\) of operator"):
+            job.end()
+        assert sorted(job.output()) == [1, 2]
+        may_close.touch()
+        job.restart()
+        job.end()
+        assert sorted(job.output()) == [1, 2, 3]
+
+
+def test_a_function_that_cannot_be_closed_fails_only_the_end(tmp_path: Path) -> None:
+    """A chain is also closed when its subtask moves: what it did is committed by then."""
+    with JobHarness(lambda env, numbers: numbers.process(Closing(tmp_path / "never")), inputs=["numbers"]) as job:
+        job.epoch(numbers=[1])
+        job.rescale(3)
+        job.epoch(numbers=[2])
+        assert sorted(job.output()) == [1, 2]
 
 
 def test_a_failing_record_is_named() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from tidemill.common import Configuration, Time, Types, WatermarkStrategy
 from tidemill.common.reports.upgrade_report import Outcome
+from tidemill.common.types import Row
 from tidemill.datastream import (
     KeyedProcessFunction,
     MapFunction,
@@ -34,7 +35,7 @@ from tidemill.datastream.window import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from tidemill.errors import StateMigrationError, TidemillError
+from tidemill.errors import StateError, StateMigrationError, TidemillError
 from tidemill.testing import JobHarness
 
 Build = Callable[..., Any]
@@ -247,6 +248,67 @@ def test_values_of_a_class_with_a_new_field_need_a_default(new_job: NewJob, defi
     assert attempt(job, build, ("a", None)) == [new.V(1, 7)]
 
 
+RENAMED = "the stored fields 'x' no longer exist, while 'y' are new"
+
+
+def test_a_renamed_field_of_a_class_is_refused_until_a_migration_renames_it(new_job: NewJob, define: Any) -> None:
+    source = "from dataclasses import dataclass\n@dataclass\nclass V:\n x: int\n"
+    job = new_job(remember(None, Types.STRING()))
+    job.epoch(records=[("a", define(source).V(1))])
+    new = define(source.replace("x: int", "y: int = 0"))
+    assert RENAMED in str(attempt(job, remember(None, Types.STRING()), ("a", None)))
+
+    class Renaming(Remember):
+        def open(self, runtime_context: Any) -> None:
+            descriptor = ValueStateDescriptor("kept", Types.DATACLASS(new.V))
+            descriptor.migrate_from(Types.PICKLED_BYTE_ARRAY(), lambda stored: new.V(stored["x"]))
+            self._state = runtime_context.get_state(descriptor)
+
+    def renaming(env: Any, records: Any) -> Any:
+        return records.key_by(lambda record: record[0], Types.STRING()).process(Renaming()).uid("kept")
+
+    assert attempt(job, renaming, ("a", None)) == [new.V(1)]
+
+
+@pytest.mark.parametrize("tagged", [False, True])  # in a column of their own, or with values of other types
+def test_fields_of_named_tuples_are_found_by_name(new_job: NewJob, define: Any, tagged: bool) -> None:
+    source = "from typing import NamedTuple\nclass V(NamedTuple):\n"
+    build = remember(None, Types.STRING())
+    job = new_job(build)
+    old = define(source + " a: int\n b: int\n")
+    job.epoch(records=[("k", old.V(1, 2)), ("other", "text" if tagged else old.V(3, 4))])
+    define(source + " a: int\n c: int = 0\n")
+    assert "the stored fields 'b' no longer exist, while 'c' are new" in str(attempt(job, build, ("k", None)))
+    new = define(source + " c: int = 0\n b: int = 0\n a: int = 0\n")
+    assert attempt(job, build, ("k", None)) == [new.V(a=1, b=2)]
+
+
+def test_a_renamed_field_of_a_row_is_refused(new_job: NewJob) -> None:
+    def row(*names: str) -> Any:
+        return Types.ROW_NAMED([*names], [Types.LONG() for _ in names])
+
+    job = new_job(remember(row("x"), Types.STRING()))
+    job.epoch(records=[("a", Row(x=1))])
+    assert RENAMED in str(attempt(job, remember(row("y"), Types.STRING()), ("a", None)))
+    assert attempt(job, remember(row("x", "y"), Types.STRING()), ("a", None)) == [Row(x=1, y=None)]
+
+
+def test_a_renamed_field_of_what_windows_hold_is_refused(new_job: NewJob) -> None:
+    def sums(field: str) -> Build:
+        kind = Types.ROW_NAMED(["key", field], [Types.STRING(), Types.LONG()])
+
+        def program(env: Any, records: Any) -> Any:
+            rows = records.map(lambda record: Row(**{"key": record[0], field: record[1]}), kind)
+            keyed = rows.key_by(lambda row: row[0], Types.STRING())
+            return keyed.window(TumblingProcessingTimeWindows.of(Time.seconds(1))).reduce(lambda a, b: b).uid("w")
+
+        return program
+
+    job = new_job(sums("x"))
+    job.epoch(records=[("a", 1)])
+    assert RENAMED in str(attempt(job, sums("y")))
+
+
 def test_a_migration_that_fails_is_reported_by_the_dry_run(new_job: NewJob) -> None:
     class Migrating(Remember):
         def open(self, runtime_context: Any) -> None:
@@ -260,6 +322,25 @@ def test_a_migration_that_fails_is_reported_by_the_dry_run(new_job: NewJob) -> N
     job = new_job(remember(Types.STRING(), Types.STRING()))
     job.epoch(records=[("a", "not a number")])
     assert "failed with ValueError" in str(attempt(job, build, ("a", None)))
+
+
+def test_a_state_that_cannot_be_registered_is_reported_by_the_dry_run(new_job: NewJob) -> None:
+    class FromTheSameType(Remember):
+        def open(self, runtime_context: Any) -> None:
+            descriptor = ValueStateDescriptor("kept").migrate_from(Types.PICKLED_BYTE_ARRAY(), str)
+            self._state = runtime_context.get_state(descriptor)
+
+    def build(env: Any, records: Any) -> Any:
+        return records.key_by(lambda record: record[0], Types.STRING()).process(FromTheSameType()).uid("kept")
+
+    job = new_job(remember(None, Types.STRING()))
+    job.epoch(records=[("a", "x")])
+    same = "a migration from PickledByteArrayTypeInfo to the same type"
+    with pytest.raises(StateMigrationError, match=same):
+        job.check_upgrade(build).check()
+    job.restart(build=build)
+    with pytest.raises(StateError, match=same):
+        job.epoch(records=[("a", None)])
 
 
 def test_a_refused_state_is_not_tried_again(tmp_path: Path) -> None:

@@ -594,6 +594,7 @@ def test_a_value_that_raises_when_it_is_stored(raised: str) -> None:
     assert "state 'kept' of operator 'keeping'" in str(error)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_stays_what_it_is() -> None:
     def interrupted(value: int) -> int:
         if value == 5:

@@ -99,7 +99,7 @@ FOUND: Final = {
     "forget_fired_timers_in_deltas": 60,
     "forget_to_fold": 35,
     "load_the_newest_run_only": 24,
-    "drop_tombstones_in_every_merge": 344,
+    "merge_the_newest_first": 10,
 }
 _ENOUGH: Final = 60
 

@@ -8,10 +8,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import cloudpickle
-
 from tidemill.common.moved import unpickle
 from tidemill.connectors.sinks import Committed, Committer, Sink, SinkWriter
+from tidemill.datastream.functions.pickling import pickled_by_value
 
 __all__ = ["CollectSink", "CollectedResults"]
 
@@ -108,7 +107,7 @@ class _CollectWriter(SinkWriter):
             batch = pickle.dumps(values, protocol=pickle.HIGHEST_PROTOCOL)
         except (pickle.PicklingError, AttributeError, TypeError):
             # Classes defined in the user's script can only be pickled by value, which plain pickle cannot do.
-            batch = cloudpickle.dumps(values)
+            batch = pickled_by_value(values)
         self._batches.append(batch)
 
     def prepare_commit(self) -> Sequence[bytes]:

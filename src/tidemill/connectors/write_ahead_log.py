@@ -37,9 +37,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-import cloudpickle
-
 from tidemill.connectors.sinks import Committed, Committer, CommitterContext, Sink, SinkLog, SinkWriter, WriterContext
+from tidemill.datastream.functions.pickling import pickled_by_value
 from tidemill.errors import CheckpointError, CorruptFileError
 
 __all__ = ["Delivery", "Destination", "DestinationContext", "LogCommitter", "LogWriter", "Mark", "WriteAheadLogSink"]
@@ -193,12 +192,11 @@ class WriteAheadLogSink(Sink):
 
 
 def pickled(values: list[Any]) -> bytes:
-    """Pickle values; classes defined in the user's script can only be pickled by value, with cloudpickle."""
+    """Pickle values; classes defined in the user's script can only be pickled by value."""
     try:
         return pickle.dumps(values, protocol=pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
-        data: bytes = cloudpickle.dumps(values)
-        return data
+        return pickled_by_value(values)
 
 
 class LogWriter(SinkWriter):

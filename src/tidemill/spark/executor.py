@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 from pyspark.sql import SparkSession
 
 from tidemill.checkpoint.log import ManifestLog
@@ -18,6 +17,7 @@ from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.config import CheckpointingOptions, PipelineOptions
 from tidemill.connectors.sources import ClockOf
+from tidemill.datastream.functions.pickling import pickled_by_value
 from tidemill.datastream.program.execution import JobProgram
 from tidemill.datastream.program.specs import SourceSpec
 from tidemill.datastream.program.taken import Taken
@@ -214,7 +214,7 @@ class _SparkJob:
                 strategy=strategy,
             )
             spec = SourceSpec(parquet, strategy)
-            taken = Taken(SourceSpec, cloudpickle.dumps(spec), spec)
+            taken = Taken(SourceSpec, pickled_by_value(spec), spec)
             replaced = replace(head, spec=taken.data)
             chains[chain] = replace(
                 chains[chain],

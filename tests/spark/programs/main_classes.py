@@ -22,6 +22,7 @@ from tidemill.datastream.state import ListStateDescriptor, ValueStateDescriptor
 class Colour(enum.Enum):
     RED = 1
     BLUE = 2
+    AZURE = BLUE
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def main(checkpoints: str, target: str = "spark") -> None:
         .process(Settle(fail=not marker.exists()))
         .uid("settle")
         .key_by(lambda entry: entry.account.colour)
-        .map(lambda entry: entry)
+        .map(lambda entry: entry if Colour["AZURE"] is Colour.BLUE else None)
     )
     marker.parent.mkdir(parents=True, exist_ok=True)
     marker.touch()

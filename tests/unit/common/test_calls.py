@@ -65,6 +65,7 @@ def interrupt() -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_is_distinguished_from_a_raise_statement() -> None:
     by_signal = caught(lambda: signal.raise_signal(signal.SIGINT))
     assert is_interrupt(by_signal)

@@ -7,7 +7,8 @@ import inspect
 import io
 import pickle
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum, EnumMeta
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -15,11 +16,41 @@ import cloudpickle
 from tidemill.datastream.functions.user_line import find_user_line
 from tidemill.errors import SerializationError
 
-__all__ = ["copied", "find_culprit", "function_name", "given", "to_bytes"]
+__all__ = ["copied", "find_culprit", "function_name", "given", "pickled_by_value", "to_bytes"]
 
 _MAX_DEPTH = 20
 
 T = TypeVar("T")
+
+
+def pickled_by_value(value: Any) -> bytes:
+    """Pickle ``value`` together with functions and classes that no other process can import: those of a main script.
+
+    >>> pickle.loads(pickled_by_value(lambda number: number + 1))(1)
+    2
+    """
+    buffer = io.BytesIO()
+    _Pickler(buffer).dump(value)
+    return buffer.getvalue()
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # cloudpickle has no types
+    """Pickles enums with all their names.
+
+    cloudpickle sends the members that iteration returns, and then sets other names as attributes of the new class. An
+    alias, or a named combination of flags, is thus no member of it; where the class itself is found, in the process
+    that defined it, setting the name fails.
+    """
+
+    def reducer_override(self, value: Any) -> Any:
+        reduced = super().reducer_override(value)
+        if not isinstance(value, EnumMeta) or not isinstance(reduced, tuple):
+            return reduced
+        make, (bases, name, qualname, _, *others), (attributes, slots), *setter = reduced
+        named: Mapping[str, Enum] = value.__members__
+        members = {each: member.value for each, member in named.items()}
+        attributes = {each: found for each, found in attributes.items() if each not in members}
+        return make, (bases, name, qualname, members, *others), (attributes, slots), *setter
 
 
 def to_bytes(value: Any, part: str, function: Any, where: str) -> bytes:
@@ -28,10 +59,9 @@ def to_bytes(value: Any, part: str, function: Any, where: str) -> bytes:
     Raises ``SerializationError`` with the location, the function and the smallest part of it that cannot be pickled.
     """
     try:
-        data: bytes = cloudpickle.dumps(value)
+        return pickled_by_value(value)
     except Exception as error:
         raise SerializationError(_explain(error, part, function, where)) from error
-    return data
 
 
 def copied(value: T, part: str, where: str, kept: Callable[[Any], bool] = lambda inside: False) -> T:
@@ -64,7 +94,7 @@ def given(value: T, part: str, method: str) -> T:
     return copied(value, part, f"{method}() ({find_user_line()})")
 
 
-class _Keeping(cloudpickle.Pickler):  # type: ignore[misc] # cloudpickle has no types
+class _Keeping(_Pickler):
     """Pickles classes and other objects that must not be copied as indexes into ``found``."""
 
     def __init__(self, file: io.BytesIO, kept: Callable[[Any], bool]) -> None:
@@ -130,7 +160,7 @@ def _explain(error: Exception, part: str, function: Any, where: str) -> str:
 
 def _can_pickle(value: Any) -> bool:
     try:
-        cloudpickle.dumps(value)
+        pickled_by_value(value)
     except Exception:  # a user's __reduce__ may raise anything
         return False
     return True

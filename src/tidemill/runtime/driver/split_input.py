@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import cloudpickle
-
 from tidemill.connectors.sources import Split, SplitEnumerator, SplitSource
+from tidemill.datastream.functions.pickling import pickled_by_value
 from tidemill.graph.plan import JobPlan
 from tidemill.runtime.driver.engine import EpochInput
 from tidemill.runtime.driver.epoch_limit import EpochLimit
@@ -118,5 +117,4 @@ def _several(splits: Split | Sequence[Split]) -> list[Split]:
 
 def _dump(splits: list[Any]) -> bytes:
     # Records may be instances of a class defined in the main script, which workers cannot import.
-    data: bytes = cloudpickle.dumps(splits, 5)
-    return data
+    return pickled_by_value(splits)

@@ -22,8 +22,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-import cloudpickle
-
+from tidemill.datastream.functions.pickling import pickled_by_value
 from tidemill.errors import SerializationError, TidemillError
 
 _VERSION: Final = 2
@@ -158,14 +157,13 @@ def encode_records(values: list[Any], timestamps: Any, keys: Any, marks: Any) ->
 
 def _by_value(content: tuple[Any, ...]) -> bytes:
     try:
-        data: bytes = cloudpickle.dumps(content, 5)
+        return pickled_by_value(content)
     except Exception as error:
         kinds = sorted({type(value).__qualname__ for value in content[0]})
         raise SerializationError(
             f"a record of type {' or '.join(kinds[:5])} cannot be sent to another task "
             f"({type(error).__name__}: {error}). Records that cross an exchange must be picklable."
         ) from error
-    return data
 
 
 def decode_records(data: bytes | memoryview) -> tuple[list[Any], list[int] | None, list[Any] | None, Any]:

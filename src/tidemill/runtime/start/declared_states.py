@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tidemill.errors import StateError
 from tidemill.graph.plan import ChainPlan, JobPlan, OperatorPlan
 from tidemill.runtime.operators.base import Operator
 from tidemill.runtime.task.chain import Chain, ChainSettings
@@ -44,10 +45,14 @@ class DeclaredState:
 
 @dataclass(frozen=True)
 class OperatorStates:
-    """The states of one operator by name; ``failure`` is the exception that its functions raised in ``open``."""
+    """The states of one operator by name; ``failure`` is the exception that its functions raised in ``open``.
+
+    ``invalid``: they use state in a way that fails everywhere, as a start would show.
+    """
 
     states: dict[str, DeclaredState] = field(default_factory=dict)
     failure: str | None = None
+    invalid: bool = False
 
 
 def declared_states(plan: JobPlan, settings: ChainSettings) -> dict[str, OperatorStates]:
@@ -80,13 +85,13 @@ def _of_chain(plan: ChainPlan, settings: ChainSettings) -> dict[str, OperatorSta
 
 
 def _of_operator(operator: Operator) -> OperatorStates:
-    failure = None
+    failure, invalid = None, False
     try:
         operator.initialize_state(None)
         operator.open()
     except Exception as error:  # a user function may depend on the environment of a worker
         cause = error.__cause__ or error
-        failure = f"{type(cause).__name__}: {cause}"
+        failure, invalid = f"{type(cause).__name__}: {cause}", isinstance(cause, StateError)
     finally:
         with contextlib.suppress(Exception):
             operator.close()
@@ -97,4 +102,4 @@ def _of_operator(operator: Operator) -> OperatorStates:
     if context.operator_state is not None:
         declared = context.operator_state.declared()
         states.update({name: DeclaredState(name, shape) for name, shape in declared.items()})
-    return OperatorStates(states, failure)
+    return OperatorStates(states, failure, invalid)

@@ -58,7 +58,12 @@ def compare_states(
         states = declared.get(operator.uid)
         if states is None:
             continue
-        if states.failure is not None:
+        if states.invalid:
+            detail = (
+                f"operator {operator.name!r} (uid {operator.uid}): its states cannot be registered: {states.failure}"
+            )
+            changes.append(Change(operator.uid, operator.name, "", Outcome.REFUSED, detail=detail))
+        elif states.failure is not None:
             detail = f"its functions could not be opened here, so its states are unknown: {states.failure}"
             changes.append(Change(operator.uid, operator.name, "", Outcome.UNKNOWN, detail=detail))
         for name, state in states.states.items():

@@ -12,9 +12,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-import cloudpickle
-
 from tidemill.datastream.functions.base import Function
+from tidemill.datastream.functions.pickling import pickled_by_value
 
 _installed: set[str] = set()
 
@@ -30,7 +29,7 @@ def main_script_classes() -> tuple[bytes, ...]:
             continue
         if not issubclass(value, Function):
             try:
-                pickled.append(cloudpickle.dumps(value))
+                pickled.append(pickled_by_value(value))
             except Exception:  # noqa: S112 - the job may not need this class
                 continue
     return tuple(pickled)

@@ -10,7 +10,8 @@ Steps, in this order:
 5. the barrier: operators finish, sinks prepare their commit, senders close their channels, functions update their
    operator state;
 6. write the changes as a delta, inline if it is small;
-7. send the ack to the driver and keep the chain warm.
+7. in the last epoch, close the functions: one that fails to close fails the epoch, as any other method does;
+8. send the ack to the driver, and keep the chain warm, unless it is closed.
 
 An error of the program (a user function that raises, a record of the wrong type) ends the subtask: it sends a failure
 report to the driver and closes the chain. All other errors are raised, so that the engine retries the task.
@@ -88,9 +89,13 @@ class EpochTask:
             for _ in self._process(chain, times.waiting(inputs), times):
                 yield from times.sending(self._outbox.drain())
             ack = self._barrier(chain, times)
+            # 7. and 8.
+            if self._context.last:
+                chain.close(forget=True)
             reach("ack.before")
             self._outbox.report(ack)
-            self._warm.keep(self._bundle.job_id, chain, self._context, str(self._attempt))
+            if not self._context.last:
+                self._warm.keep(self._bundle.job_id, chain, self._context, str(self._attempt))
             done = True
         except TidemillError as error:
             # A corrupt file stays corrupt; other checkpoint errors may not occur again on another worker.

@@ -9,6 +9,7 @@ a normal path, not an error.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ from tidemill.state.files.state_file import Section, decode_sections
 from tidemill.state.keyed.backend import StateVersion
 from tidemill.state.keys.key_groups import Subtask
 from tidemill.state.operator.operator_state import ONLY_GROUP, is_operator_state
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -73,10 +76,7 @@ class WarmChains:
         return None
 
     def keep(self, job_id: str, chain: Chain, context: EpochContext, attempt: str) -> None:
-        """Keep a chain whose subtask finished its epoch; after the last epoch it is closed instead."""
-        if context.last:
-            _close(chain, forget=True)
-            return
+        """Keep a chain whose subtask finished its epoch, which is not the last."""
         key = (job_id, chain.plan.id, chain.subtask)
         if (replaced := self._chains.pop(key, None)) is not None:
             _close(replaced.chain)
@@ -158,6 +158,8 @@ def _size(chain: Chain) -> int:
 
 
 def _close(chain: Chain, *, forget: bool = False) -> None:
-    # A user function that raises in close() no longer affects an epoch.
-    with contextlib.suppress(Exception):
+    try:
         chain.close(forget=forget)
+    except Exception as error:
+        # Whatever counts of what the chain did is committed.
+        log.warning("A function could not be closed, which affects no epoch: %s", error)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping
 
-import cloudpickle
-
 from tidemill.common.watermark_generators import Clock, Watermark, WatermarksWithIdleness
 from tidemill.common.watermark_strategy import WatermarkOutput, WatermarkStrategy
+from tidemill.datastream.functions.pickling import pickled_by_value
 from tidemill.runtime.batch.records import MAX_TIME, MIN_TIME, checked_time
 from tidemill.runtime.time.generator_fields import GeneratorFields, is_built_in
 from tidemill.runtime.time.strands import PartitionEnd, Strand
@@ -82,7 +81,7 @@ class Timekeeper:
         made = strategy.create_watermark_generator(clock)
         inner = made.generator if isinstance(made, WatermarksWithIdleness) else made
         # A generator, or an object that its supplier references, may change in an epoch that is then run again.
-        self._pristine: bytes | None = None if is_built_in(inner) else cloudpickle.dumps(strategy, 5)
+        self._pristine: bytes | None = None if is_built_in(inner) else pickled_by_value(strategy)
         # checkpointed
         self._partitions: dict[str | None, PartitionTime] = {}
         self.watermark = MIN_TIME

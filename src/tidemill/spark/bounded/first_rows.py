@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pickle
 
-import cloudpickle
-
 from tidemill.common.watermark_generators import Watermark, WatermarkOutput
 from tidemill.common.watermark_strategy import WatermarkStrategy
+from tidemill.datastream.functions.pickling import pickled_by_value
 from tidemill.datastream.program.ingestion_time import IngestionTime
 from tidemill.runtime.batch.records import MIN_TIME, Batch
 from tidemill.spark.bounded.row_groups import Beginning
@@ -19,7 +18,7 @@ class FirstRows:
     def __init__(self, strategy: WatermarkStrategy | None) -> None:
         """Without a strategy, the event time of the first row is unknown."""
         # Use a copy of the strategy: the program's own objects may have state that records change.
-        self._strategy = None if strategy is None else cloudpickle.dumps(strategy, 5)
+        self._strategy = None if strategy is None else pickled_by_value(strategy)
 
     def beginning(self, records: Batch) -> Beginning:
         """Return how an input begins whose first records are ``records``: the minimum time if that is unknown.

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-import cloudpickle
 from pyspark import SparkContext
 
 from tidemill.checkpoint.model import Piece
+from tidemill.datastream.functions.pickling import pickled_by_value
 from tidemill.runtime.driver.engine import EpochInput
 from tidemill.runtime.epoch import EpochContext, Layout
 from tidemill.runtime.task.job_bundle import JobBundle
@@ -65,7 +65,7 @@ class SparkEngine:
         # Background work has its own workers. In the worker of a lane it would separate a subtask from its state.
         self._background = StageBuilder(context, 1, pool="background-")
         # A unique name: workers that have an earlier program of this job in memory must not use it for this one.
-        self._broadcast = context.broadcast((uuid.uuid4().hex, cloudpickle.dumps(bundle)))
+        self._broadcast = context.broadcast((uuid.uuid4().hex, pickled_by_value(bundle)))
         self._job_group: str | None = None
         # The first lane of each chain's subtasks. It does not change with the parallelism of any chain.
         self._homes: dict[int, int] = {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -21,7 +21,15 @@ from tidemill.common.moved import current_module
 from tidemill.common.type_kinds.python import class_name, is_named_tuple
 from tidemill.errors import SerializationError
 
-__all__ = ["TRUSTED", "Loading", "class_name", "is_findable", "is_plain_dataclass", "register_class"]
+__all__ = [
+    "TRUSTED",
+    "Loading",
+    "class_name",
+    "is_findable",
+    "is_plain_dataclass",
+    "register_class",
+    "replaced_fields",
+]
 
 _REGISTERED: dict[str, type] = {}
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: created by a class statement, not in C
@@ -57,10 +65,19 @@ class Loading:
         return found
 
     def check_fields(self, cls: Any, stored: Sequence[str] | int) -> None:
-        """Raise :class:`SerializationError` if a key of ``cls`` was stored with other fields (or another number)."""
+        """Raise :class:`SerializationError` if a value of ``cls`` that was stored with these fields cannot be read.
+
+        Keys must have the same fields, or the same number if only that is known. Other values may have more or fewer.
+        """
         if not self.keys:
+            problem = None if isinstance(stored, int) else _replaced_in(cls, tuple(stored))
+            if problem is not None:
+                raise SerializationError(
+                    f"values of class {class_name(cls)} cannot be read: {problem}, or declare the type of "
+                    "the state, and register a migration with migrate_from(Types.PICKLED_BYTE_ARRAY(), ...)"
+                )
             return
-        names = list(cls._fields) if is_named_tuple(cls) else [f.name for f in dataclasses.fields(cls)]
+        names = _field_names(cls)
         if stored == len(names) if isinstance(stored, int) else list(stored) == names:
             return
         had = f"{stored} fields" if isinstance(stored, int) else f"the fields {list(stored)}"
@@ -71,6 +88,30 @@ class Loading:
 
 
 TRUSTED = Loading()
+
+
+def replaced_fields(stored: Collection[str], fields: Collection[str]) -> str | None:
+    """Why values with the fields ``stored`` cannot get ``fields``; None if they can.
+
+    A renamed field looks like one that was removed and another that was added: its values would be lost.
+    """
+    gone = [name for name in stored if name not in fields]
+    new = [name for name in fields if name not in stored]
+    if not gone or not new:
+        return None
+    return (
+        f"the stored fields {', '.join(map(repr, gone))} no longer exist, while {', '.join(map(repr, new))} are new. "
+        "The values of renamed fields would be lost: keep the old fields beside the new ones"
+    )
+
+
+@lru_cache(maxsize=4096)  # asked for each value of a tagged column
+def _replaced_in(cls: Any, stored: tuple[str, ...]) -> str | None:
+    return replaced_fields(stored, _field_names(cls))
+
+
+def _field_names(cls: Any) -> list[str]:
+    return list(cls._fields) if is_named_tuple(cls) else [field.name for field in dataclasses.fields(cls)]
 
 
 def register_class(cls: type) -> type:

@@ -84,9 +84,16 @@ class _PlainReader(TaggedReader):
     def _flag(self) -> Any:
         return PlainMember(self._text(), self._read())
 
-    def _named_tuple(self) -> Any:
+    def _nameless_tuple(self) -> Any:
         self._text()
         return PlainTuple(self._items())
+
+    def _named_tuple(self) -> Any:
+        self._text()
+        fields = self._fields()
+        made = PlainTuple(fields.values())
+        made.names = tuple(fields)
+        return made
 
     def _dataclass(self) -> Any:
         return PlainObject(self._text(), tuple((self._text(), self._read()) for _ in range(self._count())))

@@ -10,9 +10,9 @@ Compatible changes lose no data:
 - a wider number: BYTE, SHORT, INT -> LONG -> BIG_INT; FLOAT -> DOUBLE; BYTE, SHORT, INT -> FLOAT, DOUBLE (a float
   represents 32 bits exactly); CHAR -> STRING; T -> OPTIONAL(T);
 - an enum with more members;
-- a dataclass or NamedTuple with new fields that have defaults, or with fields removed; likewise a named row, whose new
-  fields are None. This does not apply to keys: removing a field could make two keys equal, and adding a field moves a
-  key to another group;
+- a dataclass or NamedTuple with new fields that have defaults, or with fields removed, but not both at once: a renamed
+  field would lose its values. Likewise a named row, whose new fields are None. This does not apply to keys: removing a
+  field could make two keys equal, and adding a field moves a key to another group;
 - a type declared where there was none: then every stored value is checked against it.
 
 For anything else a program can register a function (:meth:`StateDescriptor.migrate_from`), which has precedence.
@@ -29,6 +29,7 @@ from typing import Any, Final
 from tidemill.common.typeinfo import TypeInformation
 from tidemill.common.types import Row
 from tidemill.errors import SerializationError
+from tidemill.state.codecs.class_names import replaced_fields
 
 __all__ = [
     "SNAPSHOT_VERSION",
@@ -262,6 +263,8 @@ def _row(stored: _Description, declared: _Description, is_key: bool) -> Compatib
     old, new = dict(zip(old_names, stored["types"], strict=True)), dict(zip(new_names, declared["types"], strict=True))
     if is_key and old_names != new_names:
         return Incompatible(f"a key has the fields {old_names} and cannot have {new_names}")
+    if (problem := replaced_fields(old, new)) is not None:
+        return Incompatible(problem)
     parts = _parts({name: (old[name], new[name]) for name in new if name in old}, set(), is_key)
     if isinstance(parts, Incompatible):
         return parts
@@ -290,6 +293,8 @@ def _class(stored: _Description, declared: _Description, is_key: bool) -> Compat
     old, new = stored["fields"], declared["fields"]
     if is_key and list(old) != list(new):
         return Incompatible(f"a key has the fields {list(old)} and cannot have {list(new)}")
+    if (problem := replaced_fields(old, new)) is not None:
+        return Incompatible(problem)
     without = [name for name in new if name not in old and name not in declared.get("defaults", ())]
     if without:
         return Incompatible(f"{declared['class']} has a new field {without[0]!r}, which needs a default")

@@ -137,17 +137,27 @@ class TaggedReader:
         cls: Any = self._loading.find(self._text(), "enum")
         return cls(self._read())
 
-    def _named_tuple(self) -> Any:
+    def _nameless_tuple(self) -> Any:
+        """A NamedTuple as earlier versions stored it, without the names of its fields."""
         cls: Any = self._loading.find(self._text(), "named_tuple")
         items = self._items()
         self._loading.check_fields(cls, len(items))
         return cls._make(items)
 
+    def _named_tuple(self) -> Any:
+        cls = self._loading.find(self._text(), "named_tuple")
+        values = self._fields()
+        self._loading.check_fields(cls, tuple(values))
+        return build_named_tuple(cls, values)
+
     def _dataclass(self) -> Any:
         cls = self._loading.find(self._text(), "dataclass")
-        values = {self._text(): self._read() for _ in range(self._count())}
+        values = self._fields()
         self._loading.check_fields(cls, tuple(values))
         return build_dataclass(cls, values)
+
+    def _fields(self) -> dict[str, Any]:
+        return {self._text(): self._read() for _ in range(self._count())}
 
     def _pickle(self) -> Any:
         data = self._block()
@@ -183,10 +193,23 @@ _READERS: dict[bytes, Callable[[TaggedReader], Any]] = {
     b"R": TaggedReader._row,
     b"E": lambda r: r._enum(),
     b"G": lambda r: r._flag(),
-    b"M": lambda r: r._named_tuple(),
+    b"M": lambda r: r._nameless_tuple(),
+    b"n": lambda r: r._named_tuple(),
     b"C": lambda r: r._dataclass(),
     b"P": lambda r: r._pickle(),
 }
+
+
+def build_named_tuple(cls: Any, values: Mapping[str, Any]) -> Any:
+    """An instance of ``cls`` with these fields.
+
+    Stored fields that the class no longer has are dropped; new ones get their default.
+    """
+    defaults = cls._field_defaults
+    unknown = [name for name in cls._fields if name not in values and name not in defaults]
+    if unknown:
+        raise SerializationError(f"stored values of {class_name(cls)} have no field '{unknown[0]}'")
+    return cls._make(values[name] if name in values else defaults[name] for name in cls._fields)
 
 
 def build_dataclass(cls: type, values: Mapping[str, Any]) -> Any:

@@ -12,7 +12,8 @@ is n and that many bytes of UTF-8 in which lone surrogates are kept (as in WTF-8
     m      datetime: u32 ordinal, then as h     h  time: u8 hour, minute, second, u32 microsecond, u8 fold, zone
            zone: 0 = none; 1 = fixed offset, int of microseconds, value of the name or N; 2 = IANA, str
     E      Enum: str class, str member          G  Flag: str class, value of the bits
-    C      dataclass: str class, n, (str name, value) ...           M  NamedTuple: str class, n, values
+    C      dataclass: str class, n, (str name, value) ...           n  NamedTuple: str class, n, (str name, value) ...
+    M      NamedTuple, only in older files: str class, n, values
     R      Row: u8 kind, u8 named, n, (str name, if named; value) ...
         P      pickle of protocol 5: n, bytes. Only for values without another form.
 
@@ -218,10 +219,11 @@ def _write_flag(writer: TaggedWriter, out: bytearray, value: Flag) -> None:
 def _write_named_tuple(writer: TaggedWriter, out: bytearray, value: Any) -> None:
     if getattr(value, "__dict__", None):
         return _write_pickle(writer, out, value)
-    out += b"M"
+    out += b"n"
     _text(out, class_name(type(value)))
     write_count(out, len(value))
-    for item in value:
+    for name, item in zip(value._fields, value, strict=True):
+        _text(out, name)
         writer.write(out, item)
     return None
 

@@ -42,6 +42,7 @@ from tidemill.state.codecs.column_codecs import (
     encode_column,
     register_class,
 )
+from tidemill.state.codecs.plain_values import as_data, read_plain
 from tidemill.state.codecs.tagged_reader import TaggedReader
 from tidemill.state.codecs.tagged_writer import TaggedWriter
 
@@ -461,6 +462,16 @@ def test_post_init_does_not_run_when_a_value_is_read() -> None:
     assert round_trip(None, [value, 1])[0] == value
 
 
+def test_named_tuples_of_older_files_have_no_names() -> None:
+    name = f"{__name__}:Pair".encode()
+    stored = b"M" + bytes([len(name)]) + name + b"\2i\1\7s\1x"
+    assert TaggedReader().loads(stored) == Pair(7, "x")
+    assert read_plain(stored) == (7, "x")
+    written = TaggedWriter().dumps(Pair(7, "x"))
+    assert TaggedReader().loads(written) == Pair(7, "x")
+    assert as_data(read_plain(written)) == {"left": 7, "right": "x"}
+
+
 def test_a_dataclass_may_gain_and_lose_fields() -> None:
     @dataclass
     class Before:
@@ -468,22 +479,36 @@ def test_a_dataclass_may_gain_and_lose_fields() -> None:
         gone: str
 
     @dataclass
-    class After:
+    class Shorter:
         a: int
+
+    @dataclass
+    class Longer:
+        a: int
+        gone: str
         new: list[int] = field(default_factory=list)
 
     @dataclass
     class Worse:
         a: int
+        gone: str
         needed: int
+
+    @dataclass
+    class Renamed:
+        a: int
+        new: str = ""
 
     made, column = encode_column("value", codec_for(Types.DATACLASS(Before)), [Before(1, "x"), None])
     stored = codec_for(Types.DATACLASS(Before)).classes()
     (name,) = stored
     description = column_description(made)
-    assert codec_from_description(description, classes={name: After}).decode(column) == [After(1, []), None]
+    assert codec_from_description(description, classes={name: Shorter}).decode(column) == [Shorter(1), None]
+    assert codec_from_description(description, classes={name: Longer}).decode(column) == [Longer(1, "x", []), None]
     with pytest.raises(SerializationError, match="no field 'needed'"):
         codec_from_description(description, classes={name: Worse}).decode(column)
+    with pytest.raises(SerializationError, match="the stored fields 'gone' no longer exist, while 'new' are new"):
+        codec_from_description(description, classes={name: Renamed}).decode(column)
 
 
 def test_classes_that_no_module_leads_to() -> None:

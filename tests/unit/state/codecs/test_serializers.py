@@ -82,10 +82,11 @@ CHANGES: list[tuple[TypeInformation, TypeInformation, Any, Any]] = [
     (T.ROW([T.INT()]), T.ROW([T.DOUBLE()]), Row(1), Row(1.0)),
     (
         T.ROW_NAMED(["a", "b"], [T.INT(), T.LONG()]),
-        T.ROW_NAMED(["c", "a"], [T.STRING(), T.DOUBLE()]),
+        T.ROW_NAMED(["c", "b", "a"], [T.STRING(), T.LONG(), T.DOUBLE()]),
         Row(a=1, b=2),
-        Row(c=None, a=1.0),
+        Row(c=None, b=2, a=1.0),
     ),
+    (T.ROW_NAMED(["a", "b"], [T.INT(), T.LONG()]), T.ROW_NAMED(["b"], [T.LONG()]), Row(a=1, b=2), Row(b=2)),
     (T.OPTIONAL(T.INT()), T.OPTIONAL(T.DOUBLE()), 1, 1.0),
     (T.INT(), T.OPTIONAL(T.DOUBLE()), 1, 1.0),
 ]
@@ -122,6 +123,21 @@ def test_a_dataclass_may_gain_fields_with_defaults_and_lose_fields() -> None:
         f"{__name__}:Evolving has a new field 'c', which needs a default"
     )
     assert decide(old, with_fields(("a", str), ("b", str))) == Incompatible("a: Long cannot become String")
+
+
+def test_a_field_that_may_have_been_renamed_is_refused() -> None:
+    """Its values would silently be None, or the default."""
+    reason = (
+        "the stored fields 'b' no longer exist, while 'c' are new. The values of renamed fields would be lost: keep "
+        "the old fields beside the new ones"
+    )
+    old, new = T.ROW_NAMED(["a", "b"], [T.INT(), T.STRING()]), T.ROW_NAMED(["a", "c"], [T.INT(), T.STRING()])
+    both = T.ROW_NAMED(["a", "b", "c"], [T.INT(), T.STRING(), T.STRING()])
+    assert decide(old, new) == Incompatible(reason)
+    assert decide(T.LIST(old), T.LIST(new)) == Incompatible(f"element: {reason}")
+    assert not isinstance(decide(old, both), Incompatible)
+    assert not isinstance(decide(both, new), Incompatible)
+    assert decide(with_fields(("a", int), ("b", str)), with_fields(("a", int), ("c", str, ""))) == Incompatible(reason)
 
 
 def test_a_key_may_be_widened_but_not_change_its_fields() -> None:
