@@ -228,7 +228,7 @@ def called(case: Any) -> dict[str, Any]:
 def shown_call(result: Any, shown: Any) -> str:
     """Objects without a text of their own are shown as the name of their class."""
     text: str = shown(result)
-    return f"<{type(result).__name__}>" if " object at 0x" in text else text
+    return f"<{type(result).__name__}>" if text.endswith(" object>") else text
 
 
 def all_coded(cases: Any) -> dict[str, Any]:

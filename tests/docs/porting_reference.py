@@ -82,11 +82,12 @@ def _row(module: str, name: str) -> str:
         for member, signatures in CLASSES.get(where, {}).items()
         if not JAVA.search(member) and "__" not in member and not is_internal(f"{where}.{member}")
     }
-    there = [member for member in members if has(owner, member)]
+    there = [member for member in members if has(owner, member) and _rejected(owner, member) is None]
     lacking: dict[str, list[str]] = {}
     for member in members:
         if member not in there:
-            lacking.setdefault(_reason(module, name, member), []).append(member)
+            why = _rejected(owner, member) if has(owner, member) else _reason(module, name, member)
+            lacking.setdefault(why or "", []).append(member)
     supported = ", ".join(f"{_told(owner, one)}{_in(' '.join(members[one]), expanded(versions))}" for one in there)
     told = "; ".join(f"{_listed(names)}: {what}" for what, names in lacking.items())
     return f"| `{name}` | {shown} | {supported or 'yes'} | {told} |"
@@ -110,8 +111,20 @@ def _reason(module: str, name: str, member: str | None) -> str:
     raise AssertionError(f"{whole} is not here: add it, or a reason to tests/docs/pyflink_differences.py")
 
 
+def _rejected(owner: Any, member: str) -> str | None:
+    """What the documentation of a method that always raises recommends in its place; None for other methods."""
+    heading, _, instead = _documentation(owner, member).partition("\n")[0].partition("Rejected: ")
+    if heading or not instead:
+        return None
+    return re.sub(r":\w+:`([^`]+)`|``([^`]+)``", r"`\1\2`", instead).rstrip(".")
+
+
+def _documentation(owner: Any, member: str) -> str:
+    return getattr(found(owner, member), "__doc__", None) or ""
+
+
 def _told(owner: Any, member: str) -> str:
-    accepted = (getattr(found(owner, member), "__doc__", None) or "").startswith("Accepted")
+    accepted = _documentation(owner, member).startswith("Accepted")
     return f"*`{member}`*" if accepted else f"`{member}`"
 
 
