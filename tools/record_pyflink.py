@@ -61,6 +61,7 @@ def main(prefixes: list[str]) -> None:
             else:
                 ALONE.write_text(json.dumps({**read(ALONE), **dict.fromkeys(stuck, True)}))
         elif code == 0:
+            ALONE.unlink(missing_ok=True)
             return
 
 

@@ -104,13 +104,13 @@ class OfKeyedBroadcast(KeyedBroadcastProcessFunction):
 
 
 class Yields(ProcessFunction):
-    """Emits what the program wants."""
+    """Emits what is defined under a name: PyFlink cannot pickle a lambda that uses a tag."""
 
-    def __init__(self, results: Callable[[Any], Iterable[Any]]) -> None:
-        self.results = results
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def process_element(self, value: Any, ctx: Any) -> Iterable[Any]:
-        return self.results(value)
+        return YIELDED[self.name][0](value)
 
 
 def window() -> Any:
@@ -155,8 +155,9 @@ def with_timers(env: Any) -> Any:
     return stream.union(stream.get_side_output(TIMES).map(shown, Types.STRING()))
 
 
-def yielding(results: Callable[[Any], Iterable[Any]], read: Callable[[Any], Any], env: Any) -> Any:
-    return read(pairs(env).process(Yields(results), Types.STRING())).map(shown, Types.STRING())
+def yielding(name: str, env: Any) -> Any:
+    stream = pairs(env).process(Yields(name), Types.STRING())
+    return stream.get_side_output(YIELDED[name][1]).map(shown, Types.STRING())
 
 
 def of_one_id(env: Any) -> Any:
@@ -172,13 +173,12 @@ def twice(env: Any) -> Any:
 
 
 def of_a_side(env: Any) -> Any:
-    first = pairs(env).process(Yields(lambda e: [(ROWS, Row(e[0], e[1]))]), Types.STRING()).get_side_output(ROWS)
-    second = first.process(Yields(lambda row: [(SIDE, f"{row.k} {row.n}")]), Types.STRING())
-    return second.get_side_output(SIDE)
+    first = pairs(env).process(Yields("row"), Types.STRING()).get_side_output(ROWS)
+    return first.process(Yields("of-a-row"), Types.STRING()).get_side_output(SIDE)
 
 
 def counted(env: Any) -> Any:
-    rows = pairs(env).process(Yields(lambda e: [(ROWS, Row(e[0], e[1]))]), Types.STRING()).get_side_output(ROWS)
+    rows = pairs(env).process(Yields("row"), Types.STRING()).get_side_output(ROWS)
     return rows.key_by(lambda row: row.k).sum("n").map(shown, Types.STRING())
 
 
@@ -204,6 +204,7 @@ YIELDED: dict[str, tuple[Callable[[Any], Iterable[Any]], Any]] = {
     "in-a-list": (lambda e: [[SIDE, "x"]], SIDE),
     "of-three": (lambda e: [(SIDE, "x", "y")], SIDE),
     "nothing": (lambda e: [], SIDE),
+    "of-a-row": (lambda row: [(SIDE, f"{row[0]} {row[1]}")], SIDE),
 }
 
 
@@ -341,8 +342,7 @@ PROGRAMS = [
     *(Program(f"side-outputs-of-{name}", partial(side_of, function)) for name, function in FUNCTIONS.items()),
     *(Program(f"side-outputs-of-{name}-batch", partial(side_of, FUNCTIONS[name]), batch=True)
       for name in ("process", "two", "broadcast")),
-    *(Program(f"side-outputs-yields-{name}", partial(yielding, results, lambda s, tag=tag: s.get_side_output(tag)))
-      for name, (results, tag) in YIELDED.items()),
+    *(Program(f"side-outputs-yields-{name}", partial(yielding, name)) for name in YIELDED),
     Program("side-outputs-timers", with_timers),
     Program("side-outputs-of-one-id", of_one_id),
     Program("side-outputs-twice", twice),
