@@ -73,8 +73,11 @@ class MessageId:
 
 
 class Message:
-    def __init__(self, entry: int, data: bytes, event: int, publish: int) -> None:
+    def __init__(
+        self, entry: int, data: bytes, event: int, publish: int, key: str = "", ordering_key: bytes = b""
+    ) -> None:
         self._id, self._data, self._event, self._publish = MessageId(entry), data, event, publish
+        self._key, self._ordering_key = key, ordering_key
         self.delay: dt.timedelta | None = None
 
     def message_id(self) -> MessageId:
@@ -88,6 +91,12 @@ class Message:
 
     def publish_timestamp(self) -> int:
         return self._publish
+
+    def partition_key(self) -> str:
+        return self._key
+
+    def ordering_key(self) -> str:
+        return self._ordering_key.decode()  # as the binding of the C++ client: not all bytes are a text
 
 
 class Broker:
@@ -109,11 +118,14 @@ class Broker:
             self.messages.setdefault(name, [])
         return names
 
-    def publish(self, partition: str, *bodies: str, event: int = 0, publish: int = 0) -> None:
+    def publish(
+        self, partition: str, *bodies: str, event: int = 0, publish: int = 0, key: str = "", ordering_key: bytes = b""
+    ) -> None:
         with self.changed:
             for body in bodies:
                 at = self.messages[partition]
-                at.append(Message(len(at), body.encode(), event, publish or int(time.time() * 1000)))
+                stamp = publish or int(time.time() * 1000)
+                at.append(Message(len(at), body.encode(), event, stamp, key, ordering_key))
             self.changed.notify_all()
 
     def module(self) -> Any:

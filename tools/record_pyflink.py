@@ -61,6 +61,7 @@ def main(prefixes: list[str]) -> None:
             else:
                 ALONE.write_text(json.dumps({**read(ALONE), **dict.fromkeys(stuck, True)}))
         elif code == 0:
+            ALONE.unlink(missing_ok=True)
             return
 
 
@@ -228,7 +229,7 @@ def called(case: Any) -> dict[str, Any]:
 def shown_call(result: Any, shown: Any) -> str:
     """Objects without a text of their own are shown as the name of their class."""
     text: str = shown(result)
-    return f"<{type(result).__name__}>" if " object at 0x" in text else text
+    return f"<{type(result).__name__}>" if text.endswith(" object>") else text
 
 
 def all_coded(cases: Any) -> dict[str, Any]:

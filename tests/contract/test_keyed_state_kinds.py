@@ -151,6 +151,15 @@ def test_iterating_over_a_list_is_not_disturbed_by_changing_it(operator: Operato
 # --- map
 
 
+def test_entries_as_pairs(operator: Operator, settle: Callable[[], object]) -> None:
+    """PyFlink's ``put_all`` takes nothing else."""
+    operator.at("a").map.put_all([("x", 1), ("y", 2)])
+    settle()
+    operator.at("a").map.put_all((key, number) for key, number in zip("yz", (3, 4), strict=True))
+    settle()
+    assert dict(operator.at("a").map.items()) == {"x": 1, "y": 3, "z": 4}
+
+
 def test_a_map_has_entries_of_its_own(operator: Operator, settle: Callable[[], object]) -> None:
     operator.at("a").map.put("x", 1)
     settle()

@@ -195,6 +195,20 @@ OTHER_FORMS: dict[str, tuple[TypeInformation, list[tuple[Any, Any]]]] = {
     "dataclass": (Types.DATACLASS(Measured), [(Measured(1, [1]), Measured(1.0, [1.0]))]),
     "list of dataclasses": (Types.LIST(Types.DATACLASS(Measured)), [([Measured(1, [])], [Measured(1.0, [])])]),
     "named tuple": (Types.NAMED_TUPLE(Reading), [(Reading(1, "a"), Reading(1.0, "a"))]),
+    # Items are converted as Flink's serializers do it.
+    "tuple of numbers": (
+        Types.TUPLE([Types.INT(), Types.BIG_DEC(), Types.BOOLEAN()]),
+        [((1.5, 2, 1), (1, Decimal(2), True)), ((np.float64(2.5), "0.5", 0.0), (2, Decimal("0.5"), False))],
+    ),
+    "list of ints": (Types.LIST(Types.INT()), [([1.5, 2], [1, 2]), ((Decimal("3.7"),), [3]), ([4, None], [4, None])]),
+    "lists of lists": (Types.LIST(Types.LIST(Types.INT())), [([[1.5], (2,)], [[1], [2]])]),
+    "map to ints": (Types.MAP(Types.STRING(), Types.INT()), [({"a": 1.5, "b": 2}, {"a": 1, "b": 2})]),
+    "row of decimals": (Types.ROW_NAMED(["x"], [Types.BIG_DEC()]), [(Row(1), Row(x=Decimal(1)))]),
+    "tuple with a time": (
+        Types.TUPLE([Types.INT(), Types.SQL_TIMESTAMP()]),
+        # Only a value that has to be converted gets Flink's precision.
+        [((1, NOON), (1, NOON)), ((2.5, NOON), (2, NOON.replace(microsecond=0)))],
+    ),
 }
 #: Converted when they are put: a function finds in the epoch what it finds later.
 AT_ONCE = ("double", "float", "long", "int", "short", "byte", "boolean", "string", "big int")
@@ -343,7 +357,9 @@ def test_keys_of_maps_have_the_form_of_storage(new_backend: NewBackend, key: Any
 
 
 def test_what_a_type_does_not_take_is_refused_with_the_epoch(new_backend: NewBackend) -> None:
-    for type_info, value in ((Types.DOUBLE(), "1"), (Types.LONG(), "1.5"), (Types.STRING(), 7)):
+    of_ints = Types.TUPLE([Types.INT()])
+    cases = ((Types.DOUBLE(), "1"), (Types.LONG(), "1.5"), (Types.STRING(), 7), (of_ints, ("1",)), (of_ints, (1, 2)))
+    for type_info, value in cases:
         operator = Operator(new_backend, declared=Declared(value=type_info))
         operator.at("a").value.update(value)
         assert operator.at("a").value.value() == value

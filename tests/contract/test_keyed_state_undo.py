@@ -139,6 +139,7 @@ def on_map(state: Any, dice: random.Random, number: int, in_place: bool) -> None
         dice,
         lambda: state.put(key, [number]),
         lambda: state.put_all({key: [1], (key, 1): [2]}),
+        lambda: state.put_all(iter([(key, [number]), (key, [3])])),
         lambda: state.remove(key),
         lambda: state.contains(key),
         lambda: list(state.items()),

@@ -27,8 +27,6 @@ The fourth column lists what is not supported.
 _ALL: Final = f"{VERSIONS[0]}-{VERSIONS[-1]}"
 #: The package that was one module until PyFlink 1.15: its names are described where they are now.
 _FORMER: Final = "datastream.connectors"
-#: How the documentation of a method begins that raises an error whatever its arguments are.
-_REJECTED: Final = "Rejected: "
 
 
 def reference() -> str:
@@ -84,14 +82,12 @@ def _row(module: str, name: str) -> str:
         for member, signatures in CLASSES.get(where, {}).items()
         if not JAVA.search(member) and "__" not in member and not is_internal(f"{where}.{member}")
     }
-    there = [member for member in members if has(owner, member)]
+    there = [member for member in members if has(owner, member) and _rejected(owner, member) is None]
     lacking: dict[str, list[str]] = {}
     for member in members:
         if member not in there:
-            lacking.setdefault(_reason(module, name, member), []).append(member)
-        elif (rejected := _documented(owner, member)).startswith(_REJECTED):
-            there.remove(member)
-            lacking.setdefault(rejected.removeprefix(_REJECTED).replace("``", "`").rstrip("."), []).append(member)
+            why = _rejected(owner, member) if has(owner, member) else _reason(module, name, member)
+            lacking.setdefault(why or "", []).append(member)
     supported = ", ".join(f"{_told(owner, one)}{_in(' '.join(members[one]), expanded(versions))}" for one in there)
     limit = [LIMITS[where]] if where in LIMITS else []
     told = "; ".join([*limit, *(f"{_listed(names)}: {what}" for what, names in lacking.items())])
@@ -116,13 +112,21 @@ def _reason(module: str, name: str, member: str | None) -> str:
     raise AssertionError(f"{whole} is not here: add it, or a reason to tests/docs/pyflink_differences.py")
 
 
+def _rejected(owner: Any, member: str) -> str | None:
+    """What the documentation of a method that always raises recommends in its place; None for other methods."""
+    heading, _, instead = _documentation(owner, member).partition("\n")[0].partition("Rejected: ")
+    if heading or not instead:
+        return None
+    return re.sub(r":\w+:`([^`]+)`|``([^`]+)``", r"`\1\2`", instead).rstrip(".")
+
+
+def _documentation(owner: Any, member: str) -> str:
+    return getattr(found(owner, member), "__doc__", None) or ""
+
+
 def _told(owner: Any, member: str) -> str:
-    return f"*`{member}`*" if _documented(owner, member).startswith("Accepted") else f"`{member}`"
-
-
-def _documented(owner: Any, member: str) -> str:
-    """The first line of the documentation of a member."""
-    return (getattr(found(owner, member), "__doc__", None) or "").partition("\n")[0]
+    accepted = _documentation(owner, member).startswith("Accepted")
+    return f"*`{member}`*" if accepted else f"`{member}`"
 
 
 def _listed(names: Iterable[str]) -> str:

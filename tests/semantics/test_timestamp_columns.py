@@ -18,7 +18,7 @@ from tidemill.datastream import DataStream, StreamExecutionEnvironment, Tumbling
 from tidemill.errors import TidemillError
 from tidemill.testing.scripted_source import Script, ScriptedSource
 
-START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+START = dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)
 PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])
 NAMED = Types.ROW_NAMED(["user", "at"], [Types.STRING(), Types.LONG()])
 SETTINGS = {"execution.target": "local", "parallelism.default": "2", "execution.runtime-mode": "STREAMING"}
@@ -88,7 +88,7 @@ def test_columns_and_objects_have_the_same_windows(records: list[tuple[str, int]
         (pa.int64(), "us", 7_999_999),
         (pa.int64(), "ns", 7_999_999_999),
         (pa.timestamp("us"), "ms", dt.datetime(1970, 1, 1, 0, 0, 7, 999_999)),  # noqa: DTZ001 - without a zone: UTC
-        (pa.timestamp("s", "Europe/Berlin"), "ms", dt.datetime(1970, 1, 1, 0, 0, 7, tzinfo=dt.UTC)),
+        (pa.timestamp("s", "Europe/Berlin"), "ms", dt.datetime(1970, 1, 1, 0, 0, 7, tzinfo=dt.timezone.utc)),
         (pa.float64(), "s", 7.25),
         (pa.decimal128(10, 1), "s", 7),
     ],

@@ -43,7 +43,7 @@ Supplier = Callable[..., WatermarkGenerator]
 #: Milliseconds per unit, as a fraction: numerator and denominator.
 UNITS: Final = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 MILLIS_PER_DAY: Final = 86_400_000
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND: Final = dt.timedelta(milliseconds=1)
 
 
@@ -91,7 +91,7 @@ class TimestampColumn(TimestampAssigner):
 
     def _millis(self, time: Any) -> int:
         if isinstance(time, dt.datetime):
-            aware = time if time.tzinfo is not None else time.replace(tzinfo=dt.UTC)
+            aware = time if time.tzinfo is not None else time.replace(tzinfo=dt.timezone.utc)
             return (aware - _EPOCH) // _MILLISECOND
         if isinstance(time, dt.date):
             return (time - _EPOCH.date()).days * MILLIS_PER_DAY

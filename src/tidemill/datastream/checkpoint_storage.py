@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import abc
+import posixpath
+import re
 
 from tidemill.common.configuration import Configuration
 from tidemill.config import CheckpointingOptions
@@ -13,6 +15,22 @@ __all__ = [
     "FileSystemCheckpointStorage",
     "JobManagerCheckpointStorage",
 ]
+
+
+def shown_path(path: str) -> str:
+    """Return a path or URI in the form that Flink prints: without repeated or trailing slashes and empty hosts.
+
+    >>> shown_path("file:///checkpoints//of/job/"), shown_path("s3://bucket/checkpoints/"), shown_path("/checkpoints/")
+    ('file:/checkpoints/of/job', 's3://bucket/checkpoints', '/checkpoints')
+    """
+    scheme, colon, rest = path.strip().partition(":")
+    if not colon or "/" in scheme:
+        scheme, colon, rest = "", "", path.strip()
+    host = ""
+    if rest.startswith("//"):
+        host, slash, rest = rest[2:].partition("/")
+        host, rest = f"//{host}" if host else "", slash + rest
+    return scheme + colon + host + (posixpath.normpath(re.sub("/+", "/", rest)) if rest else "")
 
 
 class CheckpointStorage(abc.ABC):
@@ -33,8 +51,8 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         self._max_state_size = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
 
     def get_checkpoint_path(self) -> str | None:
-        """The directory that checkpoints are additionally written to, or None."""
-        return self._checkpoint_path
+        """The directory that checkpoints are additionally written to, in the form that Flink prints, or None."""
+        return None if self._checkpoint_path is None else shown_path(self._checkpoint_path)
 
     def get_max_state_size(self) -> int:
         """The maximum size of one state in bytes."""
@@ -70,8 +88,8 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         self._write_buffer_size = write_buffer_size
 
     def get_checkpoint_path(self) -> str:
-        """The checkpoint directory."""
-        return self._checkpoint_path
+        """The checkpoint directory, in the form that Flink prints."""
+        return shown_path(self._checkpoint_path)
 
     def get_savepoint_path(self) -> str | None:
         """The default savepoint directory. Always None: it is not set here."""

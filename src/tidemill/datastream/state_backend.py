@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import enum
+import re
 
 from tidemill.common.configuration import Configuration
 from tidemill.config import CheckpointingOptions, RocksDBOptions, StateOptions
@@ -11,6 +12,7 @@ from tidemill.datastream.checkpoint_storage import (
     CheckpointStorage,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
+    shown_path,
 )
 
 __all__ = [
@@ -61,10 +63,10 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._transfer_threads = 4
 
     def set_db_storage_paths(self, *paths: str) -> None:
-        """Sets the local directories for the databases. The subtasks are distributed over them."""
+        """Sets the local directories for the databases, as paths or ``file:`` URIs. Subtasks are spread over them."""
         if not paths:
             raise ValueError("at least one path is needed")
-        self._paths = paths
+        self._paths = tuple(map(_local, paths))
 
     def get_db_storage_paths(self) -> list[str]:
         """The local directories. Empty for the default."""
@@ -189,7 +191,7 @@ class FsStateBackend(_BackendWithStorage):
         super().__init__(storage, default_savepoint_directory_uri, using_asynchronous_snapshots)
 
     def get_checkpoint_path(self) -> str:
-        """The checkpoint directory."""
+        """The checkpoint directory, in the form that Flink prints."""
         return self._storage.get_checkpoint_path()
 
     def get_min_file_size_threshold(self) -> int:
@@ -234,3 +236,14 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
         """Write the settings of this backend and its checkpoint storage to ``configuration``."""
         self._checkpoint_backend.apply(configuration)
         super().apply(configuration)
+
+
+def _local(path: str) -> str:
+    """Return a path on the local disk as a plain path."""
+    scheme, separator, _ = path.partition(":")
+    if not separator or "/" in scheme:
+        return path if path == "/" else re.sub("/+", "/", path).removesuffix("/")
+    local = shown_path(path).partition(":")[2]
+    if scheme.lower() != "file" or local.startswith("//"):
+        raise ValueError(f"Path {path} has a non-local scheme")
+    return local

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.semantics.differential import (
     cases_calls,
+    cases_outputs,
+    cases_pairs,
     cases_state,
     cases_streams,
     cases_time,
@@ -18,6 +20,8 @@ PROGRAMS: list[Program] = [
     *cases_state.PROGRAMS,
     *cases_windows.PROGRAMS,
     *cases_streams.PROGRAMS,
+    *cases_outputs.PROGRAMS,
+    *cases_pairs.PROGRAMS,
 ]
 VALUES: list[Values] = cases_values.VALUES
 CALLS: list[Call] = cases_calls.CALLED

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tests.semantics.differential.program import Call, shown
 from tidemill.common import Configuration, Duration, Instant, Row, RowKind, Time, Types
-from tidemill.datastream import OutputTag, StreamExecutionEnvironment
+from tidemill.datastream import (
+    EmbeddedRocksDBStateBackend,
+    FileSystemCheckpointStorage,
+    JobManagerCheckpointStorage,
+    OutputTag,
+    StreamExecutionEnvironment,
+)
 from tidemill.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from tidemill.datastream.window import (
     CountTrigger,
@@ -201,4 +208,59 @@ CALLS: dict[str, Callable[[], Any]] = {
     "descriptor-map-name": lambda: MapStateDescriptor("a", Types.INT(), Types.INT()).name,
 }
 
+PATHS = {
+    "plain": "/x/y", "plain-slash": "/x/y/", "relative": "x/y", "root": "/", "empty": "", "space": " /x ",
+    "file": "file:/x/y", "file-slash": "file:/x/y/", "file-slashes": "file:///x/y", "file-slashes-slash": "file:///x/y/",
+    "file-host": "file://x/y/", "file-root": "file:///", "doubled": "file:///x//y///z", "dots": "file:///x/../y/./z",
+    "upper": "FILE:///x", "object": "s3://b/x", "object-slash": "s3://b/x/", "object-bucket": "s3://b",
+    "object-bucket-slash": "s3://b/", "port": "hdfs://host:8020/x/", "no-host": "hdfs:///x/", "spaces": "file:///x y/ü",
+    "percent": "file:///x%20y", "query": "s3://b/x?y#z", "colon": "file:///x:y",
+}  # fmt: skip
+
+
+def savepoint_directory(path: str) -> Any:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    return env.set_default_savepoint_directory(path).get_default_savepoint_directory()
+
+
+def database_paths(*paths: str) -> Any:
+    backend = EmbeddedRocksDBStateBackend()
+    backend.set_db_storage_paths(*paths)
+    return backend.get_db_storage_paths()
+
+
+CALLS |= {
+    **{
+        f"path-checkpoints-{name}": partial(lambda path: FileSystemCheckpointStorage(path).get_checkpoint_path(), path)
+        for name, path in PATHS.items()
+    },
+    **{
+        f"path-memory-{name}": partial(
+            lambda path: JobManagerCheckpointStorage(path).get_checkpoint_path(), PATHS[name]
+        )
+        for name in ("plain", "file-slashes-slash", "object-slash")
+    },
+    **{
+        f"path-savepoints-{name}": partial(savepoint_directory, PATHS[name])
+        for name in (
+            "plain-slash",
+            "relative",
+            "file-slashes",
+            "file-slashes-slash",
+            "object-slash",
+            "object-bucket-slash",
+        )
+    },
+    "path-memory-none": lambda: JobManagerCheckpointStorage().get_checkpoint_path(),
+    "path-memory-savepoint": lambda: JobManagerCheckpointStorage("file:///x").get_savepoint_path(),
+    "path-files-savepoint": lambda: FileSystemCheckpointStorage("file:///x").get_savepoint_path(),
+    "path-databases": lambda: database_paths("/x", "/y/", "file:///z", "/a//b/../c"),
+    "path-databases-relative": lambda: database_paths("x"),
+    "path-databases-object": lambda: database_paths("s3://b/x"),
+    "path-databases-none": lambda: database_paths(),
+    "path-databases-unset": lambda: EmbeddedRocksDBStateBackend().get_db_storage_paths(),
+    "path-savepoints-unset": lambda: (
+        StreamExecutionEnvironment.get_execution_environment().get_default_savepoint_directory()
+    ),
+}
 CALLED = [Call(f"calls-{name}", call) for name, call in CALLS.items()]

@@ -35,7 +35,6 @@ from tidemill.datastream.window import (
 EVENTS = [
     ("a", 1), ("a", 4), ("b", 7), ("a", 12), ("b", 13), ("a", 25), ("b", 26), ("a", 29), ("a", 51), ("b", 60),
 ]  # fmt: skip
-LATE = OutputTag("late", PAIR)
 
 
 def extent(window: Any) -> str:
@@ -195,14 +194,19 @@ def global_without_trigger(env: Any) -> Any:
     return stream.window(GlobalWindows.create()).apply(Apply(), Types.STRING())
 
 
+def late() -> OutputTag:
+    """A tag, with a type of its own: PyFlink cannot pickle one that another program has used."""
+    return OutputTag("late", Types.TUPLE([Types.STRING(), Types.LONG()]))
+
+
 def with_lateness(env: Any) -> Any:
-    window = keyed(env).window(ASSIGNERS["tumbling"]()).allowed_lateness(100).side_output_late_data(LATE)
+    window = keyed(env).window(ASSIGNERS["tumbling"]()).allowed_lateness(100).side_output_late_data(late())
     return window.apply(Apply(), Types.STRING())
 
 
 def late_side(env: Any) -> Any:
-    window = keyed(env).window(ASSIGNERS["tumbling"]()).side_output_late_data(LATE)
-    return window.apply(Apply(), Types.STRING()).get_side_output(LATE).map(shown, Types.STRING())
+    window = keyed(env).window(ASSIGNERS["tumbling"]()).side_output_late_data(late())
+    return window.apply(Apply(), Types.STRING()).get_side_output(late()).map(shown, Types.STRING())
 
 
 def two_windows(env: Any) -> Any:
@@ -241,13 +245,61 @@ def counting(trigger: Callable[[], Any] | None, env: Any) -> Any:
     return window.process(Counting(), Types.STRING())
 
 
+class Names(Counting):
+    """The same with two names."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count, self.fired = (
+            ValueStateDescriptor("of key", Types.LONG()),
+            ValueStateDescriptor("of w", Types.LONG()),
+        )
+
+    def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterable[Any]:
+        of_key, of_window = context.global_state().get_state(self.count), context.window_state().get_state(self.fired)
+        of_key.update((of_key.value() or 0) + 1)
+        of_window.update((of_window.value() or 0) + 1)
+        yield f"{key} {extent(context.window())} {of_key.value()} {of_window.value()}"
+
+    def clear(self, context: Any) -> None:
+        context.window_state().get_state(self.fired).clear()
+
+
+class Purges(FireOnEven):
+    """Gives up a window at an even number."""
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
+        ctx.register_event_time_timer(window.max_timestamp())
+        return TriggerResult.PURGE if element[1] % 2 == 0 else TriggerResult.CONTINUE
+
+
+class Counts(FireOnEven):
+    """Fires at every second record of a window, with a state of its own."""
+
+    def __init__(self) -> None:
+        self.seen = ValueStateDescriptor("seen", Types.LONG())
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
+        seen = ctx.get_partitioned_state(self.seen)
+        seen.update((seen.value() or 0) + 1)
+        return TriggerResult.FIRE if seen.value() % 2 == 0 else TriggerResult.CONTINUE
+
+    def clear(self, window: Any, ctx: Any) -> None:
+        ctx.get_partitioned_state(self.seen).clear()
+
+
+def own_state(trigger: Callable[[], Any], env: Any) -> Any:
+    window = keyed(env).window(ASSIGNERS["tumbling"]()).trigger(trigger())
+    return window.process(Names(), Types.STRING())
+
+
 COUNTS = {"2": (2, None), "3": (3, None), "1": (1, None), "3-1": (3, 1), "2-2": (2, 2), "2-3": (2, 3)}
 
 PROGRAMS = [
     *(Program(f"windows-{a}-{f}", partial(windows, assigner, function))
       for a, assigner in ASSIGNERS.items() for f, function in FUNCTIONS.items()),
-    *(Program(f"windows-{a}-{f}-batch", partial(windows, ASSIGNERS[a], function), batch=True)
-      for a in ("tumbling", "sliding", "session") for f, function in FUNCTIONS.items()),
+    # On PyFlink, such a job never ends: two of them show it.
+    *(Program(f"windows-tumbling-{f}-batch", partial(windows, ASSIGNERS["tumbling"], FUNCTIONS[f]), batch=True)
+      for f in ("apply", "process")),
     *(Program(f"triggers-{a}-{t}", partial(triggered, ASSIGNERS[a], trigger))
       for a in ("tumbling", "sliding", "session") for t, trigger in TRIGGERS.items()),
     *(Program(f"windows-times-{a}", partial(window_times, assigner)) for a, assigner in ASSIGNERS.items()),
@@ -271,4 +323,11 @@ PROGRAMS = [
     Program("windows-state", partial(counting, None)),
     Program("windows-state-count", partial(counting, TRIGGERS["count-2"])),
     Program("windows-state-own", partial(counting, TRIGGERS["own"])),
+    Program("windows-state-names", lambda env: keyed(env).window(ASSIGNERS["tumbling"]()).process(
+        Names(), Types.STRING())),
+    *(Program(f"triggers-{a}-purges", partial(triggered, ASSIGNERS[a], Purges)) for a in ("tumbling", "session")),
+    *(Program(f"triggers-{a}-counts", partial(triggered, ASSIGNERS[a], Counts)) for a in ("tumbling", "sliding")),
+    *(Program(f"triggers-global-{t}", partial(global_windows, trigger))
+      for t, trigger in {**TRIGGERS, "counts": Counts}.items() if t not in ("count-2", "purging-count-2")),
+    *(Program(f"triggers-state-{t}", partial(own_state, TRIGGERS[t])) for t in ("count-2", "purging-count-2", "own")),
 ]  # fmt: skip

@@ -6,6 +6,7 @@ this project but each other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,7 +52,7 @@ def shown(value: Any) -> str:
         return f"{{{', '.join(f'{shown(key)}: {shown(item)}' for key, item in value.items())}}}"
     if hasattr(value, "to_epoch_milli"):
         return f"Instant({value.seconds}, {value.nanos})"
-    return repr(value)
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def lines(records: Iterable[str], ordered: bool) -> list[str]:

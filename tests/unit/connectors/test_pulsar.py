@@ -224,6 +224,43 @@ def test_event_times(broker: Broker) -> None:
         assert split.payload.timestamps == [5, 8]
 
 
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (RangeGenerator.full(), "abcdefg"),
+        (RangeGenerator.fixed_key(keys="k"), "a"),
+        (RangeGenerator.fixed_key(keys=["k", "l"]), "ab"),
+        (RangeGenerator.fixed_key(key_bytes=b"\x00k"), "c"),
+        (RangeGenerator.fixed_key(ordering_key_bytes=b"o"), "de"),
+        (RangeGenerator.fixed_key(support_null_key=True), "f"),
+        (RangeGenerator.fixed_key(True, "l", b"\x00k", b"o"), "bcdef"),
+    ],
+)
+def test_messages_by_key(broker: Broker, keys: RangeGenerator, expected: str) -> None:
+    broker.create("t")
+    broker.publish("t", "a", key="k")
+    broker.publish("t", "b", key="l")
+    broker.publish("t", "c", key="AGs=")  # bytes, as Pulsar's Java client encodes them
+    broker.publish("t", "d", key="k", ordering_key=b"o")
+    broker.publish("t", "e", ordering_key=b"o")
+    broker.publish("t", "f")
+    broker.publish("t", "g", key="k", ordering_key=b"\xff")
+    of = source(stop=StopCursor.latest()).set_range_generator(keys)
+    assert "".join(to_the_end(of)) == expected
+
+
+def test_a_restart_after_messages_that_are_not_selected(broker: Broker) -> None:
+    broker.create("t")
+    broker.publish("t", "a", key="k")
+    broker.publish("t", "b", "c", key="l")
+    of = source(stop=StopCursor.latest()).set_range_generator(RangeGenerator.fixed_key(keys="k"))
+    with reading(of) as enumerator:
+        assert take(of, enumerator) == ["a"]
+        position = enumerator.position()
+    broker.publish("t", "too late", key="k")
+    assert to_the_end(of, position) == []
+
+
 def test_errors_of_the_client(broker: Broker) -> None:
     with pytest.raises(ConnectorError, match=r"Pulsar at pulsar://model: finding t failed: .*TopicNotFound"):
         source().build().create_enumerator(None)
@@ -243,8 +280,8 @@ def test_settings_of_a_source() -> None:
         source(stop=StopCursor.never()).build()
     with pytest.raises(ConfigurationError, match=r"plugin com.example.Auth is not supported"):
         source().set_authentication("com.example.Auth", "x").build()
-    with pytest.raises(ConfigurationError, match="filter the stream"):
-        RangeGenerator.fixed_key(keys="a")
+    with pytest.raises(ConfigurationError, match="not UTF-8"):
+        RangeGenerator.fixed_key(ordering_key_bytes=b"\xff")
     of = source().set_range_generator(RangeGenerator.full()).set_subscription_type(SubscriptionType.Shared)
     token = of.set_authentication("org.apache.pulsar.client.impl.auth.AuthenticationToken", "token:canary")
     built = (

@@ -17,6 +17,7 @@ from tidemill.datastream.functions import (
     ReduceFunction,
     RichMapFunction,
 )
+from tidemill.datastream.functions.state import Entries
 from tidemill.datastream.output_tag import OutputTag
 from tidemill.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from tidemill.datastream.state import (
@@ -213,7 +214,7 @@ def test_map_state_reads_like_a_dict() -> None:
         def put(self, key: str, value: int) -> None:
             self.entries[key] = value
 
-        def put_all(self, dict_value: dict[str, int]) -> None:
+        def put_all(self, dict_value: Entries[str, int]) -> None:
             self.entries.update(dict_value)
 
         def remove(self, key: str) -> None:

@@ -36,7 +36,7 @@ def enums() -> list[type[enum.Enum]]:
         GOOD = 1
         FINE = GOOD
 
-    class Unit(enum.StrEnum):
+    class Unit(str, enum.Enum):
         METRE = "m"
         METER = METRE
 

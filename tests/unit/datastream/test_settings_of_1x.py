@@ -95,12 +95,12 @@ def test_a_memory_state_backend() -> None:
 
 def test_a_file_system_state_backend() -> None:
     backend = FsStateBackend("file:///checkpoints", "file:///savepoints", 10, 20)
-    assert backend.get_checkpoint_path() == "file:///checkpoints"
+    assert backend.get_checkpoint_path() == "file:/checkpoints"
     assert (backend.get_min_file_size_threshold(), backend.get_write_buffer_size()) == (10, 20)
     assert backend.is_using_asynchronous_snapshots()
     env = environment()
     env.set_state_backend(backend)
-    assert env.get_default_savepoint_directory() == "file:///savepoints"
+    assert env.get_default_savepoint_directory() == "file:/savepoints"
     assert env.get_configuration().get(CheckpointingOptions.DIRECTORY) == "file:///checkpoints"
 
 

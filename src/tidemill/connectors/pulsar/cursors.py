@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -144,8 +145,18 @@ class StopCursor:
         return decide
 
 
+@dataclass(frozen=True)
 class RangeGenerator:
-    """Which keys a source reads. Only all of them are supported."""
+    """Which messages a source reads, by their keys.
+
+    >>> RangeGenerator.fixed_key(keys=["a", "b"]).keys == frozenset({"a", "b"})
+    True
+    """
+
+    #: Keys as Pulsar's client library returns them: those set as bytes are base64. None for all messages.
+    keys: frozenset[str] | None = None
+    ordering_keys: frozenset[str] = frozenset()
+    without_key: bool = True
 
     @staticmethod
     def full() -> RangeGenerator:
@@ -159,5 +170,32 @@ class RangeGenerator:
         key_bytes: bytes | None = None,
         ordering_key_bytes: bytes | None = None,
     ) -> RangeGenerator:
-        """Rejected: read the topic, and filter the stream."""
-        raise ConfigurationError("RangeGenerator.fixed_key() is not supported: read all keys, and filter the stream")
+        """Only messages with one of these keys and, with ``support_null_key``, those without a key.
+
+        The ordering key of a message takes precedence over its key. Unlike Flink, which selects by the hashes of the
+        keys, this never lets messages with other keys pass.
+        """
+        selected = {keys} if isinstance(keys, str) else set(keys or ())
+        if key_bytes is not None:
+            selected.add(base64.b64encode(key_bytes).decode())
+        try:
+            ordering = set() if ordering_key_bytes is None else {ordering_key_bytes.decode()}
+        except UnicodeDecodeError:
+            raise ConfigurationError(
+                f"RangeGenerator.fixed_key(): the ordering key {ordering_key_bytes!r} is not UTF-8, "
+                "which is all that Pulsar's Python client can read"
+            ) from None
+        return RangeGenerator(frozenset(selected), frozenset(ordering), support_null_key)
+
+    def selects(self, message: Any) -> bool:
+        """Whether a message is read."""
+        if self.keys is None:
+            return True
+        try:
+            ordering = message.ordering_key()
+        except UnicodeDecodeError:
+            return False
+        if ordering:
+            return ordering in self.ordering_keys
+        key = message.partition_key()
+        return key in self.keys if key else self.without_key

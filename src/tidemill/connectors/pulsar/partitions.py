@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from tidemill.connectors.fetching import Fetcher
 from tidemill.connectors.messages import Messages
 from tidemill.connectors.pulsar.client import PulsarClients, pulsar_library
-from tidemill.connectors.pulsar.cursors import StartCursor, StopCursor
+from tidemill.connectors.pulsar.cursors import RangeGenerator, StartCursor, StopCursor
 from tidemill.connectors.sources import Position, Split, SplitEnumerator
 from tidemill.errors import ConnectorError
 
@@ -47,6 +47,7 @@ class ReadOptions(NamedTuple):
     consumer_name: str | None
     start: StartCursor
     stop: StopCursor
+    keys: RangeGenerator
     #: Apply ``start`` even if the subscription exists.
     reset: bool
     #: Seconds between two look-ups of partitions; 0 for never.
@@ -121,7 +122,7 @@ class _PartitionReader(Fetcher[PulsarMessage]):
             if after is not None and message.message_id() <= after:
                 continue  # a consumer may begin at the message that it seeks to
             inside, last = self._decide(message)
-            if inside:
+            if inside and self._options.keys.selects(message):
                 stamp = message.event_timestamp() or message.publish_timestamp()
                 self.keep([PulsarMessage(message.data(), stamp, message.message_id())], ended=last)
             if last or not inside:

@@ -103,6 +103,7 @@ class PulsarSourceBuilder:
         self._pattern: str | None = None
         self._start = StartCursor.earliest()
         self._stop = StopCursor.never()
+        self._keys = RangeGenerator.full()
         self._bounded = False
         self._schema: DeserializationSchema[Any] | None = None
         self._config: dict[str, str] = {}
@@ -148,9 +149,10 @@ class PulsarSourceBuilder:
         return self
 
     def set_range_generator(self, range_generator: RangeGenerator) -> PulsarSourceBuilder:
-        """Set which keys are read: :meth:`RangeGenerator.full`, which is the default."""
+        """Set which keys are read: :meth:`RangeGenerator.full`, which is the default, or some of them."""
         if not isinstance(range_generator, RangeGenerator):
             raise TypeError(f"a RangeGenerator is needed, not {type(range_generator).__name__}")
+        self._keys = range_generator
         return self
 
     def set_start_cursor(self, start_cursor: StartCursor) -> PulsarSourceBuilder:
@@ -213,6 +215,7 @@ class PulsarSourceBuilder:
             consumer_name=self._consumer_name or None,
             start=self._start,
             stop=self._stop,
+            keys=self._keys,
             reset=self._config.get(_RESET, "false") == "true",
             discovery=0 if self._bounded else max(0, int(self._config.get(_DISCOVERY, _DISCOVERY_MS))) / 1000,
         )

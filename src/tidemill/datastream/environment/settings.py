@@ -11,6 +11,7 @@ from tidemill.common.restart_strategy import RestartStrategyConfiguration
 from tidemill.config import CheckpointingOptions, ExecutionOptions, PipelineOptions, StateOptions
 from tidemill.config.unknown_keys import check_keys
 from tidemill.datastream.checkpoint_config import CheckpointConfig
+from tidemill.datastream.checkpoint_storage import shown_path
 from tidemill.datastream.checkpointing_mode import CheckpointingMode
 from tidemill.datastream.execution_mode import RuntimeExecutionMode
 from tidemill.datastream.slot_sharing_group import SlotSharingGroup
@@ -175,8 +176,9 @@ class EnvironmentSettings:
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
-        """The directory of savepoints that are triggered without a directory."""
-        return self._configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY)
+        """The directory of savepoints that are triggered without a directory, in the form that Flink prints."""
+        directory = self._configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY)
+        return None if directory is None else shown_path(directory)
 
     def enable_changelog_state_backend(self, enabled: bool) -> Self:
         """Accepted without effect: an epoch always writes only its changes."""

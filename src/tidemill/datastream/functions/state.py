@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from tidemill.datastream.functions.state_descriptors import (
     AggregatingStateDescriptor,
@@ -22,6 +22,7 @@ __all__ = [
     "AggregatingStateDescriptor",
     "AppendingState",
     "BroadcastState",
+    "Entries",
     "ListState",
     "ListStateDescriptor",
     "MapState",
@@ -36,6 +37,7 @@ __all__ = [
     "StateTtlConfig",
     "ValueState",
     "ValueStateDescriptor",
+    "pairs_of",
 ]
 
 T = TypeVar("T")
@@ -43,6 +45,14 @@ K = TypeVar("K")
 V = TypeVar("V")
 IN = TypeVar("IN")
 OUT = TypeVar("OUT")
+
+#: Entries of a map: a dict, which PyFlink documents, or pairs, which it takes.
+Entries: TypeAlias = Mapping[K, V] | Iterable[tuple[K, V]]
+
+
+def pairs_of(entries: Entries[K, V]) -> Iterable[tuple[K, V]]:
+    """Return entries as pairs."""
+    return entries.items() if isinstance(entries, Mapping) else entries
 
 
 class State(abc.ABC):
@@ -123,8 +133,8 @@ class MapState(State, Generic[K, V]):
         """Set one entry."""
 
     @abc.abstractmethod
-    def put_all(self, dict_value: dict[K, V]) -> None:
-        """Set several entries."""
+    def put_all(self, dict_value: Entries[K, V]) -> None:
+        """Set several entries, given as a dict or as pairs."""
 
     @abc.abstractmethod
     def remove(self, key: K) -> None:
@@ -218,8 +228,8 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
         """Set one entry."""
 
     @abc.abstractmethod
-    def put_all(self, dict_value: dict[K, V]) -> None:
-        """Set several entries."""
+    def put_all(self, dict_value: Entries[K, V]) -> None:
+        """Set several entries, given as a dict or as pairs."""
 
     @abc.abstractmethod
     def remove(self, key: K) -> None:

@@ -9,6 +9,7 @@ from tidemill.common.typeinfo import Types
 from tidemill.datastream.functions.state import ReducingState
 from tidemill.datastream.functions.state_descriptors import ReducingStateDescriptor
 from tidemill.datastream.window.trigger import Trigger, TriggerResult
+from tidemill.datastream.window.types import MAX_TIMESTAMP
 from tidemill.python_versions import Self
 
 __all__ = [
@@ -182,7 +183,10 @@ class _Continuous(_Passive):
         return FIRE
 
     def _schedule(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> None:
-        following = min(time + self.interval, window.max_timestamp())
+        end = window.max_timestamp()
+        # At the end of the input, a window without an end would fire for ever: it fires once more.
+        endless = self._by_event_time and ctx.get_current_watermark() == end == MAX_TIMESTAMP
+        following = end if endless else min(time + self.interval, end)
         self._next(ctx).add(following)
         self._register(following, ctx)
 

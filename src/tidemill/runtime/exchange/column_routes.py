@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -46,7 +46,7 @@ def key_column(batch: ColumnBatch, selector: Any, *, typed: bool = False) -> int
 
 
 def deal_by_key(
-    batch: ColumnBatch, key: int, count: int, targets_of: Callable[[list[Any]], list[int]]
+    batch: ColumnBatch, key: int, count: int, targets_of: Callable[[list[Any]], Sequence[int]]
 ) -> Iterator[tuple[int, ColumnBatch]]:
     """Distribute rows by the key groups of a column. Each distinct key is looked up once, however many rows have it."""
     batch = ColumnBatch(batch.columns, batch.shape, batch.times, key)

@@ -211,7 +211,7 @@ class KeyRoute(_PickedRoute):
         self._dealt += len(keys)
         yield from self._deal(batch, self._targets(keys), keys if self._send_keys else None)
 
-    def _targets(self, keys: list[Any]) -> list[int]:
+    def _targets(self, keys: list[Any]) -> Sequence[int]:
         try:
             return self._target_of.targets(keys)
         except InvalidKeyError as error:

@@ -424,7 +424,9 @@ class Chain:
             self.backends.append(backend)
             context.backend = backend
         if plan.checkpointed:
-            context.operator_state = OperatorStateBackend(plan.uid, context.where, self.subtask, self.parallelism)
+            context.operator_state = OperatorStateBackend(
+                plan.uid, context.where, self.subtask, self.parallelism, strict_types=settings.strict_types
+            )
             self.operator_states.append(context.operator_state)
         return build_operator(context)
 

@@ -4,6 +4,8 @@ A state accepts values that its type does not describe exactly: an int for a dou
 row. Storage returns them in the declared type. A value that stays in memory must be converted in the same way;
 otherwise results would depend on whether a worker was restarted. So single numbers and strings are converted when they
 are put, and all others when their epoch is committed: until then a function gets the same object that it has put.
+Items of tuples, rows, lists and maps that cannot be stored in their types, such as a number with a fraction for an
+integer type, are converted as Flink's serializers do, unless types are strict.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from tidemill.common.type_kinds.composite import (
     TupleTypeInfo,
 )
 from tidemill.common.type_kinds.python import DataclassTypeInfo, NamedTupleTypeInfo
-from tidemill.errors import TidemillError, TypeMismatchError
+from tidemill.errors import SerializationError, TidemillError, TypeMismatchError
 from tidemill.state.codecs.column_codecs import codec_for, decode_column, encode_column
 from tidemill.state.codecs.ttl import Stamped, StampedTypeInfo
 
@@ -53,7 +55,7 @@ class NormalForm:
     """The conversion of values to their stored form, for one type."""
 
     def __init__(self, type_info: TypeInformation, *, strict: bool = True) -> None:
-        """Unless ``strict``, values of simple types are converted as in Flink when they are put."""
+        """Unless ``strict``, values are converted as in Flink: simple ones when they are put, others when settled."""
         #: Values of exactly this type are not changed.
         self.kind: type = Unknown
         #: Converts a value that is put; None if nothing is done until the epoch is committed.
@@ -63,6 +65,7 @@ class NormalForm:
         if not strict and is_simple(type_info):
             self.kind = _EXACT.get(type_info, Unknown)
             self.convert = partial(_coerced_unless, self.kind, type_info.coerce)
+        self._coerce = None if strict else partial(_coerced, type_info.coerce)
         #: The types of values that need no check.
         self.kinds = frozenset((self.kind, type(None)))
         self._codec = codec_for(type_info)
@@ -76,8 +79,29 @@ class NormalForm:
         """All values as storage returns them: the same list if no value changes."""
         if self.kinds.issuperset(map(type, values)) or self._is_normal([v for v in values if v is not None]):
             return values
+        try:
+            return self._stored(values)
+        except SerializationError:
+            if self._coerce is None:
+                raise
+        return self._stored(self.storable(values))
+
+    def storable(self, values: list[Any]) -> list[Any]:
+        """Values in a form that can be stored, as far as they have one; unchanged if types are strict."""
+        coerce = self._coerce
+        return values if coerce is None else [self._storable(value, coerce) for value in values]
+
+    def _stored(self, values: list[Any]) -> list[Any]:
         field, array = encode_column("value", self._codec, values)
         return decode_column(field, array, declared=self._codec)
+
+    def _storable(self, value: Any, coerce: Convert) -> Any:
+        """Convert a value only if it cannot be stored as it is: one that can keeps the precision of its times."""
+        try:
+            self._stored([value])
+        except SerializationError:
+            return coerce(value)
+        return value
 
 
 class _StampedForm(NormalForm):
@@ -98,12 +122,20 @@ class _StampedForm(NormalForm):
             self.convert = stamped
 
     def settled(self, values: list[Any]) -> list[Any]:
+        return self._with(values, self._inner.settled)
+
+    def storable(self, values: list[Any]) -> list[Any]:
+        return self._with(values, self._inner.storable)
+
+    @staticmethod
+    def _with(values: list[Any], convert: Callable[[list[Any]], list[Any]]) -> list[Any]:
         inside = [None if value is None else value.value for value in values]
-        settled = self._inner.settled(inside)
-        if settled is inside:
+        converted = convert(inside)
+        if converted is inside:
             return values
         return [
-            value if value is None else Stamped(found, value.time) for value, found in zip(values, settled, strict=True)
+            value if value is None else Stamped(found, value.time)
+            for value, found in zip(values, converted, strict=True)
         ]
 
 

@@ -23,6 +23,7 @@ from tidemill.errors import (
 )
 from tidemill.state.codecs.class_names import Loading, class_name
 from tidemill.state.codecs.column_codecs import ColumnCodec, codec_for, decode_column, encode_column
+from tidemill.state.codecs.normal_form import NormalForm
 from tidemill.state.codecs.plain_values import as_data, plain_loading
 from tidemill.state.codecs.serializers import (
     Convert,
@@ -111,8 +112,19 @@ class StateShape:
 TIMER_SHAPE = StateShape(TIMER.name, codec_for(None), codec_for(None))
 
 
-def write_rows(operator: str, state: str, shape: StateShape, rows: Rows, group_of: GroupCache, where: str) -> Section:
-    """Rows as a section. Raises :class:`SerializationError` that names the operator and the state."""
+def write_rows(
+    operator: str,
+    state: str,
+    shape: StateShape,
+    rows: Rows,
+    group_of: GroupCache,
+    where: str,
+    form: NormalForm | None = None,
+) -> Section:
+    """Rows as a section. Values that cannot be stored as they are, are converted if they have a ``form``.
+
+    Raises :class:`SerializationError` that names the operator and the state.
+    """
     try:
         columns = [_group_column(rows, group_of), encode_column("key", shape.key, rows.keys)]
         if any(name is not None for name in rows.namespaces):
@@ -120,7 +132,7 @@ def write_rows(operator: str, state: str, shape: StateShape, rows: Rows, group_o
         columns.append(_op_column(rows))
         if section_kind(shape.kind).has_user_keys:
             columns.append(encode_column("user_key", shape.user_key or codec_for(None), rows.user_keys))
-        columns.append(encode_column("value", shape.value, rows.values))
+        columns.append(_value_column(shape, rows.values, form))
     except SerializationError as error:
         raise SerializationError(f"state {state!r} of {where} cannot be stored: {error}") from error
     except BaseException as error:  # of the class of a value: __getstate__, a property
@@ -133,6 +145,19 @@ def write_rows(operator: str, state: str, shape: StateShape, rows: Rows, group_o
     table = pa.Table.from_arrays([array for _, array in columns], schema=schema)
     described = shape.schema if shape.ttl is None else {**shape.schema, SCHEMA_KEY: shape.ttl.describe()}
     return Section(operator, state, shape.kind, described, table)
+
+
+def _value_column(shape: StateShape, values: list[Any], form: NormalForm | None) -> tuple[Any, Any]:
+    try:
+        return encode_column("value", shape.value, values)
+    except SerializationError:
+        if form is None:
+            raise
+    if section_kind(shape.kind).in_lists:
+        storable: list[Any] = [None if elements is None else form.storable(elements) for elements in values]
+    else:
+        storable = form.storable(values)
+    return encode_column("value", shape.value, storable)
 
 
 def check_types(section: Section, shape: StateShape, where: str) -> dict[str, Convert]:

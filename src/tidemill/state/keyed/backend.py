@@ -410,7 +410,8 @@ class KeyedStateBackend(ABC):
         for name, table in self._tables.items():
             rows = export(table)
             if rows is not None:
-                section = write_rows(self.operator, name, self._shapes[name], rows, self._group_of, self._where)
+                shape = self._shapes[name]
+                section = write_rows(self.operator, name, shape, rows, self._group_of, self._where, table.form)
                 if name in self._replacing:
                     section = replace(section, schema={**section.schema, **replacing_groups(self._replacing[name])})
                 self._note_size(section)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tidemill.datastream.functions.state import ListState, MapState
+from tidemill.datastream.functions.state import Entries, ListState, MapState, pairs_of
 from tidemill.state.codecs.copies import ATOMIC
 from tidemill.state.codecs.normal_form import Unknown
 from tidemill.state.keyed.context import KeyContext
@@ -149,10 +149,10 @@ class KeyedMapState(KeyedState, MapState[Any, Any]):
             value = self._formed(value)
         self._change().entries[key if type(key) is self._key_kind else self._formed_key(key)] = value
 
-    def put_all(self, dict_value: dict[Any, Any]) -> None:
+    def put_all(self, dict_value: Entries[Any, Any]) -> None:
         """Set several map entries."""
         formed_key, formed = self._formed_key, self._formed
-        entries = {formed_key(key): formed(value) for key, value in dict_value.items()}
+        entries = {formed_key(key): formed(value) for key, value in pairs_of(dict_value)}
         self._change().entries.update(entries)
 
     def remove(self, key: Any) -> None:

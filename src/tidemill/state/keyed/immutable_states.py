@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from tidemill.datastream.functions.state import AggregatingState, ListState, MapState, ReducingState, State, ValueState
+from tidemill.datastream.functions.state import (
+    AggregatingState,
+    Entries,
+    ListState,
+    MapState,
+    ReducingState,
+    State,
+    ValueState,
+)
 from tidemill.errors import StateError
 from tidemill.state.keyed.elements import Elements
 
@@ -124,7 +132,7 @@ class ImmutableMapState(ImmutableState, MapState[Any, Any]):
         """Not supported: raises :class:`StateError`."""
         self._refuse()
 
-    def put_all(self, dict_value: dict[Any, Any]) -> NoReturn:
+    def put_all(self, dict_value: Entries[Any, Any]) -> NoReturn:
         """Not supported: raises :class:`StateError`."""
         self._refuse()
 

@@ -12,7 +12,15 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tidemill.datastream.functions.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from tidemill.datastream.functions.state import (
+    AggregatingState,
+    Entries,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+    pairs_of,
+)
 from tidemill.python_versions import Self
 from tidemill.state.codecs.copies import detached
 from tidemill.state.codecs.ttl import Stamped
@@ -329,11 +337,11 @@ class TtlMapState(TtlState, MapState[Any, Any]):
         self._accessed()
         self._inner.put(key, Stamped(value, self._ttl.access_time()))
 
-    def put_all(self, dict_value: dict[Any, Any]) -> None:
+    def put_all(self, dict_value: Entries[Any, Any]) -> None:
         """Set several map entries."""
         self._accessed()
         time = self._ttl.access_time()
-        self._inner.put_all({key: Stamped(value, time) for key, value in dict_value.items()})
+        self._inner.put_all([(key, Stamped(value, time)) for key, value in pairs_of(dict_value)])
 
     def remove(self, key: Any) -> None:
         """Remove one map entry, if it exists."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
+from tidemill.datastream.functions.state import Entries, pairs_of
 from tidemill.state.codecs.copies import ATOMIC, detached
 from tidemill.state.keyed.collection_states import KeyedListState, KeyedMapState
 from tidemill.state.keyed.single_states import (
@@ -266,10 +267,11 @@ class WatchedMapState(KeyedMapState):
         self._note_entry(key if type(key) in SIMPLE_TYPES else self._checked(key))
         super().put(key, value)
 
-    def put_all(self, dict_value: dict[Any, Any]) -> None:
-        for key in dict_value:
+    def put_all(self, dict_value: Entries[Any, Any]) -> None:
+        pairs = list(pairs_of(dict_value))
+        for key, _ in pairs:
             self._note_entry(key if type(key) in SIMPLE_TYPES else self._checked(key))
-        super().put_all(dict_value)
+        super().put_all(pairs)
 
     def remove(self, key: Any) -> None:
         self._note_all()

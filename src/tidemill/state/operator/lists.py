@@ -76,7 +76,7 @@ class OperatorListState(ListState[Any]):
         ``form`` is the form of stored elements; None: unchanged.
         """
         # configuration
-        self._form = form
+        self.form = form
         # transient
         self._restored = None if union is None else list(union)
         self._restored_own = len(own)
@@ -93,7 +93,7 @@ class OperatorListState(ListState[Any]):
         """Append one element."""
         if value is None:
             raise ValueError("None cannot be added to a list state")
-        self.own.append(value if self._form is None else self._form.put(value))
+        self.own.append(value if self.form is None else self.form.put(value))
 
     def add_all(self, values: Iterable[Any]) -> None:
         """Append several elements."""
@@ -105,7 +105,7 @@ class OperatorListState(ListState[Any]):
         items = list(values)
         if any(item is None for item in items):
             raise ValueError("None cannot be an element of a list state")
-        self.own = items if self._form is None else [self._form.put(item) for item in items]
+        self.own = items if self.form is None else [self.form.put(item) for item in items]
         self._restored = None
 
     def clear(self) -> None:
@@ -146,7 +146,7 @@ class OperatorListState(ListState[Any]):
         if self._next is None:
             return
         self._stored, self._next = self._next, None
-        if self._form is not None and (settled := self._form.settled(self.own)) is not self.own:
+        if self.form is not None and (settled := self.form.settled(self.own)) is not self.own:
             self.own, self._stored = settled, Fingerprint.of(settled)
 
     @staticmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
-from tidemill.datastream.functions.state import BroadcastState, ReadOnlyBroadcastState
+from tidemill.datastream.functions.state import BroadcastState, Entries, ReadOnlyBroadcastState, pairs_of
 from tidemill.errors import StateError
 from tidemill.state.codecs.copies import ATOMIC, detached
 from tidemill.state.codecs.normal_form import NormalForm
@@ -35,7 +35,7 @@ class OperatorMapState(BroadcastState[Any, Any]):
         ``form`` is the form of stored values, None: unchanged; ``formed_key`` converts keys to their stored form.
         """
         # configuration
-        self._form = form
+        self.form = form
         self._formed_key = formed_key
         # transient
         self._cleared = False
@@ -82,12 +82,12 @@ class OperatorMapState(BroadcastState[Any, Any]):
             if stored:
                 self._moved.add(key)
         self._touched[key] = stored
-        self._entries[key] = detached(value if self._form is None else self._form.put(value))
+        self._entries[key] = detached(value if self.form is None else self.form.put(value))
         self._reads.pop(key, None)
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+    def put_all(self, dict_value: Entries[Any, Any]) -> None:
         """Set several entries."""
-        for key, value in dict_value.items():
+        for key, value in pairs_of(dict_value):
             self.put(key, value)
 
     def remove(self, key: Any) -> None:
@@ -147,10 +147,10 @@ class OperatorMapState(BroadcastState[Any, Any]):
 
     def fold(self) -> None:
         """Mark the last export as committed. Values then have the form in which storage returns them."""
-        if self._form is not None:
+        if self.form is not None:
             changed = [key for key in self._touched if key in self._entries]
             values = [self._entries[key] for key in changed]
-            if (settled := self._form.settled(values)) is not values:
+            if (settled := self.form.settled(values)) is not values:
                 self._entries.update(zip(changed, settled, strict=True))
                 self._reads.clear()
         self._cleared = False
@@ -215,7 +215,7 @@ class ReadOnlyMapState(ReadOnlyBroadcastState[Any, Any]):
         """Not supported: raises :class:`StateError`."""
         self._refuse("put()")
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> NoReturn:
+    def put_all(self, dict_value: Entries[Any, Any]) -> NoReturn:
         """Not supported: raises :class:`StateError`."""
         self._refuse("put_all()")
 

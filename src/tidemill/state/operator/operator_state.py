@@ -103,12 +103,15 @@ class OperatorStateBackend(OperatorStateStore):
     Otherwise, the object is dropped.
     """
 
-    def __init__(self, operator: str, where: str, subtask: Subtask, parallelism: int) -> None:
+    def __init__(
+        self, operator: str, where: str, subtask: Subtask, parallelism: int, *, strict_types: bool = False
+    ) -> None:
         # configuration
         self.operator = operator
         self._where = where
         self._subtask = subtask
         self._parallelism = parallelism
+        self._strict_types = strict_types
         # transient
         self._unclaimed: dict[str, list[Section]] = {}
         self._group_of = GroupCache(1)
@@ -183,7 +186,7 @@ class OperatorStateBackend(OperatorStateStore):
             if registered.migrated:
                 whole = replacing_subtasks([self._subtask, *registered.gone])
                 shape = replace(shape, schema={**shape.schema, **whole})
-            sections += self._section(name, shape, rows)
+            sections += self._section(name, shape, rows, registered.state.form)
         return [*sections, *self._export_layout()]
 
     def export_all(self) -> list[Section]:
@@ -193,7 +196,7 @@ class OperatorStateBackend(OperatorStateStore):
         for name, registered in self._states.items():
             rows = Rows()
             registered.state.export_all(rows, self._subtask)
-            sections += self._section(name, registered.shape, rows)
+            sections += self._section(name, registered.shape, rows, registered.state.form)
         if self._states:
             sections += self._section(_LAYOUT_STATE, _LAYOUT_SHAPE, self._layout_row())
         return sections
@@ -299,7 +302,7 @@ class OperatorStateBackend(OperatorStateStore):
         mine = parts[self._subtask]
         # Migrated state is rewritten completely; if none is left, the stored entry must still be deleted.
         before = () if migrated and mine else stored.get(self._subtask, ())
-        return OperatorListState(mine, before, everybodys, _form_of(descriptor))
+        return OperatorListState(mine, before, everybodys, self._form_of(descriptor))
 
     def _broadcast_of(self, rows: Rows, descriptor: StateDescriptor | None, migrated: bool) -> OperatorMapState:
         stored: dict[Subtask, dict[Any, Any]] = {}
@@ -309,7 +312,7 @@ class OperatorStateBackend(OperatorStateStore):
         mine = stored.get(self._subtask, {}) if self._subtask < former and not migrated else None
         whole = stored.get(copied_from(self._subtask, former), {})
         keys = None if descriptor is None else kind_of(descriptor).user_key_type(descriptor)
-        return OperatorMapState(whole, mine, _form_of(descriptor), one_key_form(keys))
+        return OperatorMapState(whole, mine, self._form_of(descriptor), one_key_form(keys))
 
     # --- at which parallelism
 
@@ -337,25 +340,26 @@ class OperatorStateBackend(OperatorStateStore):
     def _export_layout(self) -> list[Section]:
         return self._section(_LAYOUT_STATE, _LAYOUT_SHAPE, self._layout_change())
 
-    def _section(self, name: str, shape: StateShape, rows: Rows) -> list[Section]:
+    def _section(self, name: str, shape: StateShape, rows: Rows, form: NormalForm | None = None) -> list[Section]:
         if not rows.keys:
             return []
-        return [write_rows(self.operator, name, shape, rows, self._group_of, self._where)]
+        return [write_rows(self.operator, name, shape, rows, self._group_of, self._where, form)]
 
     def _names(self, mode: str) -> set[str]:
         prefix = _PREFIXES[mode]
         known: Iterable[str] = {*self._states, *self._unclaimed}
         return {name.removeprefix(prefix) for name in known if name.startswith(prefix)}
 
+    def _form_of(self, descriptor: StateDescriptor | None) -> NormalForm | None:
+        """The form of stored values of a state that the program declares."""
+        if descriptor is None:
+            return None
+        return normal_form(kind_of(descriptor).value_type(descriptor), strict=self._strict_types)
+
     def _wrong_descriptor(self, kind: str, wanted: type, found: Any) -> StateError:
         return StateError(
             f"{self._where}: {kind} state is registered with a {wanted.__name__}, not {type(found).__name__}"
         )
-
-
-def _form_of(descriptor: StateDescriptor | None) -> NormalForm | None:
-    """The form of stored values of a state that the program declares."""
-    return None if descriptor is None else normal_form(kind_of(descriptor).value_type(descriptor))
 
 
 _LAYOUT_SHAPE: Final = StateShape(

@@ -92,7 +92,7 @@ def read(parcels: list[tuple[Header, bytes]], keyed: bool) -> list[Any]:
     def take(edge: int, batch: Batch) -> None:
         found = batch.keys if batch.keys is not None else [value[0] for value in batch.values] if keyed else None
         keys: list[Any] = [None] * len(batch) if found is None else canonical_keys(found)
-        stamps: list[Any] = [*(batch.timestamps or [None] * len(batch))]
+        stamps: list[Any] = [None] * len(batch) if batch.timestamps is None else [*batch.timestamps]
         events.extend(zip(batch.values, stamps, keys, strict=True))
 
     inbox = Inbox({0: 1}, MIN_TIME, MIN_TIME, take, events.append)

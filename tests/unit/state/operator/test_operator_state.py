@@ -13,7 +13,7 @@ from tests.thorough import examples
 from tidemill.common import Types
 from tidemill.common.time import Time
 from tidemill.datastream import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
-from tidemill.errors import StateError, StateMigrationError
+from tidemill.errors import SerializationError, StateError, StateMigrationError
 from tidemill.state.files.rows import APPEND, CLEAR, DELETE, PUT
 from tidemill.state.files.sections import read_rows
 from tidemill.state.files.state_file import Section, decode_sections, encode_sections
@@ -31,6 +31,8 @@ ANY_RULES = MapStateDescriptor("rules")
 MEASURED = ListStateDescriptor("measured", Types.DOUBLE())
 PAIRS = ListStateDescriptor("pairs", Types.TUPLE([Types.DOUBLE()]))
 LIMITS = MapStateDescriptor("limits", Types.DOUBLE(), Types.DOUBLE())
+COUNTS = ListStateDescriptor("counts", Types.TUPLE([Types.LONG()]))
+COUNTS_OF = MapStateDescriptor("counts of", Types.STRING(), Types.TUPLE([Types.LONG()]))
 RATES = MapStateDescriptor("rates", Types.TUPLE([Types.LONG()]), Types.TUPLE([Types.DOUBLE()]))
 
 
@@ -537,3 +539,24 @@ def test_declared_types_are_the_same_in_memory_as_from_storage(union: bool) -> N
     backend = warm.subtasks[0]
     backend.get_broadcast_state(RATES).remove([1])
     assert backend.get_broadcast_state(RATES).is_empty()
+
+
+def test_items_are_converted_as_flink_does() -> None:
+    op = Operator(1)
+    backend = op.subtasks[0]
+    backend.get_list_state(COUNTS).add_all([(1.5,), (2,)])
+    backend.get_broadcast_state(COUNTS_OF).put("a", (3.5,))
+    op.commit()
+    for _ in range(2):
+        backend = op.subtasks[0]
+        assert repr(list(backend.get_list_state(COUNTS).get())) == "[(1,), (2,)]"
+        assert repr(list(backend.get_broadcast_state(COUNTS_OF).items())) == "[('a', (3,))]"
+        op.start(1)
+
+
+def test_strict_types_refuse_other_items() -> None:
+    backend = OperatorStateBackend("op", "operator 'op'", Subtask(0), 1, strict_types=True)
+    backend.begin_epoch()
+    backend.get_list_state(COUNTS).add((1.5,))
+    with pytest.raises(SerializationError, match="counts"):
+        backend.export_delta()
