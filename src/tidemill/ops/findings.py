@@ -31,6 +31,8 @@ EXTRAS: Final = {
     "object-store": ("obstore",),
     "ops": ("fastapi", "prometheus-client", "python-multipart", "rich", "typer", "uvicorn"),
     "oracle": ("oracledb",),
+    "pandas": ("pandas",),
+    "polars": ("polars",),
     "postgres": ("psycopg",),
     "pulsar": ("pulsar-client",),
     "rabbitmq": ("pika",),

@@ -38,8 +38,11 @@ MISSING = {
     ),
     "an object of Java": ("ds._j_data_stream.getId()", (1, "DataStream._j_data_stream")),
     "a method that is always rejected": (
-        "from pyflink.datastream.connectors.pulsar import RangeGenerator\nRangeGenerator.fixed_key()",
-        (2, "RangeGenerator.fixed_key"),
+        (
+            "from pyflink.datastream.connectors.kinesis import FlinkKinesisConsumer\n"
+            "FlinkKinesisConsumer('s', None, {}).set_periodic_watermark_assigner(None)"
+        ),
+        (2, "FlinkKinesisConsumer.set_periodic_watermark_assigner"),
     ),
     "an argument": ("ds.map(len, result_type=Types.INT())", (1, "DataStream.map")),
     "an argument of a class": ("ValueStateDescriptor('x', Types.INT(), 1, 2, 3)", (1, "ValueStateDescriptor")),
