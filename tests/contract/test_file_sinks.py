@@ -89,7 +89,11 @@ class ByLastDigit(BucketAssigner):
 def test_compressed_rows_in_buckets(case: SinkCase, place: Place) -> None:
     def sink() -> FileSink:
         builder = FileSink.for_row_format(place.path, Encoder.simple_string_encoder()).with_compression("gzip")
-        return builder.with_bucket_assigner(ByLastDigit()).build()
+        return (
+            builder.with_bucket_assigner(ByLastDigit())
+            .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+            .build()
+        )
 
     check_sink(case, sink, lambda: place.shown(unzipped), left=place.hidden)
 

@@ -27,7 +27,7 @@ from tests.waiting import eventually
 from tidemill.common import Encoder, JobClient, Row, Types
 from tidemill.connectors.object_store import ObjectStore
 from tidemill.datastream import MapFunction, RuntimeContext
-from tidemill.datastream.connectors.file_system import FileSink
+from tidemill.datastream.connectors.file_system import FileSink, RollingPolicy
 from tidemill.errors import CheckpointError, LostInputError, TidemillError
 
 SECONDS = 60
@@ -55,7 +55,11 @@ def counting(source: Path | str, folder: Path, job_id: str = "job", **options: s
     env = environment(durable(folder / "checkpoints", job_id, **{"pipeline.max-parallelism": "8", **options}))
     words = env.read_json(str(source), "word STRING", watch=True).uid("words").map(lambda row: row[0], Types.STRING())
     counts = words.key_by(lambda word: word).process(Count(), Types.STRING()).uid("count")
-    counts.sink_to(FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder()).build()).uid("sink")
+    counts.sink_to(
+        FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+        .build()
+    ).uid("sink")
     return env.execute_async(job_id)
 
 
@@ -154,7 +158,11 @@ def test_a_file_with_slow_records_is_read_over_several_epochs(tmp_path: Path) ->
         env = environment(durable(tmp_path / "checkpoints", "job", **options))
         slow = env.read_json(str(source), "word STRING", watch=True).uid("words").map(_slow, Types.STRING())
         counts = slow.key_by(lambda word: word).process(Count(), Types.STRING()).uid("count")
-        sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
+        sink = (
+            FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
+            .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+            .build()
+        )
         counts.sink_to(sink).uid("sink")
         return env.execute_async("job")
 
@@ -190,7 +198,11 @@ def test_all_tasks_share_what_an_epoch_reads_of_a_file(tmp_path: Path) -> None:
     options = {"execution.epoch.max-duration": "2 s", "execution.epoch.max-records": "1500"}
     env = environment(durable(tmp_path / "checkpoints", "job", **options))
     read = env.read_json(str(source), "word STRING", watch=True).uid("words").map(_Numbered(), Types.STRING())
-    read.sink_to(FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()).uid("sink")
+    read.sink_to(
+        FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+        .build()
+    ).uid("sink")
     client = env.execute_async("job")
     eventually(lambda: seen(tmp_path).total() >= len(words), shown=lambda: seen(tmp_path).total())
     client.cancel().result(SECONDS)
