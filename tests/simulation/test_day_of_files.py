@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
 
 import pyarrow.parquet as pq
 
@@ -148,7 +149,7 @@ def test_a_day_of_files(tmp_path: Path) -> None:
     # The second quarter of the day, when everything has warmed up, is the measure for the last one.
     quarter = len(memory) // 4
     then, now = memory[quarter : 2 * quarter], memory[-quarter:]
-    assert max(now) < max(then) * 1.1, (max(then), max(now))
-    for kind in (0, 1):
+    assert fmean(now) < fmean(then) * 1.05, (then, now)
+    for kind in (0, 1):  # manifests are deleted and merged in groups, so that single figures vary
         then, now = [one[kind] for one in stored[quarter : 2 * quarter]], [one[kind] for one in stored[-quarter:]]
-        assert max(now) <= max(then) * 1.1 + 10, (max(then), max(now))
+        assert fmean(now) < fmean(then) * 1.1, (then, now)
