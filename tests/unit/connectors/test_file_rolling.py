@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.unit.connectors.sink_epochs import Job
-from tidemill.common import Configuration, Encoder
+from tests.waiting import eventually
+from tidemill.common import Configuration, Encoder, JobClient
 from tidemill.common.serialization import BulkWriterFactory
 from tidemill.connectors.file_system.parts import GrowingPart
 from tidemill.connectors.file_system.rolling import DefaultRollingPolicy, OnEpochRollingPolicy
@@ -169,6 +170,57 @@ class TestCheckpoints:
             job.end()
         assert sorted("".join(shown(tmp_path)).split()) == ["a", "b", "c", "d"]
         assert hidden(tmp_path) == []
+
+
+class TestJobs:
+    """Whole jobs with the default policy, in this process."""
+
+    def start(self, folder: Path, job_id: str, **options: str) -> JobClient:
+        configuration = Configuration.from_dict(
+            {
+                "execution.target": "local",
+                "execution.job-id": job_id,
+                "execution.checkpointing.dir": str(folder / "checkpoints"),
+                "execution.epoch.max-records": "10",
+                "execution.epoch.min-interval": "20ms",
+                "parallelism.default": "2",
+                **options,
+            }
+        )
+        env = StreamExecutionEnvironment.get_execution_environment(configuration)
+        numbers = env.from_sequence(1, 600).uid("numbers").rebalance().map(str)
+        numbers.sink_to(rows(folder / "out").build()).uid("files")
+        return env.execute_async(job_id)
+
+    def check(self, folder: Path) -> None:
+        lines = "".join(shown(folder / "out")).split()
+        assert sorted(map(int, lines)) == list(range(1, 601))
+        assert hidden(folder / "out") == []
+
+    def test_a_canceled_job_continues_its_parts_when_it_is_started_again(self, tmp_path: Path) -> None:
+        client = self.start(tmp_path, "job")
+        eventually(lambda: any(name.endswith(".kept") for name in hidden(tmp_path / "out")))
+        client.cancel().result(60)
+        assert shown(tmp_path / "out") == []
+        assert {name.rpartition(".")[2] for name in hidden(tmp_path / "out")} == {"kept"}
+        self.start(tmp_path, "job").get_job_execution_result().result()
+        self.check(tmp_path)
+
+    def test_another_job_continues_them_from_a_savepoint(self, tmp_path: Path) -> None:
+        client = self.start(tmp_path, "first")
+        eventually(lambda: any(name.endswith(".kept") for name in hidden(tmp_path / "out")))
+        path = client.stop_with_savepoint(False, str(tmp_path / "saved")).result(60)
+        assert shown(tmp_path / "out") == []
+        second = self.start(tmp_path, "second", **{"execution.state-recovery.path": path, "parallelism.default": "1"})
+        second.get_job_execution_result().result()
+        self.check(tmp_path)
+
+    def test_the_end_of_event_time_finishes_them(self, tmp_path: Path) -> None:
+        client = self.start(tmp_path, "first")
+        eventually(lambda: any(name.endswith(".kept") for name in hidden(tmp_path / "out")))
+        client.stop_with_savepoint(True, str(tmp_path / "saved")).result(60)
+        assert 0 < len("".join(shown(tmp_path / "out")).split()) < 600
+        assert hidden(tmp_path / "out") == []
 
 
 class TestState:
