@@ -106,6 +106,28 @@ def test_dates_and_names_of_files_do_not_matter(spark: SparkSession, tmp_path: P
     assert not spark.streams.active
 
 
+def test_files_are_finished_in_time_while_no_input_arrives(spark: SparkSession, tmp_path: Path) -> None:
+    """A streaming query has no batch without input: the part waits for its time, or for a checkpoint, nevertheless."""
+    source = tmp_path / "in"
+    source.mkdir()
+    env = environment(durable(tmp_path / "checkpoints", **{"execution.checkpointing.interval": "3 s"}))
+    words = env.read_json(str(source), "word STRING", watch=True).uid("words").map(lambda row: row[0], Types.STRING())
+    policies = {
+        "time": RollingPolicy.default_rolling_policy(rollover_interval=3000, inactivity_interval=2000),
+        "checkpoint": RollingPolicy.on_checkpoint_rolling_policy(),
+    }
+    for name, policy in policies.items():
+        builder = FileSink.for_row_format(str(tmp_path / name / "out"), Encoder.simple_string_encoder())
+        words.sink_to(builder.with_rolling_policy(policy).build()).uid(name)
+    client = env.execute_async("quiet")
+    for word in "ab":  # the first epoch is a checkpoint, the second one is usually none
+        add_word(source / word, word)
+        shows(tmp_path / "checkpoint", client, Counter("a" if word == "a" else "ab"))
+    shows(tmp_path / "time", client, Counter("ab"))
+    client.cancel().result(SECONDS)
+    assert not [path for name in policies for path in (tmp_path / name).rglob(".part*")]
+
+
 def test_a_file_that_is_gone_when_the_driver_returns_is_named_or_skipped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
