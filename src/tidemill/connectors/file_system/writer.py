@@ -142,7 +142,8 @@ class FileWriter(StatefulSinkWriter):
         return [committable.to_bytes() for committable in ready.values()]
 
     def snapshot_state(self, checkpoint_id: int) -> Sequence[str]:
-        return [one.to_state() for one in (*self._parts.values(), *self._waiting.values())]
+        parts = [part.to_state() for part in self._parts.values()]
+        return [*parts, *(waiting.to_state() for waiting in self._waiting.values())]
 
     def due(self) -> int | None:
         upcoming = self._in_epoch().next_checkpoint
