@@ -14,7 +14,7 @@ from chaos.functions import Account, Buffer, Numbers, Session, Stamp, Sum
 from chaos.truth import DISORDER, GAP, WINDOW
 from tidemill.common import Configuration, Duration, Encoder, Time, WatermarkStrategy, run_main
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
-from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
+from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 from tidemill.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
 
 JOB_ID: Final = "chaos"
@@ -65,6 +65,7 @@ def build(env: StreamExecutionEnvironment, folder: Path) -> None:
         sink = (
             FileSink.for_row_format(str(folder / "output" / name), Encoder.simple_string_encoder())
             .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+            .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
             .build()
         )
         stream.sink_to(sink).uid(f"{name}-sink")

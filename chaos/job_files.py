@@ -133,7 +133,11 @@ def sink(folder: Path, name: str) -> FileSink:
     path = str(folder / "output" / name)
     rows = FileSink.for_row_format(path, Encoder.simple_string_encoder())
     if name == "text":
-        return rows.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()
+        return (
+            rows.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+            .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+            .build()
+        )
     policy = RollingPolicy.default_rolling_policy(6000, rollover_interval=3000, inactivity_interval=2000)
     if name == "rolled":
         builder: Any = rows.with_compression("gzip")

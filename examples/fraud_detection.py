@@ -30,7 +30,7 @@ from tidemill.datastream import (
     StreamExecutionEnvironment,
     ValueStateDescriptor,
 )
-from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
+from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 
 STATEMENTS = OutputTag("statements")
 
@@ -93,7 +93,11 @@ def build(env: StreamExecutionEnvironment, source: PaymentSource, output: Path) 
 def files_in(folder: Path) -> FileSink:
     """A sink whose files become visible when their epoch is committed, and not earlier."""
     builder = FileSink.for_row_format(str(folder), Encoder.simple_string_encoder())
-    return builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()
+    return (
+        builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+        .build()
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

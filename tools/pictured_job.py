@@ -13,7 +13,7 @@ from examples.support.payments import COUNTRIES, MERCHANTS, Payment
 from tidemill.common import Duration, Encoder, Types, WatermarkStrategy
 from tidemill.datastream import DataStream, StreamExecutionEnvironment, TumblingEventTimeWindows
 from tidemill.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
-from tidemill.datastream.connectors.file_system import FileSink
+from tidemill.datastream.connectors.file_system import FileSink, RollingPolicy
 
 CARDS: Final = 5_000
 PER_SECOND: Final = {"shop terminals": 3_000, "online shop": 1_500}
@@ -77,7 +77,11 @@ def payments(env: StreamExecutionEnvironment, name: str) -> DataStream:
 
 def write(lines: DataStream, name: str, folder: Path) -> None:
     """Write lines to files below the folder, in one subtask."""
-    sink = FileSink.for_row_format(str(folder / name), Encoder.simple_string_encoder()).build()
+    sink = (
+        FileSink.for_row_format(str(folder / name), Encoder.simple_string_encoder())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+        .build()
+    )
     lines.name(f"{name} lines").uid(f"{name} lines").set_parallelism(1).sink_to(sink).name(f"{name} files").uid(
         f"{name} files"
     ).set_parallelism(1)

@@ -22,7 +22,7 @@ from tidemill.datastream import (
     TumblingEventTimeWindows,
     ValueStateDescriptor,
 )
-from tidemill.datastream.connectors.file_system import FileSink
+from tidemill.datastream.connectors.file_system import FileSink, RollingPolicy
 from tidemill.ops.rest.server import RestServer, servers
 
 #: More than the page shows of a state at once.
@@ -176,4 +176,8 @@ def served(start: Callable[[], JobClient], epochs: int = 3, beside: Served | Non
 
 
 def _files(folder: Path) -> FileSink:
-    return FileSink.for_row_format(str(folder), Encoder.simple_string_encoder()).build()
+    return (
+        FileSink.for_row_format(str(folder), Encoder.simple_string_encoder())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+        .build()
+    )

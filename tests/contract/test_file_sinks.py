@@ -15,7 +15,13 @@ import pytest
 from tests.memory_objects import URI, MemoryObjects
 from tests.thorough import THOROUGH
 from tidemill.common.serialization import Encoder
-from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
+from tidemill.datastream.connectors.file_system import (
+    BucketAssigner,
+    FileCompactor,
+    FileCompactStrategy,
+    FileSink,
+    RollingPolicy,
+)
 from tidemill.datastream.formats.parquet import ParquetBulkWriters
 from tidemill.testing.sink_contract import SINK_CASES, SinkCase, check_sink
 
@@ -32,6 +38,13 @@ def in_place(name: str) -> pytest.MarkDecorator:
 GROWING = [
     *[("rows", "object store"), ("parquet", "directory")],
     *([("rows", "directory"), ("parquet", "object store")] if THOROUGH else []),
+]
+#: Compaction of each two epochs, of whatever an epoch has finished, and by size, with their places.
+_EVERY_TWO, _EVERY_ONE, _BY_SIZE = FileCompactStrategy(2), FileCompactStrategy(1), FileCompactStrategy(None, 3)
+COMPACTED = [
+    (_EVERY_TWO, "object store"),
+    (_BY_SIZE, "directory"),
+    *([(_EVERY_TWO, "directory"), (_EVERY_ONE, "directory"), (_EVERY_ONE, "object store")] if THOROUGH else []),
 ]
 
 
@@ -89,7 +102,11 @@ class ByLastDigit(BucketAssigner):
 def test_compressed_rows_in_buckets(case: SinkCase, place: Place) -> None:
     def sink() -> FileSink:
         builder = FileSink.for_row_format(place.path, Encoder.simple_string_encoder()).with_compression("gzip")
-        return builder.with_bucket_assigner(ByLastDigit()).build()
+        return (
+            builder.with_bucket_assigner(ByLastDigit())
+            .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+            .build()
+        )
 
     check_sink(case, sink, lambda: place.shown(unzipped), left=place.hidden)
 
@@ -101,6 +118,26 @@ def test_parquet(case: SinkCase, place: Place) -> None:
         return FileSink.for_bulk_format(place.path, ParquetBulkWriters.for_row_type("value STRING")).build()
 
     check_sink(case, sink, lambda: place.shown(rows), left=place.hidden)
+
+
+@each_case
+@pytest.mark.parametrize(("strategy", "place"), COMPACTED, indirect=["place"])
+def test_files_that_wait_for_compaction(case: SinkCase, strategy: FileCompactStrategy, place: Place) -> None:
+    """Nothing is lost or twice in visible and waiting files together, and no visible one holds anything uncommitted."""
+
+    def sink() -> FileSink:
+        builder = FileSink.for_row_format(place.path, Encoder.simple_string_encoder())
+        builder.with_bucket_assigner(ByLastDigit())
+        builder.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
+        return builder.enable_compact(strategy, FileCompactor.concat_file_compactor()).build()
+
+    def safe() -> Iterator[str]:
+        yield from place.shown(lines)
+        files = place.files()
+        for name in place.hidden(".kept"):
+            yield from lines(files[name])
+
+    check_sink(case, sink, safe, left=lambda: place.hidden(".inprogress"))
 
 
 @each_case

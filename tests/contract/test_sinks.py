@@ -9,7 +9,7 @@ import pytest
 from tests.contract.sink_systems import Appending, KeyedSink, System, TableSink, Transactions
 from tidemill.common.serialization import Encoder
 from tidemill.connectors.function_sink import FunctionSink
-from tidemill.datastream.connectors.file_system import FileSink
+from tidemill.datastream.connectors.file_system import FileSink, RollingPolicy
 from tidemill.testing.sink_contract import SINK_CASES, WRITER_CASES, SinkCase, check_sink
 
 #: An epoch of the write-ahead log with these has files, and is committed on workers.
@@ -59,6 +59,10 @@ def test_files(case: SinkCase, tmp_path: Path) -> None:
         return [line for path in files for line in path.read_text(encoding="utf-8").splitlines()]
 
     def sink() -> FileSink:
-        return FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).build()
+        return (
+            FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder())
+            .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+            .build()
+        )
 
     check_sink(case, sink, visible, left=lambda: tmp_path.rglob(".*"))

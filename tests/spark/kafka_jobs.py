@@ -12,7 +12,7 @@ from tests.spark.jobs import durable, environment
 from tidemill.common import Encoder, JobClient, Types, WatermarkStrategy
 from tidemill.common.serialization import SimpleStringSchema
 from tidemill.datastream import DataStream
-from tidemill.datastream.connectors.file_system import FileSink
+from tidemill.datastream.connectors.file_system import FileSink, RollingPolicy
 from tidemill.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource, KafkaSourceBuilder
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
 from tidemill.datastream.state import ValueStateDescriptor
@@ -56,7 +56,11 @@ def counting(builder: KafkaSourceBuilder, folder: Path, job_id: str = "job", **o
     env = environment(durable(folder / "checkpoints", job_id, **{**options, "pipeline.max-parallelism": "8"}))
     words: DataStream = env.from_source(builder.build(), WatermarkStrategy.no_watermarks(), "topic").uid("topic")
     counts = words.key_by(lambda word: word).process(Count(), Types.STRING()).uid("count")
-    counts.sink_to(FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder()).build()).uid("sink")
+    counts.sink_to(
+        FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+        .build()
+    ).uid("sink")
     return env.execute_async(job_id)
 
 

@@ -15,7 +15,7 @@ from tests.waiting import eventually
 from tidemill.common import Duration, Encoder, Row, WatermarkStrategy
 from tidemill.connectors.file_system.json_lines import json_lines_encoder
 from tidemill.datastream import StreamExecutionEnvironment
-from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, StreamFormat
+from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, RollingPolicy, StreamFormat
 from tidemill.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
 from tidemill.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
 from tidemill.errors import TidemillError, TypeMismatchError
@@ -201,7 +201,8 @@ def test_a_watched_directory(tmp_path: Path) -> None:
         env = environment(durable(tmp_path / "checkpoints"))
         stream = env.from_source(watched(source), WatermarkStrategy.no_watermarks(), "watched").uid("watched")
         builder = FileSink.for_row_format(str(out), Encoder.simple_string_encoder())
-        stream.sink_to(builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()).uid("out")
+        builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        stream.sink_to(builder.with_rolling_policy(RollingPolicy.on_epoch_rolling_policy()).build()).uid("out")
         return env.execute_async("watched")
 
     add_file(source / "first", "first\n")

@@ -12,6 +12,7 @@ from tests.waiting import eventually
 from tidemill.common import Encoder, JobClient, Types
 from tidemill.common.serialization import SimpleStringSchema
 from tidemill.datastream.connectors import FlinkKafkaConsumer, StreamingFileSink
+from tidemill.datastream.connectors.file_system import RollingPolicy
 
 
 def lines(folder: Path) -> list[str]:
@@ -22,7 +23,11 @@ def lines(folder: Path) -> list[str]:
 def copying(consumer: FlinkKafkaConsumer, folder: Path) -> JobClient:
     env = environment(durable(folder / "checkpoints"))
     words = env.add_source(consumer, "words").uid("words").map(str.upper, Types.STRING()).uid("upper")
-    sink = StreamingFileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder()).build()
+    sink = (
+        StreamingFileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+        .build()
+    )
     words.add_sink(sink).uid("sink")
     return env.execute_async("copy")
 

@@ -17,7 +17,7 @@ from tests.spark.kafka_jobs import counting, reading, seen
 from tests.waiting import eventually
 from tidemill.common import Duration, Encoder, JobClient, Time, Types, WatermarkStrategy
 from tidemill.datastream import TumblingEventTimeWindows
-from tidemill.datastream.connectors.file_system import FileSink
+from tidemill.datastream.connectors.file_system import FileSink, RollingPolicy
 from tidemill.datastream.connectors.kafka import KafkaOffsetsInitializer
 from tidemill.errors import LostInputError
 from tidemill.runtime.driver.job import RunningJob
@@ -181,7 +181,11 @@ def test_windows_wait_for_the_slowest_partition_until_it_is_idle(
         words = env.from_source(reading(kafka, topic).build(), strategy, "topic").uid("topic")
         summed = words.map(lambda word: (word, 1), Types.TUPLE([Types.STRING(), Types.INT()])).uid("ones")
         windows = summed.key_by(lambda pair: pair[0]).window(TumblingEventTimeWindows.of(Time.seconds(10)))
-        sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
+        sink = (
+            FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
+            .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+            .build()
+        )
         windows.sum(1).uid("sums").map(str, Types.STRING()).uid("texts").sink_to(sink).uid("sink")
         return env.execute_async("windows")
 

@@ -24,7 +24,7 @@ from tidemill.checkpoint.storage.storages import LocalStorage, ObjectStorage, St
 from tidemill.common import Configuration, Encoder, JobClient, Types
 from tidemill.connectors.sources import DataFrameSource, Split
 from tidemill.datastream import StreamExecutionEnvironment
-from tidemill.datastream.connectors.file_system import FileSink
+from tidemill.datastream.connectors.file_system import FileSink, RollingPolicy
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import CheckpointError, GraphError, JobExecutionError, TypeMismatchError, UserCodeError
@@ -157,7 +157,11 @@ class Job:
             **more,
         }
         env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(options))
-        sink = FileSink.for_row_format(str(self._out), Encoder.simple_string_encoder()).build()
+        sink = (
+            FileSink.for_row_format(str(self._out), Encoder.simple_string_encoder())
+            .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+            .build()
+        )
         pair = Types.TUPLE([Types.LONG(), Types.LONG()])
         rows = env.from_dataframe(frame, pair).uid("rows").map(careful, pair)
         numbered = rows.key_by(lambda row: row[0] % 3, Types.LONG()).process(Numbered(), Types.STRING())

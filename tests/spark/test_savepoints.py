@@ -16,7 +16,7 @@ from tests.spark.jobs import durable, environment
 from tests.waiting import eventually
 from tidemill.common import Encoder, JobClient, JobStatus, Types
 from tidemill.datastream import DataStream
-from tidemill.datastream.connectors.file_system import FileSink
+from tidemill.datastream.connectors.file_system import FileSink, RollingPolicy
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import JobFinishedError
@@ -55,7 +55,11 @@ def start(spark: SparkSession, folder: Path, job_id: str, order: str, **options:
         return stream.uid("more").map(lambda row: row.k, Types.STRING())
 
     first, *others = ({"numbers": numbers, "words": words, "more": more}[name]() for name in order.split())
-    sink = FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder()).build()
+    sink = (
+        FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+        .build()
+    )
     kept = first.union(*others) if others else first
     kept.key_by(lambda value: value).process(Count(), Types.STRING()).uid("count").sink_to(sink).uid("sink")
     return env.execute_async(job_id)
@@ -153,7 +157,11 @@ def test_a_drained_job_fires_its_timers_and_is_over(spark: SparkSession, tmp_pat
     def run(job_id: str, **options: str) -> JobClient:
         env = environment(durable(tmp_path / "checkpoints", job_id, **options))
         words = env.read_json(str(tmp_path / "in"), "k STRING", watch=True).uid("words")
-        sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
+        sink = (
+            FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
+            .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+            .build()
+        )
         ends = words.map(lambda row: row.k, Types.STRING()).key_by(lambda k: k).process(Last(), Types.STRING())
         ends.uid("last").sink_to(sink).uid("sink")
         return env.execute_async(job_id)
@@ -188,7 +196,11 @@ def test_rows_of_a_bounded_dataframe_that_are_still_to_be_read_go_along(spark: S
         # After the first epoch there is time for all that is to happen then.
         pace = {"execution.epoch.max-records": "10", "execution.epoch.min-interval": "1h"}
         env = environment(durable(tmp_path / "checkpoints", job_id, **{**pace, **options}))
-        sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
+        sink = (
+            FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
+            .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+            .build()
+        )
         rows = env.from_dataframe(frame, Types.LONG()).uid("rows").map(str, Types.STRING())
         rows.key_by(lambda value: value).process(Count(), Types.STRING()).uid("count").sink_to(sink).uid("sink")
         return env.execute_async(job_id)

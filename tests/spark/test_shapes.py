@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tests.spark.jobs import collected, durable, environment
 from tidemill.common import Encoder, Types
 from tidemill.datastream import DataStream, OutputTag
-from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
+from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 from tidemill.datastream.functions import CoMapFunction, KeyedCoProcessFunction, ProcessFunction, RuntimeContext
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.spark.jobs.stages import Recent, StageBuilder
@@ -27,6 +27,7 @@ def files(folder: Path) -> FileSink:
     return (
         FileSink.for_row_format(str(folder), Encoder.simple_string_encoder())
         .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
         .build()
     )
 

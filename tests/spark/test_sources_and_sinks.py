@@ -19,7 +19,7 @@ from tests.waiting import eventually
 from tidemill.checkpoint.log import ManifestLog
 from tidemill.checkpoint.storage.storages import storage_for
 from tidemill.common import Encoder, JobStatus, Row, Types
-from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
+from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext, SinkFunction
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import FencedError, JobCancelledError, UserCodeError
@@ -154,6 +154,7 @@ def files(folder: Path) -> FileSink:
     return (
         FileSink.for_row_format(str(folder), Encoder.simple_string_encoder())
         .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
         .build()
     )
 

@@ -17,7 +17,7 @@ from tidemill.common import Encoder, JobClient, Types
 from tidemill.common.reports.upgrade_report import Outcome
 from tidemill.common.typeinfo import DataclassTypeInfo, TypeInformation
 from tidemill.datastream import StreamExecutionEnvironment
-from tidemill.datastream.connectors.file_system import FileSink
+from tidemill.datastream.connectors.file_system import FileSink, RollingPolicy
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import StateMigrationError
@@ -83,7 +83,11 @@ def program(folder: Path, job_id: str, account: TypeInformation, **options: str)
     names = (
         env.read_json(str(folder / "in"), "k STRING", watch=True).uid("names").map(lambda row: row.k, Types.STRING())
     )
-    sink = FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder()).build()
+    sink = (
+        FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+        .build()
+    )
     counted = names.key_by(lambda name: name, Types.STRING()).process(Visits(account), Types.STRING()).uid("visits")
     counted.sink_to(sink).uid("sink")
     return env

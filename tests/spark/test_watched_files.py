@@ -27,7 +27,7 @@ from tests.waiting import eventually
 from tidemill.common import Encoder, JobClient, Row, Types
 from tidemill.connectors.object_store import ObjectStore
 from tidemill.datastream import MapFunction, RuntimeContext
-from tidemill.datastream.connectors.file_system import FileSink
+from tidemill.datastream.connectors.file_system import FileSink, RollingPolicy
 from tidemill.errors import CheckpointError, LostInputError, TidemillError
 
 SECONDS = 60
@@ -55,7 +55,11 @@ def counting(source: Path | str, folder: Path, job_id: str = "job", **options: s
     env = environment(durable(folder / "checkpoints", job_id, **{"pipeline.max-parallelism": "8", **options}))
     words = env.read_json(str(source), "word STRING", watch=True).uid("words").map(lambda row: row[0], Types.STRING())
     counts = words.key_by(lambda word: word).process(Count(), Types.STRING()).uid("count")
-    counts.sink_to(FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder()).build()).uid("sink")
+    counts.sink_to(
+        FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+        .build()
+    ).uid("sink")
     return env.execute_async(job_id)
 
 
@@ -100,6 +104,28 @@ def test_dates_and_names_of_files_do_not_matter(spark: SparkSession, tmp_path: P
     shows(tmp_path, client, expected + Counter(["last:1"]))
     client.cancel().result(SECONDS)
     assert not spark.streams.active
+
+
+def test_files_are_finished_in_time_while_no_input_arrives(spark: SparkSession, tmp_path: Path) -> None:
+    """A streaming query has no batch without input: the part waits for its time, or for a checkpoint, nevertheless."""
+    source = tmp_path / "in"
+    source.mkdir()
+    env = environment(durable(tmp_path / "checkpoints", **{"execution.checkpointing.interval": "3 s"}))
+    words = env.read_json(str(source), "word STRING", watch=True).uid("words").map(lambda row: row[0], Types.STRING())
+    policies = {
+        "time": RollingPolicy.default_rolling_policy(rollover_interval=3000, inactivity_interval=2000),
+        "checkpoint": RollingPolicy.on_checkpoint_rolling_policy(),
+    }
+    for name, policy in policies.items():
+        builder = FileSink.for_row_format(str(tmp_path / name / "out"), Encoder.simple_string_encoder())
+        words.sink_to(builder.with_rolling_policy(policy).build()).uid(name)
+    client = env.execute_async("quiet")
+    for word in "ab":  # the first epoch is a checkpoint, the second one is usually none
+        add_word(source / word, word)
+        shows(tmp_path / "checkpoint", client, Counter("a" if word == "a" else "ab"))
+    shows(tmp_path / "time", client, Counter("ab"))
+    client.cancel().result(SECONDS)
+    assert not [path for name in policies for path in (tmp_path / name).rglob(".part*")]
 
 
 def test_a_file_that_is_gone_when_the_driver_returns_is_named_or_skipped(
@@ -154,7 +180,11 @@ def test_a_file_with_slow_records_is_read_over_several_epochs(tmp_path: Path) ->
         env = environment(durable(tmp_path / "checkpoints", "job", **options))
         slow = env.read_json(str(source), "word STRING", watch=True).uid("words").map(_slow, Types.STRING())
         counts = slow.key_by(lambda word: word).process(Count(), Types.STRING()).uid("count")
-        sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
+        sink = (
+            FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
+            .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+            .build()
+        )
         counts.sink_to(sink).uid("sink")
         return env.execute_async("job")
 
@@ -190,7 +220,11 @@ def test_all_tasks_share_what_an_epoch_reads_of_a_file(tmp_path: Path) -> None:
     options = {"execution.epoch.max-duration": "2 s", "execution.epoch.max-records": "1500"}
     env = environment(durable(tmp_path / "checkpoints", "job", **options))
     read = env.read_json(str(source), "word STRING", watch=True).uid("words").map(_Numbered(), Types.STRING())
-    read.sink_to(FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()).uid("sink")
+    read.sink_to(
+        FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+        .build()
+    ).uid("sink")
     client = env.execute_async("job")
     eventually(lambda: seen(tmp_path).total() >= len(words), shown=lambda: seen(tmp_path).total())
     client.cancel().result(SECONDS)

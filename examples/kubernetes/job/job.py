@@ -7,7 +7,7 @@ import sys
 from tidemill.common import Encoder, Types, WatermarkStrategy, run_main
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
-from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
+from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 
 CUSTOMERS = 1000
 PER_SECOND = 500
@@ -23,6 +23,7 @@ def main() -> None:
     results = (
         FileSink.for_row_format(sys.argv[1], Encoder.simple_string_encoder())
         .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
         .build()
     )
     env = StreamExecutionEnvironment.get_execution_environment()

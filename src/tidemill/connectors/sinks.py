@@ -71,6 +71,10 @@ class WriterContext:
     history: str = ""
     #: None only if the writer is used outside of a job.
     log: SinkLog | None = None
+    #: Whether the epoch is a checkpoint. Without a checkpoint interval, each epoch is one.
+    checkpoint: bool = True
+    #: The processing time in ms at which the next checkpoint is due; None if each epoch is one.
+    next_checkpoint: int | None = None
 
 
 class SinkWriter(abc.ABC):

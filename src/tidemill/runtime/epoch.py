@@ -28,7 +28,9 @@ class EpochContext:
     - ``processing_time`` is the time of the driver's clock, fixed for the whole epoch.
     - ``last`` marks the final epoch of a bounded job: the watermark advances to the maximum. In the chains of ``ended``
       sources it does so earlier, so that they do not hold back other chains.
-    - ``checkpoint`` indicates that the previous epoch is a checkpoint, of which listeners are notified.
+    - ``checkpoint`` indicates that this epoch is a checkpoint. ``next_checkpoint`` is the processing time at which the
+      next one is due, None if each epoch is one.
+    - ``after_checkpoint`` indicates that the previous epoch is a checkpoint, of which listeners are notified.
     - ``history`` is the same for all lineages that resume from one another: see ``tidemill.checkpoint.model.Manifest``.
     - ``unsteady`` are the uids of operators whose records must be inspected one by one
       (:mod:`tidemill.runtime.batch.emitted`).
@@ -47,7 +49,9 @@ class EpochContext:
     watermark_base: int = MIN_TIME
     last: bool = False
     ended: tuple[int, ...] = ()
-    checkpoint: bool = False
+    checkpoint: bool = True
+    next_checkpoint: int | None = None
+    after_checkpoint: bool = False
     history: str = ""
     unsteady: tuple[str, ...] = ()
 

@@ -22,7 +22,7 @@ from tests.spark.committed import committed_state
 from tidemill.common import Configuration, Duration, Encoder, Types, WatermarkStrategy, run_main
 from tidemill.common.watermark_strategy import TimestampAssigner
 from tidemill.datastream import DataStream, StreamExecutionEnvironment
-from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
+from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
 from tidemill.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from tidemill.errors import CheckpointError, JobCancelledError
@@ -126,6 +126,7 @@ def sink(directory: Path) -> FileSink:
     return (
         FileSink.for_row_format(str(directory), Encoder.simple_string_encoder())
         .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
         .build()
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 from tests.spark.jobs import environment
 from tests.spark.kafka_jobs import Count
 from tidemill.common import Encoder, JobClient, Types, run_main
-from tidemill.datastream.connectors.file_system import FileSink
+from tidemill.datastream.connectors.file_system import FileSink, RollingPolicy
 
 
 def start(source: Path, output: Path, options: dict[str, str]) -> JobClient:
@@ -23,7 +23,11 @@ def start(source: Path, output: Path, options: dict[str, str]) -> JobClient:
     lines = env.read_json(str(source), "word STRING", {"maxFilesPerTrigger": "1"}, watch=True).uid("words")
     words = lines.map(lambda row: row[0], Types.STRING())
     counts = words.key_by(lambda word: word).process(Count(), Types.STRING()).uid("count")
-    counts.sink_to(FileSink.for_row_format(str(output), Encoder.simple_string_encoder()).build()).uid("sink")
+    counts.sink_to(
+        FileSink.for_row_format(str(output), Encoder.simple_string_encoder())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
+        .build()
+    ).uid("sink")
     return env.execute_async("watched")
 
 

@@ -17,8 +17,26 @@ from tidemill.connectors.sinks import (
 )
 
 
-def context(epoch: int, subtask: int = 0, attempt: str = "a1", time: int | None = 0) -> WriterContext:
-    return WriterContext("job", "sink", subtask, 2, "lineage", epoch, attempt, time)
+def context(
+    epoch: int,
+    subtask: int = 0,
+    attempt: str = "a1",
+    time: int | None = 0,
+    checkpoint: bool = True,
+    next_checkpoint: int | None = None,
+) -> WriterContext:
+    return WriterContext(
+        "job",
+        "sink",
+        subtask,
+        2,
+        "lineage",
+        epoch,
+        attempt,
+        time,
+        checkpoint=checkpoint,
+        next_checkpoint=next_checkpoint,
+    )
 
 
 def run_epoch(sink: Sink, epoch: int, *subtasks: Sequence[Any], attempt: str = "a1") -> list[Committed]:
@@ -35,10 +53,15 @@ def run_epoch(sink: Sink, epoch: int, *subtasks: Sequence[Any], attempt: str = "
 
 
 class Job:
-    """One subtask of a sink with a committer over epochs: each is committed, unless it is killed first."""
+    """One subtask of a sink with a committer over epochs: each is committed, unless it is killed first.
 
-    def __init__(self, sink: Sink) -> None:
+    Checkpoints are ``interval`` ms apart; without it, each epoch is one.
+    """
+
+    def __init__(self, sink: Sink, interval: int | None = None) -> None:
         self.sink = sink
+        self.interval = interval
+        self.checkpoint_at = 0
         self.state: list[Any] = []
         self.epoch = 0
         self.last: list[Committed] = []
@@ -46,7 +69,11 @@ class Job:
 
     def run(self, values: Sequence[Any], now: int, *, end: bool = False, attempt: str = "a") -> None:
         """Write an epoch: prepared and snapshotted, not committed."""
-        self.writer.begin_epoch(context(self.epoch + 1, attempt=attempt, time=now))
+        checkpoint = self.interval is None or now >= self.checkpoint_at
+        if self.interval is not None and checkpoint:
+            self.checkpoint_at = now + self.interval
+        upcoming = None if self.interval is None else self.checkpoint_at
+        self.writer.begin_epoch(context(self.epoch + 1, 0, attempt, now, checkpoint, upcoming))
         self.writer.write(list(values), None)
         if end:
             self.writer.write_watermark(MAX_LONG_VALUE)

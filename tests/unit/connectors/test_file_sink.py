@@ -20,8 +20,6 @@ from tidemill.connectors.sinks import Committed, CommitterContext, WriterContext
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.file_system import (
     BucketAssigner,
-    FileCompactor,
-    FileCompactStrategy,
     FileSink,
     OutputFileConfig,
     RollingPolicy,
@@ -44,9 +42,7 @@ class TestFiles:
         builder = FileSink.for_row_format(str(path), Encoder.simple_string_encoder())
         builder.with_bucket_assigner(kwargs.get("buckets", BucketAssigner.base_path_bucket_assigner()))
         builder.with_output_file_config(OutputFileConfig.builder().with_part_suffix(".txt").build())
-        if "policy" in kwargs:
-            builder.with_rolling_policy(kwargs["policy"])
-        return builder.build()
+        return builder.with_rolling_policy(RollingPolicy.on_epoch_rolling_policy()).build()
 
     def test_a_reader_sees_committed_data_only(self, tmp_path: Path) -> None:
         sink = self.sink(tmp_path)
@@ -365,18 +361,6 @@ class TestRollingOverEpochs:
         assert path.name.endswith(".gz")
         assert gzip.decompress(path.read_bytes()) == b"line 0\nline 1\nline 2\n"
 
-    def test_compaction_is_a_file_for_several_epochs(self, tmp_path: Path) -> None:
-        strategy = FileCompactStrategy.builder().enable_compaction_on_checkpoint(3).set_size_threshold(1 << 20).build()
-        builder = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder())
-        builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
-        job = Job(builder.enable_compact(strategy, FileCompactor.concat_file_compactor()).build())
-        for n in range(7):
-            job.epoch_of([n], now=n)
-        assert sorted(visible(tmp_path).values()) == ["0\n1\n2\n", "3\n4\n5\n"]
-        with pytest.raises(ValueError, match="without one"):
-            FileCompactStrategy.builder().build()
-        assert not builder.disable_compact().build().settings.policy.spans_epochs
-
     @pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
     def test_a_job_of_small_epochs_leaves_one_file_for_each_subtask(self, tmp_path: Path, mode: str) -> None:
         options = {"execution.target": "local", "execution.epoch.max-records": "10", "execution.runtime-mode": mode}
@@ -392,7 +376,8 @@ class TestFormats:
     @pytest.mark.parametrize("codec", ["gzip", "bz2", "zstd", "lz4"])
     def test_rows_are_compressed(self, tmp_path: Path, codec: str) -> None:
         builder = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).with_compression(codec)
-        sink = builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()
+        builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        sink = builder.with_rolling_policy(RollingPolicy.on_epoch_rolling_policy()).build()
         sink.create_committer().commit(run_epoch(sink, 1, ["a", "b"]))
         (path,) = tmp_path.iterdir()
         with pa.input_stream(str(path), compression=codec) as stream:

@@ -40,7 +40,7 @@ from tidemill.errors import CheckpointError, ConfigurationError, ConnectorError,
 
 SLOW = RollingPolicy.default_rolling_policy(1 << 20, 1 << 40, 1 << 40)
 ONE_SECOND = RollingPolicy.default_rolling_policy(100, 1000, 500)
-EACH_EPOCH = RollingPolicy.on_checkpoint_rolling_policy()
+EACH_EPOCH = RollingPolicy.on_epoch_rolling_policy()
 #: What the job of a story writes, an epoch each.
 STORY = [["a0", "b0"], ["a1"], ["a2", "c2"], [], ["b4", "a4"]]
 
@@ -183,8 +183,10 @@ def test_compaction_of_compressed_rows(objects: MemoryObjects) -> None:
     strategy = FileCompactStrategy.builder().enable_compaction_on_checkpoint(3).build()
     builder = FileSink.for_row_format(URI, Encoder.simple_string_encoder()).with_compression("gzip")
     builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+    builder.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
     job = Job(builder.enable_compact(strategy, FileCompactor.concat_file_compactor()).build())
     for n in range(3):
+        assert not visible(objects)
         job.epoch_of([n], now=n)
     ((name, data),) = objects.files().items()
     assert name.endswith(".gz")
@@ -320,7 +322,8 @@ def test_what_is_too_large_for_one_copy_goes_through_this_machine(
 
 def test_azure_copies_too_late_so_that_files_go_through_this_machine(objects: MemoryObjects) -> None:
     builder = FileSink.for_row_format("abfss://files@account.dfs.core.windows.net/out", Encoder.simple_string_encoder())
-    job = Job(builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build())
+    builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+    job = Job(builder.with_rolling_policy(EACH_EPOCH).build())
     job.epoch_of(["a"], now=0)
     job.commit(again=True)
     assert lines(objects) == ["a"]

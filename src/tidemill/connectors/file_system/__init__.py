@@ -2,7 +2,8 @@
 
 Start with ``sink.py`` or ``source.py``. ``writer.py`` writes part files (``parts.py``) to a part store
 (``part_store.py``). The format of records inside a file is defined in ``formats.py``, ``columnar.py`` and
-``tidemill.connectors.formats``.
+``tidemill.connectors.formats``. ``rolling.py`` determines when a part is finished, ``compaction.py`` how finished ones
+are merged.
 
 Files are read by Spark, in ``tidemill.spark.files``. This is not PyFlink's import path: programs use
 ``tidemill.datastream.connectors.file_system``.
@@ -11,14 +12,21 @@ Files are read by Spark, in ``tidemill.spark.files``. This is not PyFlink's impo
 from __future__ import annotations
 
 from tidemill.connectors.file_system.buckets import BucketAssigner, OutputFileConfig
+from tidemill.connectors.file_system.compaction import (
+    ConcatFileCompactor,
+    FileCompactor,
+    FileCompactStrategy,
+    IdenticalFileCompactor,
+    RecordWiseFileCompactor,
+)
 from tidemill.connectors.file_system.formats import RowDataBulkWriterFactory
 from tidemill.connectors.file_system.rolling import (
     DefaultRollingPolicy,
-    FileCompactStrategy,
     OnCheckpointRollingPolicy,
+    OnEpochRollingPolicy,
     RollingPolicy,
 )
-from tidemill.connectors.file_system.sink import FileCompactor, FileSink, StreamingFileSink
+from tidemill.connectors.file_system.sink import FileSink, StreamingFileSink
 from tidemill.connectors.file_system.source import (
     BulkFormat,
     FileEnumeratorProvider,
@@ -32,6 +40,7 @@ from tidemill.connectors.file_system.source import (
 __all__ = [
     "BucketAssigner",
     "BulkFormat",
+    "ConcatFileCompactor",
     "DefaultRollingPolicy",
     "FileCompactStrategy",
     "FileCompactor",
@@ -40,9 +49,12 @@ __all__ = [
     "FileSource",
     "FileSourceBuilder",
     "FileSplitAssignerProvider",
+    "IdenticalFileCompactor",
     "InputFormat",
     "OnCheckpointRollingPolicy",
+    "OnEpochRollingPolicy",
     "OutputFileConfig",
+    "RecordWiseFileCompactor",
     "RollingPolicy",
     "RowDataBulkWriterFactory",
     "StreamFormat",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import io
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -55,6 +56,10 @@ class FileFormat(abc.ABC):
     def merge(self, sources: Sequence[Path], target: BinaryIO) -> None:
         """Write one file that contains the records of several files, in order."""
 
+    def opened(self, path: Path) -> BinaryIO:
+        """Open a complete file of this format for reading."""
+        return path.open("rb")
+
 
 class RowFileFormat(FileFormat):
     """Encodes records one by one, with or without compression. Files of such formats can be concatenated."""
@@ -75,6 +80,21 @@ class RowFileFormat(FileFormat):
         for source in sources:
             with source.open("rb") as stream:
                 shutil.copyfileobj(stream, target, _COPY_BYTES)
+
+    def opened(self, path: Path) -> BinaryIO:
+        """Open a file; reading decompresses it."""
+        if self._compression is None:
+            return super().opened(path)
+        stream: Any = pa.input_stream(path.open("rb"), compression=self._compression)
+        return io.BufferedReader(stream)  # it can be iterated over by lines
+
+    def write_bytes(self, data: bytes, target: BinaryIO) -> None:
+        """Write bytes between two files, compressed as they are."""
+        if self._compression is None:
+            target.write(data)
+            return
+        with pa.CompressedOutputStream(target, self._compression) as stream:
+            stream.write(data)
 
 
 class _RowWriter(RecordWriter):

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from tidemill.connectors.file_system.parts import GrowingPart
 
-__all__ = ["DefaultRollingPolicy", "FileCompactStrategy", "OnCheckpointRollingPolicy", "RollingPolicy"]
+__all__ = [
+    "CHECK_INTERVAL",
+    "DefaultRollingPolicy",
+    "OnCheckpointRollingPolicy",
+    "OnEpochRollingPolicy",
+    "RollingPolicy",
+]
+
+#: Flink's default interval, in ms, between two checks of the time-based rules.
+CHECK_INTERVAL: Final = 60_000
 
 
 class RollingPolicy(abc.ABC):  # noqa: B024 - without any rule of its own, it finishes a part with its epoch
@@ -24,12 +34,18 @@ class RollingPolicy(abc.ABC):  # noqa: B024 - without any rule of its own, it fi
         """Whether a part with this number of bytes is finished immediately, in the middle of an epoch."""
         return False
 
-    def is_due(self, part: GrowingPart, now: int) -> bool:
-        """Whether a part is finished at the end of an epoch, at this processing time."""
+    def is_due(self, part: GrowingPart, now: int, *, checkpoint: bool) -> bool:
+        """Whether a part is finished at the end of an epoch, at this processing time.
+
+        ``checkpoint`` is whether the epoch is a checkpoint.
+        """
         return True
 
-    def due_at(self, part: GrowingPart) -> int | None:
-        """Return the processing time at which a part is finished even without further records."""
+    def due_at(self, part: GrowingPart, next_checkpoint: int | None) -> int | None:
+        """Return the processing time at which a part is finished even without further records.
+
+        ``next_checkpoint`` is when the next checkpoint is due, None if each epoch is one.
+        """
         return None
 
     @staticmethod
@@ -45,8 +61,19 @@ class RollingPolicy(abc.ABC):  # noqa: B024 - without any rule of its own, it fi
 
     @staticmethod
     def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:
-        """Finish each part with its epoch: records appear as soon as they are committed."""
+        """Finish each part with the next checkpoint (``execution.checkpointing.interval``).
+
+        Without a checkpoint interval, each epoch is a checkpoint.
+        """
         return OnCheckpointRollingPolicy()
+
+    @staticmethod
+    def on_epoch_rolling_policy() -> OnEpochRollingPolicy:
+        """Finish each part with its epoch: records are visible as soon as they are committed, in many small files.
+
+        Tidemill only.
+        """
+        return OnEpochRollingPolicy()
 
 
 @dataclass(frozen=True)
@@ -56,6 +83,8 @@ class DefaultRollingPolicy(RollingPolicy):
     part_size: int
     rollover_interval: int
     inactivity_interval: int
+    #: The time, in ms, between two checks of the intervals; with 0, a part is finished as soon as it is due.
+    check_interval: int = field(default=0, repr=False)
 
     spans_epochs = True
 
@@ -66,11 +95,14 @@ class DefaultRollingPolicy(RollingPolicy):
     def is_full(self, size: int) -> bool:
         return size >= self.part_size
 
-    def is_due(self, part: GrowingPart, now: int) -> bool:
-        return now >= self.due_at(part)
+    def is_due(self, part: GrowingPart, now: int, *, checkpoint: bool) -> bool:
+        return now >= self.due_at(part, None)
 
-    def due_at(self, part: GrowingPart) -> int:
-        return min(part.created + self.rollover_interval, part.written + self.inactivity_interval)
+    def due_at(self, part: GrowingPart, next_checkpoint: int | None) -> int:
+        """Return the first check at which one of the intervals is over. Checks are at multiples of the interval, so
+        that they do not depend on when a worker has started."""
+        at = min(part.created + self.rollover_interval, part.written + self.inactivity_interval)
+        return -(-at // self.check_interval) * self.check_interval if self.check_interval else at
 
     @staticmethod
     def builder() -> DefaultRollingPolicy.PolicyBuilder:
@@ -110,7 +142,15 @@ class DefaultRollingPolicy(RollingPolicy):
 
 @dataclass(frozen=True)
 class OnCheckpointRollingPolicy(RollingPolicy):
-    """Finishes each part with its epoch."""
+    """Finishes each part with the next checkpoint; a part can span the epochs in between."""
+
+    spans_epochs = True
+
+    def is_due(self, part: GrowingPart, now: int, *, checkpoint: bool) -> bool:
+        return checkpoint
+
+    def due_at(self, part: GrowingPart, next_checkpoint: int | None) -> int | None:
+        return next_checkpoint
 
     @staticmethod
     def build() -> OnCheckpointRollingPolicy:
@@ -119,60 +159,5 @@ class OnCheckpointRollingPolicy(RollingPolicy):
 
 
 @dataclass(frozen=True)
-class FileCompactStrategy(RollingPolicy):
-    """Determines when small files are merged: after a number of epochs, or when they reach a total size."""
-
-    num_checkpoints: int | None = None
-    size_threshold: int | None = None
-
-    spans_epochs = True
-
-    def is_full(self, size: int) -> bool:
-        return self.size_threshold is not None and size >= self.size_threshold
-
-    def is_due(self, part: GrowingPart, now: int) -> bool:
-        return self.num_checkpoints is not None and part.epochs + 1 >= self.num_checkpoints
-
-    @staticmethod
-    def builder() -> FileCompactStrategy.Builder:
-        """Start building a strategy."""
-        return FileCompactStrategy.Builder()
-
-    class Builder:
-        """Builds a :class:`FileCompactStrategy`."""
-
-        def __init__(self) -> None:
-            self._checkpoints: int | None = None
-            self._size: int | None = None
-
-        def enable_compaction_on_checkpoint(
-            self, num_checkpoints_before_compaction: int
-        ) -> FileCompactStrategy.Builder:
-            """Merge the files of this number of epochs."""
-            self._checkpoints = _positive(num_checkpoints_before_compaction, "number of checkpoints")
-            return self
-
-        def set_size_threshold(self, size_threshold: int) -> FileCompactStrategy.Builder:
-            """Merge files as soon as they have this number of bytes in total."""
-            self._size = _positive(size_threshold, "size threshold")
-            return self
-
-        def set_num_compact_threads(self, num_compact_threads: int) -> FileCompactStrategy.Builder:
-            """Accepted and ignored: each subtask merges its own files."""
-            _positive(num_compact_threads, "number of threads")
-            return self
-
-        def build(self) -> FileCompactStrategy:
-            """Build the strategy."""
-            if self._checkpoints is None and self._size is None:
-                raise ValueError(
-                    "a compaction strategy needs a number of checkpoints, a size, or both: without one, no file would "
-                    "ever be finished"
-                )
-            return FileCompactStrategy(self._checkpoints, self._size)
-
-
-def _positive(number: int, what: str) -> int:
-    if number < 1:
-        raise ValueError(f"the {what} must be positive, not {number}")
-    return number
+class OnEpochRollingPolicy(RollingPolicy):
+    """Finishes each part with its epoch."""

@@ -8,7 +8,9 @@
 How files are hidden and made visible depends on the storage: see ``part_store``.
 
 A part that spans epochs stays hidden, as segments. Its committables rename a segment from one hidden name to another,
-which differs from the names of leftover files of failed attempts.
+which differs from the names of leftover files of failed attempts. So do those of a finished file that waits for
+compaction. The committable of the file into which others are merged also names these, to be deleted after it is
+visible.
 
 A final name is ``<prefix>-<id>-<subtask>-<epoch>[-<n>]<suffix>``. ``id`` is different for each sink and each start of
 the job, so that existing files are never overwritten.
@@ -27,11 +29,19 @@ from typing import Any
 from tidemill.common.configuration import Configuration
 from tidemill.common.serialization import BulkWriterFactory, Encoder
 from tidemill.common.typeinfo import TypeInformation, Types
+from tidemill.config import CheckpointingOptions
 from tidemill.connectors.file_system.buckets import BucketAssigner, OutputFileConfig, named_assigner
+from tidemill.connectors.file_system.compaction import Compaction, FileCompactor, FileCompactStrategy
 from tidemill.connectors.file_system.formats import BulkFileFormat, FileFormat, RowFileFormat
 from tidemill.connectors.file_system.locations import sink_path
 from tidemill.connectors.file_system.parts import IN_PROGRESS, FileCommittable
-from tidemill.connectors.file_system.rolling import FileCompactStrategy, RollingPolicy
+from tidemill.connectors.file_system.rolling import (
+    CHECK_INTERVAL,
+    DefaultRollingPolicy,
+    OnCheckpointRollingPolicy,
+    OnEpochRollingPolicy,
+    RollingPolicy,
+)
 from tidemill.connectors.file_system.writer import FileSettings, FileWriter, sink_id
 from tidemill.connectors.object_store import store_options
 from tidemill.connectors.sinks import (
@@ -45,7 +55,7 @@ from tidemill.connectors.sinks import (
 from tidemill.errors import CheckpointError, GraphError
 from tidemill.python_versions import Self
 
-__all__ = ["FileCompactor", "FileSink", "RollingFileSink", "StreamingFileSink"]
+__all__ = ["FileSink", "RollingFileSink", "StreamingFileSink"]
 
 
 class FileSink(Sink):
@@ -93,23 +103,40 @@ class FileSink(Sink):
         return _FileCommitter(self.settings)
 
     def configured(self, configuration: Configuration) -> FileSink:
-        """Return the sink with the object store options of the job's configuration."""
+        """Return the sink with the checkpoint interval and the object store options of the job's configuration."""
         bound = copy.copy(self)
-        bound.settings = replace(self.settings, store_options=store_options(configuration))
+        policy = self.settings.policy
+        if self.settings.without_interval is not None and not configuration.get(CheckpointingOptions.INTERVAL):
+            policy = self.settings.without_interval
+        bound.settings = replace(self.settings, policy=policy, store_options=store_options(configuration))
         bound.settings.part_store()  # raises an error for unknown keys before the job starts
         return bound
 
     class BaseBuilder(abc.ABC):
-        """Builds a file sink; by default with one bucket per hour, as in Flink, and one file per epoch."""
+        """Builds a file sink, by default with one bucket per hour.
+
+        The default rolling policy is Flink's: rows are written to a part until it has 128 MB, is 60 seconds old, or has
+        had no records for 60 seconds, which is checked every 60 seconds. Parts of a bulk format are finished with each
+        checkpoint; without a checkpoint interval, in the same way as rows.
+        """
 
         def __init__(self, base_path: str | Path) -> None:
             self._base_path = sink_path(base_path)
             self._assigner = BucketAssigner.date_time_bucket_assigner()
             self._files = OutputFileConfig()
-            self._policy: RollingPolicy = RollingPolicy.on_checkpoint_rolling_policy()
+            self._policy: RollingPolicy | None = None
+            self._check_interval: int | None = None
+            self._compaction: Compaction | None = None
 
         def with_bucket_check_interval(self, interval: int) -> Self:
-            """Accepted and ignored: a part is finished as soon as it is due, without periodic checks."""
+            """Set the time, in ms, between two checks of the intervals of a :class:`DefaultRollingPolicy`.
+
+            Without it, the default policy checks every 60 seconds, as in Flink. A part of a policy that is set with
+            :meth:`with_rolling_policy` is finished as soon as it is due.
+            """
+            if interval < 1:
+                raise ValueError(f"the bucket check interval must be positive, not {interval}")
+            self._check_interval = interval
             return self
 
         def with_bucket_assigner(
@@ -138,25 +165,62 @@ class FileSink(Sink):
             return self
 
         def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
-            """Merge the small files of several epochs into one file, before they become visible to readers."""
+            """Merge finished files of a bucket into one, before they become visible to readers.
+
+            The rolling policy determines when a file is finished, and ``strategy`` when those that each subtask has
+            finished are merged. The names of merged files begin with ``compacted-``.
+            """
+            if not isinstance(strategy, FileCompactStrategy):
+                raise TypeError(f"a FileCompactStrategy is needed, not {type(strategy).__name__}")
             if not isinstance(compactor, FileCompactor):
                 raise TypeError(f"a FileCompactor is needed, not {type(compactor).__name__}")
-            return self.with_rolling_policy(strategy)
+            self._compaction = Compaction(strategy, compactor)
+            return self
 
         def disable_compact(self) -> Self:
-            """Write one file per epoch, which is the default."""
-            return self.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
+            """Do not merge finished files, which is the default.
+
+            Files that still wait to be merged, in the state from which a job is restored, become visible as they are.
+            """
+            self._compaction = None
+            return self
 
         def build(self) -> FileSink:
             """Build the sink."""
             file_format = self._format()
-            if self._policy.spans_epochs and not file_format.can_merge:
+            policy, without_interval = self._policies(file_format)
+            if policy.spans_epochs and not file_format.can_merge:
                 raise GraphError(
-                    "files of this bulk format cannot span epochs: use "
-                    "RollingPolicy.on_checkpoint_rolling_policy(), or a MergingBulkWriterFactory"
+                    "files of this bulk format cannot span epochs: use RollingPolicy.on_epoch_rolling_policy(), or a "
+                    "MergingBulkWriterFactory"
                 )
-            kind = RollingFileSink if self._policy.spans_epochs else FileSink
-            return kind(FileSettings(self._base_path, file_format, self._assigner, self._files, self._policy))
+            if self._compaction is not None:
+                self._compaction.compactor.check(file_format)
+            kind = RollingFileSink if policy.spans_epochs or self._compaction is not None else FileSink
+            return kind(
+                FileSettings(
+                    self._base_path,
+                    file_format,
+                    self._assigner,
+                    self._files,
+                    policy,
+                    self._compaction,
+                    without_interval,
+                )
+            )
+
+        def _policies(self, file_format: FileFormat) -> tuple[RollingPolicy, RollingPolicy | None]:
+            """The rolling policy, and the one that replaces it if the job has no checkpoint interval."""
+            if isinstance(self._policy, DefaultRollingPolicy) and self._check_interval is not None:
+                return replace(self._policy, check_interval=self._check_interval), None
+            if self._policy is not None:
+                return self._policy, None
+            timed = replace(
+                RollingPolicy.default_rolling_policy(), check_interval=self._check_interval or CHECK_INTERVAL
+            )
+            if not isinstance(file_format, BulkFileFormat):
+                return timed, None
+            return (OnCheckpointRollingPolicy(), timed) if file_format.can_merge else (OnEpochRollingPolicy(), None)
 
         @abc.abstractmethod
         def _format(self) -> FileFormat:
@@ -200,7 +264,7 @@ class FileSink(Sink):
 
 
 class RollingFileSink(FileSink, SupportsWriterState):
-    """A file sink whose parts can span epochs: the open parts are the state of its writers."""
+    """A file sink whose writers have state: parts that span epochs, and finished files that wait for compaction."""
 
     def restore_writer(self, subtask: int, parallelism: int, recovered_state: Sequence[str]) -> StatefulSinkWriter:
         """Create a writer that continues open parts."""
@@ -222,22 +286,6 @@ class StreamingFileSink(FileSink):
 
     DefaultRowFormatBuilder = FileSink.RowFormatBuilder
     DefaultBulkFormatBuilder = FileSink.BulkFormatBuilder
-
-
-class FileCompactor:
-    """Enables the compaction of small files. Each format in Tidemill defines how its files are merged."""
-
-    @staticmethod
-    def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
-        """Concatenate files; a ``file_delimiter`` is rejected, because encoders write their own."""
-        if file_delimiter:
-            raise GraphError("a delimiter between compacted files is not supported: let the encoder write it")
-        return FileCompactor()
-
-    @staticmethod
-    def identical_file_compactor() -> FileCompactor:
-        """As :meth:`concat_file_compactor`; a single file is not changed."""
-        return FileCompactor()
 
 
 class _FileCommitter(Committer):

@@ -33,7 +33,7 @@ class JdbcConnectionOptions:
     _driver_name: str | None = None
     _user_name: str | None = None
     _password: str | None = field(default=None, repr=False)
-    _timeout_seconds: int = 30
+    _timeout_seconds: int = 60
 
     def get_db_url(self) -> str:
         """Return the URL as it was set."""
@@ -66,7 +66,7 @@ class JdbcConnectionOptions:
             self._driver_name: str | None = None
             self._user_name: str | None = None
             self._password: str | None = None
-            self._timeout_seconds = 30
+            self._timeout_seconds = 60
 
         def with_url(self, url: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
             """Set the URL, such as ``jdbc:postgresql://host:port/database`` or ``jdbc:sqlite:/path/of/the/file``."""
@@ -92,7 +92,7 @@ class JdbcConnectionOptions:
         def with_connection_check_timeout_seconds(
             self, connection_check_timeout_seconds: int
         ) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
-            """Set the maximum time to establish a connection; 30 s by default."""
+            """Set the maximum time to establish a connection; 60 s by default, as in Flink."""
             self._timeout_seconds = _at_least(1, connection_check_timeout_seconds, "a timeout in seconds")
             return self
 

@@ -9,6 +9,7 @@ from tidemill.common.configuration import Configuration
 from tidemill.common.serialization import Encoder
 from tidemill.config import ExecutionOptions
 from tidemill.connectors.file_system.buckets import BucketAssigner, OutputFileConfig
+from tidemill.connectors.file_system.rolling import RollingPolicy
 from tidemill.connectors.file_system.sink import FileSink
 from tidemill.connectors.sinks import Sink
 from tidemill.datastream.program.error_policy import DEAD_LETTERS, OnError, PoisonRecord
@@ -66,5 +67,6 @@ def _json_lines(configuration: Configuration, sender: Transformation) -> Sink:
         FileSink.for_row_format(directory, Encoder.simple_string_encoder())
         .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
         .with_output_file_config(files)
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
         .build()
     )

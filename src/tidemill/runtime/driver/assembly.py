@@ -49,8 +49,8 @@ __all__ = ["HarnessSettings", "JobAssembly", "open_job"]
 class HarnessSettings:
     """Settings of a harness that replace the configuration: time, the size of epochs, and when runs are merged.
 
-    Each epoch is then a checkpoint, and sinks commit in the thread of the caller, without a timeout. ``registry`` keeps
-    the metrics of an earlier start.
+    Of the checkpoint options only the interval and the pause apply, in the time of ``clock``. Sinks commit in the
+    thread of the caller, without a timeout. ``registry`` keeps the metrics of an earlier start.
     """
 
     clock: Callable[[], int]
@@ -85,7 +85,12 @@ class JobAssembly:
             self.clock: Callable[[], int] = launch.clock()
             self.limit = launch.epoch_limit()
         else:
-            self.checkpointing, self.clock, self.limit = Checkpointing(), harness.clock, harness.limit
+            settings, clock = CheckpointSettings.of(configuration), harness.clock
+            self.checkpointing = Checkpointing(
+                CheckpointSettings(interval=settings.interval, min_pause=settings.min_pause),
+                clock=lambda: clock() / 1000,
+            )
+            self.clock, self.limit = clock, harness.limit
         self.savepoints = launch.savepoints(storage, self.checkpointing)
         self.metrics = JobMetrics.of(
             launch.job_id,

@@ -9,6 +9,7 @@ checkpoint costs only time: its epoch runs again from its start.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -83,6 +84,7 @@ class Checkpointing:
         self._clock = clock
         self._pause = pause
         # transient
+        self._begun: float | None = None
         self._last_started: float | None = None
         self._last_ended: float | None = None
         self._failures_in_a_row = 0
@@ -99,13 +101,28 @@ class Checkpointing:
         """How many checkpoints are kept."""
         return self._settings.retain
 
-    def due(self, *, last: bool) -> bool:
-        """Whether the epoch that ends now is a checkpoint; the ``last`` one of a job always is."""
-        if last or self._last_started is None or self._last_ended is None:
-            return True
-        now = self._clock()
-        settings = self._settings
-        return now - self._last_started >= settings.interval and now - self._last_ended >= settings.min_pause
+    def begin(self, *, last: bool) -> bool:
+        """Begin an epoch; return whether it is a checkpoint. The ``last`` one of a job, and the first one of a driver,
+        always are."""
+        self._begun = self._clock()
+        return last or self._next_at() <= self._begun
+
+    def seconds_to_next(self, *, checkpoint: bool) -> float | None:
+        """How long after the start of the current epoch the next checkpoint is due.
+
+        ``checkpoint`` is what :meth:`begin` has returned for the current epoch. Returns None if each epoch is a
+        checkpoint.
+        """
+        longest = max(self._settings.interval, self._settings.min_pause)
+        if not longest:
+            return None
+        return longest if checkpoint or self._begun is None else max(0.0, self._next_at() - self._begun)
+
+    def _next_at(self) -> float:
+        """The time from which an epoch is a checkpoint."""
+        if self._last_started is None or self._last_ended is None:
+            return -math.inf
+        return max(self._last_started + self._settings.interval, self._last_ended + self._settings.min_pause)
 
     def check_size(self, manifest: Manifest) -> None:
         """Refuse a checkpoint that exceeds the configured maximum size, if it is kept in the driver's memory."""
@@ -147,7 +164,7 @@ class Checkpointing:
         if manifest.slot not in manifest.checkpoints:
             return
         now = self._clock()
-        self._last_started, self._last_ended = now - seconds, now
+        self._last_started, self._last_ended = now - seconds if self._begun is None else self._begun, now
         with self._lock:
             self._completed += 1
             self._entries.append((manifest.slot, _statistics(manifest, triggered, int(seconds * 1000))))

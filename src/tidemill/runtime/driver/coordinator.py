@@ -113,6 +113,7 @@ class Coordinator:
         self.lineage = ""
         self._history = ""
         self._next_run = 0
+        self._is_checkpoint = True
         self._idleness_to_begin = False
         #: Operators whose records have turned out to be mutable.
         self._unsteady: tuple[str, ...] = ()
@@ -188,6 +189,7 @@ class Coordinator:
     def _run_and_commit(self, inputs: EpochInput) -> Manifest:
         started, triggered = time.perf_counter(), self._clock()
         self._next_run = 0
+        self._is_checkpoint = self._checkpointing.begin(last=inputs.last)
         try:
             begun = self.tolerating(lambda: self._begin(inputs))
             if begun:
@@ -314,6 +316,8 @@ class Coordinator:
             history=self._history,
             rerun=rerun,
             now=self._clock(),
+            checkpoint=self._is_checkpoint,
+            seconds_to_next=self._checkpointing.seconds_to_next(checkpoint=self._is_checkpoint),
         )
         return replace(context, unsteady=self._unsteady)
 
@@ -357,7 +361,7 @@ class Coordinator:
             runs=None if self._snapshots is None else self._snapshots.runs_for(head),
             metrics=counted,
             finished=inputs.last,
-            checkpoint=self._checkpointing.due(last=inputs.last),
+            checkpoint=self._is_checkpoint,
             retain=self._checkpointing.retain,
         )
         self._checkpointing.check_size(manifest)

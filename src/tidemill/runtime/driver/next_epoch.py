@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tidemill.checkpoint.model import Epoch, Manifest
@@ -25,11 +26,14 @@ def next_context(
     history: str,
     rerun: int,
     now: int,
+    checkpoint: bool = True,
+    seconds_to_next: float | None = None,
 ) -> EpochContext:
     """The context of the epoch after the head manifest, for the given parallelism of each chain.
 
     ``rerun`` is how often the epoch was run before. Event time continues from the manifest, even if partitions are
-    now read by other subtasks. Processing time does not go back.
+    now read by other subtasks. Processing time does not go back. ``checkpoint`` is whether the epoch is a checkpoint,
+    and ``seconds_to_next`` when the next one is due, None if each epoch is one.
     """
     attempts: dict[int, tuple[str, ...]] = {}
     watermarks: dict[int, dict[str, tuple[int, ...]]] = {}
@@ -55,6 +59,7 @@ def next_context(
             )
             if any(state is not None for state in kept):
                 times.setdefault(chain.id, {})[operator.uid] = kept
+    processing_time = max(now, head.clock)
     return EpochContext(
         job_id=job_id,
         lineage=lineage,
@@ -62,7 +67,7 @@ def next_context(
         epoch=Epoch(head.epoch + 1),
         rerun=rerun,
         head=head.slot if head.runs else None,
-        processing_time=max(now, head.clock),
+        processing_time=processing_time,
         parallelism=parallelism,
         attempts=attempts,
         watermarks=watermarks,
@@ -70,7 +75,9 @@ def next_context(
         watermark_base=MIN_TIME if lowest is None else lowest,
         last=inputs.last,
         ended=tuple(inputs.ended),
-        checkpoint=head.slot in head.checkpoints,
+        after_checkpoint=head.slot in head.checkpoints,
+        checkpoint=checkpoint,
+        next_checkpoint=None if seconds_to_next is None else processing_time + math.ceil(seconds_to_next * 1000),
     )
 
 

@@ -67,6 +67,8 @@ def kind_refusal(operator: OperatorPlan, description: Mapping[str, Any]) -> tupl
         stored = operator.spec_kind
     if stored != operator.spec_kind and not {stored, operator.spec_kind} <= _ALIKE:
         return _words(stored), _words(operator.spec_kind)
+    if stored == specs.SinkSpec.__name__ and not operator.operator_state:  # a file sink may have unfinished files
+        return "a sink whose writers have state", "one whose writers have none"
     if description.get("keyed") and not operator.keyed:
         return "an operator with keyed state", "one on a stream without keys"
     windows = description.get("windows")

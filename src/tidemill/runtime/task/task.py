@@ -173,6 +173,8 @@ class EpochTask:
                 "epoch": context.epoch,
                 "attempt": self._attempt.hex,
                 "processing_time": context.processing_time,
+                "checkpoint": context.checkpoint,
+                "next_checkpoint": context.next_checkpoint,
             },
             self._bundle.storage,
         )

@@ -64,7 +64,7 @@ class WarmChains:
         if subtask < len(named) and named[subtask] == warm.attempt:
             try:
                 version = StateVersion(context.lineage, context.head or 0, warm.epoch)
-                chain.fold(version, announce=context.checkpoint)
+                chain.fold(version, announce=context.after_checkpoint)
             except BaseException:
                 _close(chain)
                 raise

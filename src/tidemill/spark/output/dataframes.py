@@ -67,11 +67,8 @@ def _sink(folder: Path, columns: StructOf, *, bounded: bool) -> FileSink:
     builder = FileSink.for_bulk_format(str(folder), ParquetWriterFactory(columns))
     builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
     builder.with_output_file_config(OutputFileConfig.builder().with_part_suffix(".parquet").build())
-    if bounded:
-        builder.with_rolling_policy(
-            RollingPolicy.default_rolling_policy(rollover_interval=_NEVER, inactivity_interval=_NEVER)
-        )
-    return builder.build()
+    large = RollingPolicy.default_rolling_policy(rollover_interval=_NEVER, inactivity_interval=_NEVER)
+    return builder.with_rolling_policy(large if bounded else RollingPolicy.on_epoch_rolling_policy()).build()
 
 
 def _is_bounded(stream: DataStream) -> bool:

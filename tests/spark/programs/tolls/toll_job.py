@@ -16,7 +16,7 @@ from tariffs import toll  # type: ignore[import-not-found]
 from tidemill.common import Encoder, Types, WatermarkStrategy, run_main
 from tidemill.datastream import StreamExecutionEnvironment
 from tidemill.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
-from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink
+from tidemill.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
 from tidemill.datastream.state import ValueStateDescriptor
 
@@ -44,6 +44,7 @@ def main() -> None:
     sink = (
         FileSink.for_row_format(output, Encoder.simple_string_encoder())
         .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        .with_rolling_policy(RollingPolicy.on_epoch_rolling_policy())
         .build()
     )
     env = StreamExecutionEnvironment.get_execution_environment()

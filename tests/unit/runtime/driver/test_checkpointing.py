@@ -68,21 +68,28 @@ def manifest(epoch: int, *, checkpoints: tuple[int, ...] = (), pieces: tuple[Pie
 def test_checkpoints_are_an_interval_apart_and_a_pause() -> None:
     clock = Clock()
     checkpointing = Checkpointing(CheckpointSettings(interval=10, min_pause=8), clock=clock)
-    assert checkpointing.due(last=False)  # the first epoch of a driver
+    assert checkpointing.begin(last=False)  # the first epoch of a driver
+    assert checkpointing.seconds_to_next(checkpoint=True) == 10
     clock.now = 5
     checkpointing.completed(manifest(1, checkpoints=(2,)), 0, seconds=5)
-    clock.now = 9.9
-    assert not checkpointing.due(last=False)
-    assert checkpointing.due(last=True)
+    clock.now = 9.5
+    assert not checkpointing.begin(last=False)
+    assert checkpointing.seconds_to_next(checkpoint=False) == 3.5
+    assert checkpointing.begin(last=True)
     clock.now = 10
-    assert not checkpointing.due(last=False)  # 10 s after the last one began, but not 8 s after it ended
+    assert not checkpointing.begin(last=False)  # 10 s after the last one began, but not 8 s after it ended
     clock.now = 13
-    assert checkpointing.due(last=False)
+    assert checkpointing.begin(last=False)
 
 
 def test_without_an_interval_every_epoch_is_a_checkpoint() -> None:
     settings = CheckpointSettings.of(Configuration())
     assert settings.interval == 0
+    checkpointing = Checkpointing(settings)
+    for epoch in (1, 2):
+        assert checkpointing.begin(last=False)
+        assert checkpointing.seconds_to_next(checkpoint=True) is None
+        checkpointing.completed(manifest(epoch, checkpoints=(epoch + 1,)), 0, seconds=5)
     assert settings.timeout is None  # Flink's ten minutes are for barriers, not for epochs with much input
 
 

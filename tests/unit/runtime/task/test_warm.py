@@ -143,7 +143,7 @@ def remembering(context: EpochContext) -> Chain:
 
 def test_a_chain_with_operator_state_continues_only_from_the_attempt_that_counted() -> None:
     assert WITH_STATE.stateful
-    context = replace(CONTEXT, attempts={WITH_STATE.id: ("one", "two")}, checkpoint=True)
+    context = replace(CONTEXT, attempts={WITH_STATE.id: ("one", "two")}, after_checkpoint=True)
     warm, chain = WarmChains(), remembering(previous())
     warm.keep("unit", chain, previous(), "another")
     assert warm.take("unit", WITH_STATE, Subtask(0), context) is None
