@@ -10,7 +10,7 @@ from tidemill.common.watermark_generators import Watermark, WatermarkOutput
 from tidemill.common.watermark_strategy import WatermarkStrategy
 from tidemill.datastream.program.ingestion_time import IngestionTime
 from tidemill.runtime.batch.records import MIN_TIME, Batch
-from tidemill.spark.bounded.row_groups import Beginning
+from tidemill.runtime.stored_input.row_groups import Beginning
 
 
 class FirstRows:
