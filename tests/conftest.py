@@ -42,11 +42,13 @@ FOLDERS = {
 EXCEPTIONS = {
     "tests/docs/test_docstrings.py": SESSION,  # examples use the session they find
     "tests/spark/test_dataframes.py": INPUT,
+    "tests/spark/test_engine_moves.py": INPUT,
     "tests/spark/test_file_sources.py": INPUT,
     "tests/spark/test_kafka_jobs.py": INPUT,
     "tests/spark/test_kafka_security.py": INPUT,
     "tests/spark/test_kafka_sink.py": INPUT,
     "tests/spark/test_kafka_source.py": INPUT,
+    "tests/spark/test_local_formats.py": INPUT,
     "tests/spark/test_object_store_input.py": INPUT,
     "tests/spark/test_power_failure.py": INPUT,
     "tests/spark/test_sources_and_sinks.py": INPUT,
