@@ -35,10 +35,11 @@ class CsvDialect:
     drops: bool = False
 
     def fields(self, line: str) -> list[str]:
-        """Split a line. Raises ``ValueError`` for a quote that is not closed."""
+        """Split a line; an empty field without quotes is null. Raises ``ValueError`` for a quote that is not closed."""
         if not self.quote or self.quote not in line:
-            return line.split(self.separator)
-        fields: list[str] = []
+            fields = line.split(self.separator)
+            return [text or self.null for text in fields] if self.null else fields
+        fields = []
         at = 0
         while True:
             text, at = self._quoted(line, at) if line.startswith(self.quote, at) else self._plain(line, at)
@@ -47,12 +48,12 @@ class CsvDialect:
                 return fields
             at += 1
             if at == len(line):
-                return [*fields, ""]
+                return [*fields, self.null]
 
     def _plain(self, line: str, at: int) -> tuple[str, int]:
         end = line.find(self.separator, at)
         end = len(line) if end < 0 else end
-        return line[at:end], end
+        return line[at:end] or self.null, end
 
     def _quoted(self, line: str, start: int) -> tuple[str, int]:
         """Return the text of a quoted field, and the place of the separator after it.

@@ -61,11 +61,13 @@ def format_of(source: FormatSource, options: Mapping[str, str], zone: dt.tzinfo 
     if unknown:
         raise _refused(source, f"the option {unknown[0]!r} of {name} files")
     charset = given.get("encoding", "UTF-8").upper()
-    if charset not in ("UTF-8", "UTF8") and name != "text":
+    if charset != "UTF-8" and name != "text":
         raise _refused(source, f"{name} files in {charset}")
     if name == "text":
         names = {spark: python for python, spark in CHARSETS.items()}
-        return TextFormat(names.get(charset, "utf-8"))
+        if charset not in names:
+            raise _refused(source, f"text in {charset}")
+        return TextFormat(names[charset])
     struct = None if source.schema is None else parse_schema(source.schema)
     if name in ("parquet", "orc"):
         return ParquetFormat(struct) if name == "parquet" else OrcFormat(struct)

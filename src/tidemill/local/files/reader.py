@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from itertools import chain as chained
 
 import pyarrow as pa
@@ -77,10 +78,11 @@ class LocalFileReader:
     def read(self, path: str) -> Iterator[pa.RecordBatch]:
         """Read a file."""
         schema = self.arrow_schema
+        number = int.from_bytes(blake2b(path.encode(), digest_size=8).digest(), signed=True)
         for batch in file_batches(self.uid, self.source, self.files, self.format, schema, path):
             if self.by_file:
-                number = pa.array([zlib.crc32(path.encode())] * batch.num_rows, pa.int64())
-                yield batch.append_column(pa.field(FILE_COLUMN, pa.int64()), number)
+                column = pa.repeat(pa.scalar(number, pa.int64()), batch.num_rows)
+                yield batch.append_column(pa.field(FILE_COLUMN, pa.int64()), column)
             else:
                 yield batch
 

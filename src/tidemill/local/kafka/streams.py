@@ -37,9 +37,8 @@ log = logging.getLogger(__name__)
 
 #: The seconds between two searches for new partitions.
 _DISCOVERY_SECONDS: Final = 1.0
-#: The most time that an epoch spends on collecting records before it runs, and the pause after which it stops.
+#: The most time that an epoch spends on collecting records before it runs.
 _COLLECT_SECONDS: Final = 1.0
-_PAUSE_SECONDS: Final = 0.005
 
 
 @dataclass
@@ -179,7 +178,7 @@ class KafkaStreams:
                 except ConnectorError as error:  # records of known partitions may still be readable
                     log.warning("new partitions of the source with uid %r are not known: %s", stream.uid, error)
                     stream.looked = time.monotonic()
-            stream.waiting = self._take(stream, 1 << 30, 0.0)
+            stream.waiting = self._take(stream, 1 << 30)
         return stream.waiting is not None
 
     def _collect(self, stream: _Stream, limit: EpochLimit) -> list[pa.RecordBatch]:
@@ -189,27 +188,35 @@ class KafkaStreams:
         while taken < most:
             if stream.waiting is not None:
                 batch, stream.waiting = stream.waiting, None
-            elif (found := self._take(stream, most - taken, _PAUSE_SECONDS if read else 0.0)) is not None:
+            elif (found := self._take(stream, most - taken)) is not None:
                 batch = found
             else:
                 break
             if batch.num_rows > most - taken:
                 stream.waiting = batch.slice(most - taken)
                 batch = batch.slice(0, most - taken)
+            _advance(stream.positions, batch)
             read.append(batch)
             taken += batch.num_rows
             if time.monotonic() > until:
                 break
-        for batch in read:
-            _advance(stream.positions, batch)
         return read
 
-    def _take(self, stream: _Stream, most: int, seconds: float) -> pa.RecordBatch | None:
+    def _take(self, stream: _Stream, most: int) -> pa.RecordBatch | None:
+        """Return records that have arrived. If the next ones were deleted, the source decides whether to skip them."""
+        if stream.reader is None:
+            return None
         try:
-            return None if stream.reader is None else stream.reader.take(most, seconds)
+            return stream.reader.take(most)
         except ConnectorError:
-            stream.tracker.revised(stream.line, stream.tracker.ids(stream.line))  # raises if records were lost
-            raise
+            line = stream.tracker.revised(stream.line, stream.tracker.ids(stream.line))  # raises if it may not
+            if line == stream.line:
+                raise
+            log.warning("the source with uid %r skips deleted records, from %s to %s", stream.uid, stream.line, line)
+            stream.reader.close()
+            stream.positions = from_spark_offsets(line)
+            stream.reader = TopicReader(stream.source, stream.positions)
+            return None
 
     def _discover(self, stream: _Stream) -> None:
         """Read new partitions from their beginning."""
