@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.integration import local_kafka_job
 from tests.kafka_broker import KafkaBroker
+from tests.kafka_ways_in import way_into
 from tests.ports import refusing_port
 from tests.waiting import eventually
 from tidemill.common import Configuration, Duration, JobClient, Time, Types, WatermarkStrategy
@@ -267,6 +268,18 @@ def test_what_cannot_be_reached_is_an_error_before_the_job_starts(kafka: KafkaBr
         source.set_value_only_deserializer(SimpleStringSchema()).set_property("default.api.timeout.ms", "1000")
         with pytest.raises(ConnectorError, match=f"Kafka at 127.0.0.1:{port} cannot be queried for topics any"):
             read(source)
+
+
+@pytest.mark.parametrize("way", ["SASL_SSL SCRAM-SHA-512", "SSL texts"])
+def test_a_secured_broker_is_read_with_the_properties_of_the_java_client(
+    kafka: KafkaBroker, tmp_path: Path, way: str
+) -> None:
+    topic = kafka.create_topic(f"local-secured-{way.partition(' ')[0]}")
+    kafka.produce(topic, ["a"])
+    door = way_into(kafka, way, tmp_path)
+    source = KafkaSource.builder().set_bootstrap_servers(door.address).set_topics(topic)
+    source.set_properties(door.properties).set_value_only_deserializer(SimpleStringSchema())
+    assert read(source) == ["a"]
 
 
 def test_a_killed_process_goes_on_exactly_once(kafka: KafkaBroker, tmp_path: Path) -> None:
