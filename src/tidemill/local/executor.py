@@ -14,6 +14,7 @@ from tidemill.config import PipelineOptions
 from tidemill.datastream.program.dependencies import local_path
 from tidemill.datastream.program.execution import JobProgram
 from tidemill.local.engine import LocalEngine
+from tidemill.local.garbage import rarely_collecting
 from tidemill.local.sources import LocalExecution, LocalSources
 from tidemill.local.working_directory import working_in
 from tidemill.runtime.driver.assembly import JobAssembly, open_job
@@ -57,7 +58,7 @@ class LocalExecutor:
 
             def execution(stop: StopSignal) -> None:
                 place = nullcontext() if installed.directory is None else working_in(installed.directory)
-                with place:
+                with place, rarely_collecting():
                     job.launch.bring_input(job.storage)
                     reading = sources.store(job.launch, job.storage, parallelism)
                     opened = LocalExecution(sources, reading, job)
