@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.thorough import examples
@@ -34,7 +34,7 @@ def read(format_name: str, path: Path, schema: str | None = None, **options: str
 
 
 @given(st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r", b"\r\n", b""])), st.integers(1, 4))
-@examples(100)
+@settings(max_examples=examples(100))
 def test_lines_do_not_depend_on_how_a_file_is_read(parts: list[bytes], size: int) -> None:
     data = b"".join(parts)
     with pytest.MonkeyPatch.context() as patch:
@@ -50,7 +50,7 @@ def test_a_record_that_does_not_fit_is_named(tmp_path: Path) -> None:
         read("csv", path, "id LONG, amount DOUBLE")
     text = str(caught.value)
     assert f"file {path} has a record that does not fit the schema: column 'amount' is not a valid DOUBLE" in text
-    assert "It is record 2,x" in text
+    assert "It is record '2,x'" in text
     path.write_text('{"id": 1}\n{"id": "one"}\n')
     with pytest.raises(TypeMismatchError, match="field 'id' is a string, but the schema requires BIGINT"):
         read("json", path, "id LONG")

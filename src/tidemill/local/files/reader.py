@@ -38,7 +38,7 @@ def file_batches(
         options: Mapping[str, str] = {name.lower(): value for name, value in source.options.items()}
         misfit = Misfit(source.format, str(error), source.schema or "", options)
         raise misfit_error(uid, misfit, path, message_text(str(error))) from None
-    except (UnreadableFileError, pa.ArrowException, OSError, zlib.error) as error:
+    except (UnreadableFileError, pa.ArrowException, OSError, EOFError, zlib.error) as error:
         raise ConnectorError(
             f"the source with uid {uid!r} could not be read: file {path} cannot be read as {source.format}: {error}"
         ) from error
