@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidemill.connectors.spark.schema_types import StructOf
 from tidemill.connectors.spark.type_mapping import arrow_schema_of
-from tidemill.local.files.format import BadRecordError, FileFormat
+from tidemill.local.files.format import BadRecordError, FileFormat, UnreadableFileError
 from tidemill.local.files.json_values import NumberText, RepeatedKeys, converter, object_of
 from tidemill.local.files.lines import line_batches
 
@@ -45,7 +45,10 @@ class JsonFormat(FileFormat):
         for lines in line_batches(file):
             columns = self._read(lines)
             if columns and columns[0]:
-                arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+                try:
+                    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+                except UnicodeEncodeError as error:
+                    raise UnreadableFileError(f"a string is not valid Unicode: {error}") from None
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _read(self, lines: Sequence[bytes]) -> list[list[Any]]:
