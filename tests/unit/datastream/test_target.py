@@ -16,7 +16,7 @@ from tidemill.datastream import StreamExecutionEnvironment
 
 env = StreamExecutionEnvironment.get_execution_environment()
 with env.from_collection([1, 2]).map(lambda number: number + 1).execute_and_collect() as results:
-    print(list(results))
+    print(sorted(results))
 """
 
 
