@@ -125,13 +125,13 @@ def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
     if types.is_signed_integer(found) and types.is_signed_integer(wanted):
         return bool(found.bit_width <= wanted.bit_width)
     if types.is_float64(wanted):
-        return types.is_float32(found) or (types.is_signed_integer(found) and found.bit_width <= 32)
+        return bool(types.is_float32(found) or (types.is_signed_integer(found) and found.bit_width <= 32))
     if types.is_timestamp(found) and types.is_timestamp(wanted):
         return (found.tz is None) == (wanted.tz is None)
     if types.is_decimal(found) and types.is_decimal(wanted):
         return bool(found.scale == wanted.scale and found.precision <= wanted.precision)
     if types.is_large_string(found) or types.is_large_binary(found):
-        return types.is_string(wanted) if types.is_large_string(found) else types.is_binary(wanted)
+        return bool(types.is_string(wanted) if types.is_large_string(found) else types.is_binary(wanted))
     if types.is_list(found) and types.is_list(wanted):
         return _fits(found.value_type, wanted.value_type)
     if types.is_map(found) and types.is_map(wanted):

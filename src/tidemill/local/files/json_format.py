@@ -33,9 +33,12 @@ class JsonFormat(FileFormat):
         self._schema = arrow_schema_of(struct)
         self._columns = [(field.name, converter(field.type, zone)) for field in struct.fields]
         self._drops = drops
-        integers = {"parse_int": NumberText} if "STRING" in str(struct) or "DECIMAL" in str(struct) else {}
+        exact = "STRING" in str(struct) or "DECIMAL" in str(struct)
         self._decoder = json.JSONDecoder(
-            object_pairs_hook=object_of, parse_float=NumberText, parse_constant=_constant, **integers
+            object_pairs_hook=object_of,
+            parse_float=NumberText,
+            parse_constant=_constant,
+            parse_int=NumberText if exact else int,
         )
 
     def schema(self, example: BinaryIO | None) -> pa.Schema:

@@ -14,7 +14,7 @@ from tidemill.local.files.format import FileFormat, UnreadableFileError
 from tidemill.local.files.formats import format_of, session_zone
 from tidemill.local.files.opening import SourceFiles
 from tidemill.local.files.reader import file_batches
-from tidemill.runtime.stored_input.input_index import write_index
+from tidemill.runtime.stored_input.input_index import InputPart, write_index
 from tidemill.runtime.stored_input.write_input import write_part
 from tidemill.runtime.watched.watch_options import WatchOptions
 
@@ -34,7 +34,7 @@ def checked_format(configuration: Configuration, source: FormatSource) -> FileFo
 def store_files(configuration: Configuration, uid: str, source: FormatSource, storage: Storage, folder: str) -> None:
     """Store the rows of a source in a folder (its name ends with a slash)."""
     file_format = checked_format(configuration, source)
-    parts = []
+    parts: list[InputPart] = []
     schema: pa.Schema | None = None
     for path in (source.path, *source.more_paths):
         options = WatchOptions(source, path)

@@ -18,6 +18,7 @@ from tidemill.checkpoint.names import SPARK
 from tidemill.config import StateRecoveryOptions
 from tidemill.connectors.kafka.broker_queries import starting_offsets
 from tidemill.connectors.kafka.library_broker import LibraryBroker
+from tidemill.connectors.kafka.offsets import KafkaTopicPartition
 from tidemill.connectors.kafka.positions import Offsets, from_spark_offsets, spark_offsets
 from tidemill.connectors.kafka.source import KafkaSource
 from tidemill.connectors.kafka.topic_reader import TopicReader, columns_schema
@@ -251,5 +252,4 @@ def _advance(positions: Offsets, batch: pa.RecordBatch) -> None:
     """Set the positions after a batch: the offsets of a partition are ascending."""
     grouped = pa.table(batch.select(["topic", "partition", "offset"])).group_by(["topic", "partition"])
     for row in grouped.aggregate([("offset", "max")]).to_pylist():
-        partition = next(each for each in positions if each == (row["topic"], row["partition"]))
-        positions[partition] = row["offset_max"] + 1
+        positions[KafkaTopicPartition(row["topic"], row["partition"])] = row["offset_max"] + 1
