@@ -34,7 +34,7 @@ from bench.transform_with_state import measure_transform_with_state
 from bench.windows import WINDOW_JOBS
 from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.common import Configuration, Types
-from tidemill.spark.bounded.parquet_input import ParquetSource
+from tidemill.runtime.stored_input.parquet_source import ParquetSource
 from tidemill.spark.session.session_lease import SessionLease
 
 _TYPE = Types.TUPLE([Types.LONG(), Types.LONG()])

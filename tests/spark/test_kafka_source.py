@@ -17,6 +17,7 @@ from tests.spark.jobs import environment
 from tests.spark.kafka_jobs import LATEST, read, reading
 from tidemill.common import WatermarkStrategy
 from tidemill.common.serialization import SimpleStringSchema
+from tidemill.connectors.kafka.broker_queries import bounds
 from tidemill.datastream.connectors.kafka import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
@@ -27,7 +28,8 @@ from tidemill.datastream.connectors.kafka import (
 )
 from tidemill.errors import ConfigurationError, ConnectorError, LostInputError, SerializationError
 from tidemill.spark.kafka import jars as kafka_jars
-from tidemill.spark.kafka.kafka_reader import KafkaReader, bounds
+from tidemill.spark.kafka.broker import Broker
+from tidemill.spark.kafka.kafka_reader import KafkaReader
 
 EARLIEST = KafkaOffsetResetStrategy.EARLIEST
 
@@ -127,7 +129,8 @@ def test_where_reading_begins_and_ends_is_looked_up_in_each_partition(spark: Spa
     def found(initializer: KafkaOffsetsInitializer, stopping: KafkaOffsetsInitializer = LATEST) -> list[dict[int, int]]:
         builder = reading(kafka, topic).set_group_id("places")
         source = builder.set_starting_offsets(initializer).set_bounded(stopping).build()
-        places = bounds(spark, source)
+        with Broker(spark, source) as broker:
+            places = bounds(broker, source)
         return [{partition.partition: offset for partition, offset in offsets.items()} for offsets in places]
 
     at = KafkaOffsetsInitializer

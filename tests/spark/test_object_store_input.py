@@ -28,7 +28,8 @@ from tidemill.datastream.connectors.file_system import FileSink, RollingPolicy
 from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import CheckpointError, GraphError, JobExecutionError, TypeMismatchError, UserCodeError
-from tidemill.spark.bounded.parquet_input import ParquetSource, materialise
+from tidemill.runtime.stored_input.parquet_source import ParquetSource
+from tidemill.spark.bounded.parquet_input import materialise_frame
 from tidemill.spark.frames.source_reader import DataFrameSourceReader
 
 SECONDS = 60
@@ -80,10 +81,10 @@ def test_rows_have_the_types_and_values_that_they_have_in_a_directory(
         seen = spark.createDataFrame(spark.sparkContext.parallelize([0], 1).map(zone_at_task), "zone STRING")
         for name, frame in (("everything", everything), ("odd", odd), ("moments", moments), ("seen", seen)):
             dataframe = partial(DataFrameSourceReader(DataFrameSource(frame)).frame, spark)
-            theirs = rows_of(local, materialise(dataframe, local, name))
+            theirs = rows_of(local, materialise_frame(dataframe, local, name))
             for large in ("false", "true"):
                 with settings(spark, {"spark.sql.execution.arrow.useLargeVarTypes": large}):
-                    ours = rows_of(store, materialise(dataframe, store, name + large))
+                    ours = rows_of(store, materialise_frame(dataframe, store, name + large))
                 assert ours.schema.names == theirs.schema.names == frame.columns
                 assert [str(kind) for kind in ours.schema.types] == [str(kind) for kind in theirs.schema.types]
                 assert str(ours.to_pylist()) == str(theirs.to_pylist()), "as text, in which NaN is NaN"
@@ -96,24 +97,24 @@ def test_what_fails_while_rows_are_written_is_reported(
 ) -> None:
     broken = spark.range(3).selectExpr("10 DIV (id - 1) AS n")
     with pytest.raises(JobExecutionError, match=r"could not read the source with uid 'rows'(.|\n)*DIVIDE_BY_ZERO"):
-        materialise(lambda: broken, store, "rows")
+        materialise_frame(lambda: broken, store, "rows")
     with pytest.raises(GraphError, match="a DataFrame without columns"):
-        materialise(lambda: spark.range(3).select(), store, "rows")
-    nothing = materialise(lambda: spark.range(0), store, "nothing")
+        materialise_frame(lambda: spark.range(3).select(), store, "rows")
+    nothing = materialise_frame(lambda: spark.range(0), store, "nothing")
     assert ParquetSource(store, nothing, None).create_enumerator(None).finished
     missing = ObjectStorage(f"s3://nowhere-{uuid.uuid4()}/x", server.options)
     with pytest.raises(CheckpointError, match="the bucket does not exist"):
-        materialise(lambda: spark.range(3), missing, "rows")
+        materialise_frame(lambda: spark.range(3), missing, "rows")
     with Proxy(server) as proxy:
         proxy.trouble = lambda number, method, path: "403" if method == "PUT" else None
         refused = ObjectStorage(f"s3://{BUCKET}/{uuid.uuid4()}", proxy.options)
         with pytest.raises(CheckpointError, match="the store refused access"):
-            materialise(lambda: spark.range(3), refused, "rows")
+            materialise_frame(lambda: spark.range(3), refused, "rows")
         proxy.trouble = lambda number, method, path: "cut" if number % 3 == 0 else None
         refused.write(input_name("rows", "earlier/part-00000.parquet"), b"")
-        folder = materialise(lambda: spark.range(0, 10, 1, 2), refused, "rows")
+        folder = materialise_frame(lambda: spark.range(0, 10, 1, 2), refused, "rows")
         assert rows_of(refused, folder).column("id").to_pylist() == list(range(10)), "requests were sent again"
-        assert materialise(lambda: spark.range(3), refused, "rows") == folder
+        assert materialise_frame(lambda: spark.range(3), refused, "rows") == folder
         assert len(refused.list(INPUT)) == 4, "two files, their index and the marker; nothing of an earlier start"
 
 

@@ -19,7 +19,7 @@ from tidemill.checkpoint.lost_manifests import read_head
 from tidemill.checkpoint.names import spark_location
 from tidemill.checkpoint.protocol import should_skip
 from tidemill.checkpoint.storage.storages import LocalStorage
-from tidemill.spark.locations.build_location import SourceNumbers
+from tidemill.runtime.start.spark_positions import SourceNumbers
 from tidemill.spark.locations.locations import take_over
 from tidemill.testing.recording_sink import Recording, RecordingSink
 

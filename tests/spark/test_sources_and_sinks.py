@@ -24,7 +24,7 @@ from tidemill.datastream.functions import KeyedProcessFunction, RuntimeContext, 
 from tidemill.datastream.state import ValueStateDescriptor
 from tidemill.errors import FencedError, JobCancelledError, UserCodeError
 from tidemill.runtime.driver.job import RunningJob
-from tidemill.spark.bounded.parquet_input import materialise
+from tidemill.spark.bounded.parquet_input import materialise_frame
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -435,7 +435,7 @@ def test_two_drivers_that_start_together_materialise_one_input(spark: SparkSessi
     found: list[str] = []
 
     def start() -> None:
-        found.append(materialise(lambda: frame, storage, "source"))
+        found.append(materialise_frame(lambda: frame, storage, "source"))
 
     threads = [threading.Thread(target=start) for _ in range(2)]
     for thread in threads:
@@ -446,5 +446,5 @@ def test_two_drivers_that_start_together_materialise_one_input(spark: SparkSessi
     assert len(set(found)) == 1
     folder = tmp_path / found[0]
     assert sum(pq.read_metadata(path).num_rows for path in folder.glob("*.parquet")) == 100
-    assert materialise(lambda: frame, storage, "source") == found[0]
+    assert materialise_frame(lambda: frame, storage, "source") == found[0]
     assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == [folder.name]

@@ -10,15 +10,9 @@ import pytest
 from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Slot
 from tidemill.checkpoint.names import lineage_id, spark_location
 from tidemill.errors import CorruptFileError, GraphError
-from tidemill.spark.locations.build_location import Origin, SourceNumbers, build_location
-from tidemill.spark.locations.locations import (
-    arranged,
-    earlier_locations,
-    forget_locations,
-    former_location,
-    numbers_for,
-    take_over,
-)
+from tidemill.runtime.start.spark_positions import SourceNumbers, arranged, numbers_for
+from tidemill.spark.locations.build_location import Origin, build_location
+from tidemill.spark.locations.locations import earlier_locations, forget_locations, former_location, take_over
 from tidemill.spark.locations.spark_checksums import checksum_of, checksum_path
 
 FIRST, SECOND, THIRD, FOURTH = (lineage_id(slot, "abc") for slot in (1, 5, 9, 12))

@@ -42,3 +42,20 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 
 def test_what_is_loaded_is_seen() -> None:
     assert "'pyarrow'" in loaded_by("from tidemill.state_processor import read")
+
+
+def test_a_job_without_spark_loads_what_it_needs_and_no_more() -> None:
+    unneeded = ("pyspark", "py4j", "fastapi", "uvicorn", "rich", "typer", "obstore", "confluent_kafka", "asyncio")
+    program = f"""
+import sys
+from tidemill.common import Configuration
+from tidemill.datastream import StreamExecutionEnvironment
+
+configuration = Configuration.from_dict({{"execution.target": "local"}})
+env = StreamExecutionEnvironment.get_execution_environment(configuration)
+with env.from_collection(["a", "b", "a"]).key_by(lambda word: word).reduce(max).execute_and_collect() as results:
+    assert len(list(results)) == 3
+found = [name for name in {unneeded} if name in sys.modules]
+assert not found, found
+"""
+    loaded_by(program)

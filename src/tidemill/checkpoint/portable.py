@@ -49,7 +49,7 @@ from tidemill.checkpoint.storage.api import NotFoundError, Storage
 from tidemill.checkpoint.storage.objects import ObjectStorage
 from tidemill.errors import CheckpointError, CorruptFileError
 
-#: The marker that names the valid materialised input of a source (see ``tidemill.spark.bounded.parquet_input``).
+#: The marker that names the valid materialised input of a source (see ``tidemill.runtime.stored_input``).
 CHOSEN = "chosen"
 #: The number of files copied concurrently from or to an object store; each is held in memory.
 _COPIERS = 4

@@ -82,7 +82,8 @@ class ExecutionOptions:
         "execution.target",
         OneOf("spark", "local"),
         "spark",
-        "Where to run the job; 'local' is one process without Spark.",
+        "Where to run the job; 'local' is the program's own process, without Spark. If it is not set and no Java is "
+        "found, it is 'local'.",
     )
     JOB_ID = option("execution.job-id", Text(), None, "Tidemill only. Id of the job; if not set, one is generated.")
     RESUME_MODE = option(

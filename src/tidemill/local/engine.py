@@ -7,8 +7,13 @@ moves and cold starts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
 
+import pyarrow as pa
+
+from tidemill.local.frames import LocalFrame
 from tidemill.local.killed_stores import leave_stores
 from tidemill.runtime.driver.engine import EpochInput
 from tidemill.runtime.epoch import EpochContext, Layout
@@ -49,24 +54,24 @@ class LocalEngine:
         for worker in self._workers:
             worker.retire(self._bundle.job_id, context)
         waiting: dict[int, list[tuple[int, bytes]]] = {}
+        frames = {frame.chain: frame for frame in inputs.frames}
         for level in range(layout.depth):
             sent: list[tuple[int, bytes]] = []
             for partition in range(layout.width(level)):
                 worker = self._workers[self._placement(context.epoch, level, partition)]
                 if level == 0:
-                    chain, subtask = layout.subtask(0, partition)
-                    splits = inputs.splits.get(chain, [])
-                    parcels = splits[subtask : subtask + 1]
+                    parcels = _input(layout, partition, inputs, frames)
                 else:
-                    parcels = [parcel for _, parcel in sorted(waiting.get(partition, []), key=lambda item: item[0])]
-                sent.extend(self._run(context, level, partition, worker, iter(parcels)))
+                    ready = sorted(waiting.pop(partition, []), key=itemgetter(0))
+                    parcels = (parcel for _, parcel in ready)
+                sent.extend(self._run(context, level, partition, worker, parcels))
             waiting = {}
             for key, parcel in sent:
                 waiting.setdefault(key & 0xFFFFFFFF, []).append((key, parcel))
         return [parcel for parcels in waiting.values() for _, parcel in parcels]
 
     def _run(
-        self, context: EpochContext, level: int, partition: int, worker: WarmChains, parcels: Iterator[bytes]
+        self, context: EpochContext, level: int, partition: int, worker: WarmChains, parcels: Iterator[Any]
     ) -> Iterator[tuple[int, bytes]]:
         return execute_subtask(self._bundle, context, level, partition, worker, parcels)
 
@@ -82,3 +87,13 @@ class LocalEngine:
         for worker in self._workers:
             worker.drop(self._bundle.job_id)
         self._committers.drop(self._bundle.job_id)
+
+
+def _input(
+    layout: Layout, partition: int, inputs: EpochInput, frames: Mapping[int, LocalFrame]
+) -> Iterator[bytes | pa.RecordBatch]:
+    """Return what a subtask of the first level reads: rows, or splits."""
+    chain, subtask = layout.subtask(0, partition)
+    if chain in frames:
+        return frames[chain].rows(subtask)
+    return iter(inputs.splits.get(chain, [])[subtask : subtask + 1])

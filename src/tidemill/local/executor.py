@@ -5,19 +5,22 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
-from tidemill.connectors.sources import SplitSource
+from tidemill.config import PipelineOptions
 from tidemill.datastream.program.dependencies import local_path
 from tidemill.datastream.program.execution import JobProgram
-from tidemill.errors import GraphError
 from tidemill.local.engine import LocalEngine
+from tidemill.local.garbage import rarely_collecting
+from tidemill.local.sources import LocalExecution, LocalSources
 from tidemill.local.working_directory import working_in
-from tidemill.runtime.driver.assembly import open_job
+from tidemill.runtime.driver.assembly import JobAssembly, open_job
 from tidemill.runtime.driver.job import StopSignal
 from tidemill.runtime.driver.launch import prepare
+from tidemill.runtime.stored_input.parquet_source import remove_input
 from tidemill.runtime.task.delivery import install, pack
 from tidemill.runtime.task.scratch import scratch_directory
 
@@ -26,7 +29,7 @@ DEFAULT_PARALLELISM = 2
 
 
 class LocalExecutor:
-    """Runs programs whose sources are plain Python."""
+    """Runs programs in this process, except those that read or write Spark DataFrames."""
 
     def __init__(self, configuration: Configuration) -> None:
         """``configuration`` is unused: each program has its own copy of it."""
@@ -37,12 +40,9 @@ class LocalExecutor:
         for path in dependencies.files:
             _make_importable(path)
         launch = prepare(program, DEFAULT_PARALLELISM)
-        for chain, source in launch.sources().items():
-            if not isinstance(source, SplitSource):
-                raise GraphError(
-                    f"source {launch.plan.chains[chain].head.name!r} is read by Spark, which is not available with "
-                    "execution.target: local: remove this option"
-                )
+        sources = LocalSources(launch)
+        configured = program.configuration.contains(PipelineOptions.PARALLELISM)
+        parallelism = program.configuration.get(PipelineOptions.PARALLELISM) if configured else DEFAULT_PARALLELISM
         with ExitStack() as held:
 
             def folder() -> Path:
@@ -54,15 +54,26 @@ class LocalExecutor:
             installed = install(packed.delivery, packed.files.__getitem__, packed.folder / "installed")
             installed.use()
             job = open_job(launch, DEFAULT_PARALLELISM, held)
-            bundle = job.launch.bundle(job.storage)
+            held.callback(_remove_input_read, job)
 
             def execution(stop: StopSignal) -> None:
-                engine = LocalEngine(bundle, workers=DEFAULT_PARALLELISM)
                 place = nullcontext() if installed.directory is None else working_in(installed.directory)
-                with place, job.execution(stop, bundle, engine) as coordinator:
-                    job.run(coordinator, stop)
+                with place, rarely_collecting():
+                    job.launch.bring_input(job.storage)
+                    reading = sources.store(job.launch, job.storage, parallelism)
+                    opened = LocalExecution(sources, reading, job)
+                    bundle = reading.bundle(job.storage, dict(opened.schemas))
+                    engine = LocalEngine(bundle, workers=DEFAULT_PARALLELISM)
+                    with job.execution(stop, bundle, engine) as coordinator:
+                        job.run(coordinator, stop, reading, partial(opened.open_input, coordinator))
 
             return job.start(program.name, execution, held)
+
+
+def _remove_input_read(job: JobAssembly) -> None:
+    """Remove the stored rows of bounded sources, once the job has read all of them."""
+    if job.finished:
+        remove_input(job.storage)
 
 
 def _make_importable(path: str) -> None:

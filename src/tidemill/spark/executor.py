@@ -16,27 +16,28 @@ from tidemill.checkpoint.log import ManifestLog
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.config import CheckpointingOptions, PipelineOptions
-from tidemill.connectors.sources import ClockOf
-from tidemill.datastream.functions.pickling import pickled_by_value
+from tidemill.connectors.sources import SparkSource
 from tidemill.datastream.program.execution import JobProgram
-from tidemill.datastream.program.specs import SourceSpec
-from tidemill.datastream.program.taken import Taken
 from tidemill.errors import ConfigurationError
-from tidemill.graph.plan import JobPlan
 from tidemill.runtime.driver.assembly import JobAssembly, open_job
 from tidemill.runtime.driver.job import StopSignal
 from tidemill.runtime.driver.launch import Launch, prepare
 from tidemill.runtime.driver.split_input import SplitInput
+from tidemill.runtime.operators.source import has_event_time
+from tidemill.runtime.start.spark_positions import positioned
+from tidemill.runtime.stored_input.parquet_source import reading_stored, remove_input
 from tidemill.runtime.task.delivery import Packed, pack
+from tidemill.runtime.watched.watched_files import WatchedFiles, WatchingInput
+from tidemill.runtime.watched.watched_source import WatchedSource
 from tidemill.spark.bounded.object_input import settings_at_tasks
-from tidemill.spark.bounded.parquet_input import ParquetSource, materialise, remove_input
+from tidemill.spark.bounded.parquet_input import materialise_frame
 from tidemill.spark.files.staging import Staging
-from tidemill.spark.files.strict_files import misfit_error
-from tidemill.spark.files.watched_files import JobInput, WatchedFiles
-from tidemill.spark.frames.event_time import has_event_time
+from tidemill.spark.files.strict_files import misfit_in
+from tidemill.spark.files.watch_options import watched_source
+from tidemill.spark.files.watched_rows import frame_of
 from tidemill.spark.jobs.engine import SparkEngine
+from tidemill.spark.locations.file_source_log import former_files
 from tidemill.spark.locations.job_locations import SparkLocations, open_locations
-from tidemill.spark.locations.locations import positioned
 from tidemill.spark.readers import SparkReaders
 from tidemill.spark.session.cluster import check_workers, cores_of
 from tidemill.spark.session.dependencies import bring, folder_of_files, install_everywhere
@@ -130,7 +131,7 @@ class _SparkJob:
                 raise self._lease.loss() from error
             chains = self._launch.plan.chains
             files = {chains[chain].head.uid: source for chain, source in self._readers.files.items()}
-            misfit = misfit_error(self._session, files, error, self._staging.original)
+            misfit = misfit_in(self._session, files, error, self._staging.original)
             if misfit is not None:
                 raise misfit from error
             raise
@@ -152,7 +153,9 @@ class _SparkJob:
         self._launch.bring_input(self._storage)
         launch = self._with_parquet()
         inputs = StreamingInput(self._session, launch, streams, self._positioned(), job.limit) if streams else None
-        watched = WatchedFiles(self._session, launch, self._readers.watched, self._staging, job.metrics, self._skipped)
+        watched = WatchedFiles(
+            launch, self._watched_sources(launch), job.metrics, self._skipped, frame_of, self._staging.clear
+        )
         bundle = replace(
             launch.bundle(self._storage, {**watched.schemas(), **(inputs.schemas() if inputs else {})}),
             dependencies=self._packed.delivery,
@@ -161,8 +164,9 @@ class _SparkJob:
         with job.execution(stop, bundle, engine, merge=engine.merge, background=True) as coordinator:
 
             def with_files(*arguments: Any, **options: Any) -> SplitInput:
-                watched.open(coordinator, self._open_locations, alone=inputs is None)
-                return JobInput(watched, *arguments, **options)
+                former = partial(former_files, locations=self._open_locations)
+                watched.open(coordinator, former, alone=inputs is None)
+                return WatchingInput(watched, *arguments, **options)
 
             open_input = with_files if watched else SplitInput
 
@@ -172,6 +176,20 @@ class _SparkJob:
                 else:
                     locations = self._open_locations()
                     run_streaming_job(inputs, job, coordinator, locations, stop, open_input, watched.uids)
+
+    def _watched_sources(self, launch: Launch) -> dict[int, WatchedSource]:
+        chains, session = launch.plan.chains, self._session
+        return {
+            chain: watched_source(
+                session,
+                launch.configuration,
+                chains[chain].head,
+                source,
+                self._staging,
+                by_file=has_event_time(chains[chain], launch.operators),
+            )
+            for chain, source in self._readers.watched.items()
+        }
 
     def clean_up(self) -> None:
         """Remove copies of the input and, if the job has read all of its input, the materialized input."""
@@ -196,32 +214,12 @@ class _SparkJob:
 
     def _with_parquet(self) -> Launch:
         """Return the launch with each bounded Spark source replaced by its materialized rows."""
-        launch = self._launch
-        chains = list(launch.plan.chains)
-        operators = dict(launch.operators)
-        for chain, reader in self._readers.bounded.items():
-            source, head = reader.source, chains[chain].head
-            folder = materialise(partial(reader.frame, self._session), self._storage, head.uid)
-            strategy = operators[head.uid].spec.watermarks
-            has_time = launch.plan.runtime_mode != "BATCH" and has_event_time(chains[chain], operators)
-            parquet = ParquetSource(
-                self._storage,
-                folder,
-                source.type_info,
-                source.partition_by,
-                source.decoder,
-                has_time=has_time,
-                strategy=strategy,
-            )
-            spec = SourceSpec(parquet, strategy)
-            taken = Taken(SourceSpec, pickled_by_value(spec), spec)
-            replaced = replace(head, spec=taken.data)
-            chains[chain] = replace(
-                chains[chain],
-                operators=(replaced, *chains[chain].operators[1:]),
-                parallelism=self._default,
-                clock_of=ClockOf.PARTITION if has_time else chains[chain].clock_of,
-            )
-            operators[head.uid] = replace(operators[head.uid], taken=taken)
-        plan: JobPlan = replace(launch.plan, chains=tuple(chains))
-        return replace(launch, plan=plan, operators=operators)
+        readers = self._readers.bounded
+        chains = self._launch.plan.chains
+        by_uid = {chains[chain].head.uid: reader for chain, reader in readers.items()}
+
+        def folder(source: SparkSource, uid: str) -> str:
+            return materialise_frame(partial(by_uid[uid].frame, self._session), self._storage, uid)
+
+        sources = {chain: reader.source for chain, reader in readers.items()}
+        return reading_stored(self._launch, sources, folder, self._storage, self._default)

@@ -11,9 +11,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from tidemill.connectors.spark.schema_types import ArrayOf, Atom, MapOf, SparkType, StructOf, parse_schema
-from tidemill.errors import GraphError
+from tidemill.errors import FailureSite, GraphError, TypeMismatchError
 
-__all__ = ["Misfit"]
+__all__ = ["Misfit", "misfit_error"]
 
 _BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _INTEGER: Final = re.compile(r"\s*[+-]?\d+\s*")
@@ -68,6 +68,17 @@ class Misfit:
         if len(values) != len(struct.fields):
             return f"it has {len(values)} values, but the schema has {len(struct.fields)} columns"
         return None
+
+
+def misfit_error(uid: str, misfit: Misfit, file: str, record: str) -> TypeMismatchError:
+    """Return the error for a record of a file that the source with this uid reads; ``record`` is its shortened text."""
+    error = TypeMismatchError(
+        f"the source with uid {uid!r} could not be read: file {file} has a record that does not fit the schema: "
+        f"{misfit.problem()}. It is record {record}\nCorrect the file; or read it with read_{misfit.format}() and the "
+        "option mode: DROPMALFORMED skips such records, PERMISSIVE (on Spark) replaces values that do not fit by None."
+    )
+    error.site = FailureSite(uid=uid, exception=TypeMismatchError.__name__, record=record)
+    return error
 
 
 def _json_problem(text: str, struct: StructOf) -> str | None:

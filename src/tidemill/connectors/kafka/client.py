@@ -1,4 +1,6 @@
-"""Creates the Kafka clients of the sink: their settings, a check that brokers and topics are reachable, and errors.
+"""Creates clients of librdkafka, for the sink and for sources that are read without Spark.
+
+This includes their settings, a check that brokers and topics are reachable, and errors.
 
 The client library is ``confluent-kafka`` (``pip install 'tidemill[kafka]'``). It is imported only when it is used.
 """
@@ -109,8 +111,12 @@ class KafkaClients:
         reading = {"group.id": group_id, "isolation.level": "read_committed", "enable.auto.commit": "false"}
         return self._created(Consumer, self._connection() | reading)
 
+    def consumer(self, kind: Callable[..., Any], settings: Mapping[str, str], **callbacks: Callable[..., None]) -> Any:
+        """Create a consumer with these settings, in addition to those of the connection."""
+        return self._created(kind, {**self._connection(), **settings}, **callbacks)
+
     def admin(self) -> Any:
-        """Create a client that reads settings of the cluster."""
+        """Create a client that sends requests to the cluster."""
         from confluent_kafka.admin import AdminClient
 
         return self._created(AdminClient, self._connection())

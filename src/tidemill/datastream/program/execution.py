@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from tidemill.common.configuration import Configuration
 from tidemill.common.job_client import JobClient
 from tidemill.common.reports.upgrade_report import UpgradeReport
-from tidemill.config import ExecutionOptions, PipelineOptions, RestOptions, StateRecoveryOptions
+from tidemill.config import PipelineOptions, RestOptions, StateRecoveryOptions
 from tidemill.datastream.program.dependencies import Dependencies
+from tidemill.datastream.program.target import target_of
 from tidemill.datastream.program.transformations import Transformation
 from tidemill.errors import ConfigurationError
 
@@ -111,7 +112,7 @@ def run(program: JobProgram) -> JobClient:
     if program.configuration.get(StateRecoveryOptions.DRY_RUN):
         client: JobClient = _load(_DRY_RUN, "a dry run")(program)
         return client
-    target = program.configuration.get(ExecutionOptions.TARGET)
+    target = target_of(program.configuration)
     executor: JobExecutor = _load(EXECUTORS[target], f"execution.target: {target}")(program.configuration)
     if not program.configuration.get(RestOptions.ENABLED):
         return executor.execute_async(program)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import typer
 from tidemill.common.configuration import Configuration
 from tidemill.common.reports.exit_codes import ExitCode
 from tidemill.config import RestOptions
+from tidemill.datastream.program.target import java_program
 from tidemill.ops.access import ports_of
 from tidemill.ops.cli.arguments import REST_PORTS, AsJson, ConfigFile, Defined, configured
 from tidemill.ops.cli.output import print_json, print_table
@@ -70,7 +70,7 @@ def _findings(settings: Configuration, with_spark: bool) -> Iterator[Finding]:
 
 def _java() -> Finding:
     home = os.environ.get("JAVA_HOME")
-    program = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    program = java_program()
     wanted = f"install Java {OLDEST_JAVA} or later, and set JAVA_HOME if it is not in PATH"
     if program is None:
         return Finding("Java", "problem", f"{f'JAVA_HOME={home} has no bin/java' if home else 'not found'}: {wanted}")

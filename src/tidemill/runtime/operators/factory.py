@@ -10,7 +10,6 @@ from tidemill.common.calls import is_interrupt
 from tidemill.datastream.program import specs
 from tidemill.datastream.program.error_policy import OnError
 from tidemill.errors import GraphError, SerializationError
-from tidemill.runtime.operators.async_wait import AsyncWaitOperator
 from tidemill.runtime.operators.base import Operator, OperatorContext
 from tidemill.runtime.operators.batch_functions import FilterBatchOperator, FlatMapBatchOperator, MapBatchOperator
 from tidemill.runtime.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastOperator
@@ -35,6 +34,13 @@ from tidemill.runtime.operators.two_inputs import (
 )
 from tidemill.runtime.operators.windowing.factory import window_operator
 
+
+def _async_wait(spec: Any, context: OperatorContext) -> Operator:
+    from tidemill.runtime.operators.async_wait import AsyncWaitOperator  # asyncio is slow to import
+
+    return AsyncWaitOperator(spec, context)
+
+
 _PLAIN: dict[type, Callable[[Any, OperatorContext], Operator]] = {
     specs.SourceSpec: SourceOperator,
     specs.MapSpec: MapOperator,
@@ -50,7 +56,7 @@ _PLAIN: dict[type, Callable[[Any, OperatorContext], Operator]] = {
     specs.CoProcessSpec: CoProcessOperator,
     specs.BroadcastProcessSpec: BroadcastProcessOperator,
     specs.IntervalJoinSpec: IntervalJoinOperator,
-    specs.AsyncWaitSpec: AsyncWaitOperator,
+    specs.AsyncWaitSpec: _async_wait,
     specs.WindowSpec: window_operator,
     specs.TimestampsSpec: TimestampsOperator,
     specs.SinkSpec: SinkOperator,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +12,9 @@ from tidemill.common.typeinfo import TypeInformation
 from tidemill.common.watermark_strategy import NoWatermarksGenerator, WatermarkStrategy
 from tidemill.connectors.sources import MadeRecords, RecordBatch, RowDecoder, Source, Split, SplitSource
 from tidemill.datastream.program.specs import SourceSpec, TimestampsSpec
+from tidemill.datastream.program.transformations import Transformation
 from tidemill.errors import TypeMismatchError
+from tidemill.graph.plan import ChainPlan
 from tidemill.runtime.batch.columns import ColumnBatch, RecordShape, rows_by_file, rows_by_partition
 from tidemill.runtime.batch.emitted import are_fixed
 from tidemill.runtime.batch.records import MIN_TIME, Batch
@@ -274,3 +276,12 @@ def does_nothing(strategy: WatermarkStrategy) -> bool:
     """Whether a strategy neither assigns timestamps nor generates watermarks."""
     made = strategy.create_watermark_generator()
     return strategy.timestamp_assigner is None and type(made) is NoWatermarksGenerator
+
+
+def has_event_time(chain: ChainPlan, operators: Mapping[str, Transformation]) -> bool:
+    """Whether an operator of a source's chain generates watermarks; ``operators`` are the program's, by uid."""
+    taken = [operators[operator.uid].taken for operator in chain.operators]
+    strategies = [one.on_driver.watermarks for one in taken if isinstance(one.on_driver, SourceSpec)]
+    return any(one.kind is TimestampsSpec for one in taken) or any(
+        strategy is not None and not does_nothing(strategy) for strategy in strategies
+    )

@@ -20,21 +20,21 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 from pyspark.sql.types import StringType, StructType
 
 from tidemill.connectors.file_system.listing import local_root
-from tidemill.connectors.file_system.misfits import Misfit
+from tidemill.connectors.file_system.misfits import Misfit, misfit_error
 from tidemill.connectors.sources import FormatSource
-from tidemill.errors import FailureSite, TypeMismatchError
+from tidemill.errors import TypeMismatchError
 from tidemill.runtime.batch.failures import message_text
 from tidemill.spark.files.file_frames import for_paths
 from tidemill.spark.files.partition_columns import columns_in
 
-__all__ = ["misfit_error"]
+__all__ = ["misfit_in"]
 
 #: Spark's error message for a file with a malformed record.
 _FILE: Final = re.compile(r"FAILED_READ_FILE.*? while reading file (\S+?)\.(?:\s|$).*?MALFORMED_RECORD", re.DOTALL)
 _COLUMN: Final = "tidemill_misfit"
 
 
-def misfit_error(
+def misfit_in(
     session: SparkSession,
     sources: Mapping[str, FormatSource],
     failure: Exception,
@@ -57,7 +57,8 @@ def misfit_error(
         if source.schema is not None:
             record = _record(session, source, source.schema, file, columns_in(name, _depth(source, name) or 0))
             if record is not None:
-                return _error(uid, source, Misfit(source.format, record, source.schema, _by_name(source)), name)
+                misfit = Misfit(source.format, record, source.schema, _by_name(source))
+                return misfit_error(uid, misfit, name, message_text(record))
     return None
 
 
@@ -112,15 +113,3 @@ def _record(
     except (PySparkException, Py4JError):
         return None  # the file has changed: use Spark's own error
     return found[0][_COLUMN] if found else None
-
-
-def _error(uid: str, source: FormatSource, misfit: Misfit, file: str) -> TypeMismatchError:
-    site = FailureSite(uid=uid, exception=TypeMismatchError.__name__, record=message_text(misfit.record))
-    error = TypeMismatchError(
-        f"Spark could not read the source with uid {uid!r}: file {file} has a record that does not fit the "
-        f"schema: {misfit.problem()}. It is record {site.record}\nCorrect the file; or read it with "
-        f"read_{source.format}() and the option mode: DROPMALFORMED skips such records, PERMISSIVE replaces values "
-        "that do not fit by None."
-    )
-    error.site = site
-    return error

@@ -1,27 +1,13 @@
-"""Determines whether a program generates watermarks from a source and, if so, which file each row is from."""
+"""Adds the file that each row is from, for programs that generate watermarks from files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
-from tidemill.datastream.program.specs import SourceSpec, TimestampsSpec
-from tidemill.datastream.program.transformations import Transformation
-from tidemill.graph.plan import ChainPlan
 from tidemill.runtime.batch.columns import FILE_COLUMN
-from tidemill.runtime.operators.source import does_nothing
-
-
-def has_event_time(chain: ChainPlan, operators: Mapping[str, Transformation]) -> bool:
-    """Whether an operator of a source's chain generates watermarks; ``operators`` are the program's, by uid."""
-    taken = [operators[operator.uid].taken for operator in chain.operators]
-    strategies = [one.on_driver.watermarks for one in taken if isinstance(one.on_driver, SourceSpec)]
-    return any(one.kind is TimestampsSpec for one in taken) or any(
-        strategy is not None and not does_nothing(strategy) for strategy in strategies
-    )
 
 
 def with_files(frame: DataFrame) -> DataFrame:

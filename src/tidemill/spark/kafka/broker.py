@@ -11,13 +11,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from tidemill.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition, OffsetPlace
+from tidemill.connectors.kafka.positions import Facts, Offsets, chosen
 from tidemill.connectors.kafka.properties import hide_secrets
 from tidemill.connectors.kafka.security import NOT_TAKEN, SET_PROTOCOL, UNTRUSTED, way_in
 from tidemill.connectors.kafka.source import KafkaSource
 from tidemill.errors import ConnectorError
 from tidemill.python_versions import Self
 from tidemill.spark.kafka.jars import provide_connector
-from tidemill.spark.kafka.positions import Facts, Offsets, chosen
 from tidemill.spark.session.unlogged import unlogged
 
 log = logging.getLogger(__name__)

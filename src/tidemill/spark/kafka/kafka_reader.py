@@ -8,16 +8,16 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
-from tidemill.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, OffsetPlace
+from tidemill.connectors.kafka.broker_queries import bounds, starting_offsets
+from tidemill.connectors.kafka.offsets import KafkaOffsetResetStrategy, OffsetPlace
+from tidemill.connectors.kafka.positions import spark_offsets
 from tidemill.connectors.kafka.properties import SECRET_NAMES
 from tidemill.connectors.kafka.source import CLIENT_ID_PREFIX, KafkaSource
-from tidemill.errors import ConfigurationError
+from tidemill.connectors.kafka.tracker import KafkaTracker
 from tidemill.runtime.driver.epoch_limit import EpochLimit
 from tidemill.spark.frames.source_reader import SourceReader
 from tidemill.spark.kafka.broker import Broker
 from tidemill.spark.kafka.jars import provide_connector
-from tidemill.spark.kafka.kafka_tracker import KafkaTracker
-from tidemill.spark.kafka.positions import Offsets, readable, resolve, spark_offsets
 from tidemill.spark.session.unlogged import unlogged
 
 #: The options that Spark redacts when it prints a plan. By default it redacts passwords and tokens, but not keys.
@@ -43,7 +43,8 @@ class KafkaReader(SourceReader[KafkaSource]):
         _redact_plans(session)
         options = reader_options(source)
         if source.ends:
-            starting, stopping = bounds(session, source)
+            with Broker(session, source) as broker:
+                starting, stopping = bounds(broker, source)
             reader: Any = session.read
             options |= {"startingOffsets": spark_offsets(starting), "endingOffsets": spark_offsets(stopping)}
         else:
@@ -65,7 +66,7 @@ class KafkaReader(SourceReader[KafkaSource]):
 
     def tracker(self, session: SparkSession) -> KafkaTracker:
         """Return a tracker for the offsets of the source's partitions."""
-        return KafkaTracker(session, self.source)
+        return KafkaTracker(self.source, lambda: Broker(session, self.source))
 
 
 def _redact_plans(session: SparkSession) -> None:
@@ -100,27 +101,5 @@ def _beginning(session: SparkSession, source: KafkaSource) -> str:
     if initializer.place in (OffsetPlace.EARLIEST, OffsetPlace.LATEST):
         return str(initializer.place.value)
     with Broker(session, source) as broker:
-        offsets = _starting(broker, source)
+        offsets = starting_offsets(broker, source)
     return spark_offsets(offsets) if offsets else "earliest"  # no topic matches the pattern yet
-
-
-def _starting(broker: Broker, source: KafkaSource) -> Offsets:
-    partitions = broker.partitions()
-    facts = broker.facts(partitions, source.starting)
-    return readable(resolve(source.starting, partitions, facts, source.group_id), facts, source.starting.reset)
-
-
-def bounds(session: SparkSession, source: KafkaSource) -> tuple[Offsets, Offsets]:
-    """Return the starting and stopping offsets of a bounded source."""
-    stopping: KafkaOffsetsInitializer = source.stopping or KafkaOffsetsInitializer.latest()
-    with Broker(session, source) as broker:
-        starting = _starting(broker, source)
-        facts = broker.facts(list(starting), stopping)
-        ends = resolve(stopping, list(starting), facts, source.group_id)
-    for partition, end in ends.items():
-        if end > facts.latest[partition]:
-            raise ConfigurationError(
-                f"the source is set to stop at offset {end} of {partition}, which ends at {facts.latest[partition]}: "
-                "it can only stop at an offset that exists when the job starts"
-            )
-    return starting, {partition: max(end, starting[partition]) for partition, end in ends.items()}

@@ -42,15 +42,12 @@ from tidemill.checkpoint.spark_logs import (
 )
 from tidemill.checkpoint.storage.local import sync_path
 from tidemill.errors import CorruptFileError
+from tidemill.runtime.start.spark_positions import SourceNumbers
 from tidemill.spark.locations.spark_checksums import checksum_path, is_intact
 
 log = logging.getLogger(__name__)
 
 METADATA: Final = "metadata"
-
-#: The streams of each source operator, by its uid. Each is a list of the numbers that Spark has given it, which are the
-#: line in the offset log and the folder of the source's own log, and of the kind of source.
-SourceNumbers = dict[str, list[list[Any]]]
 
 
 @dataclass(frozen=True)

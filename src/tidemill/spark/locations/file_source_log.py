@@ -10,28 +10,22 @@ import json
 import re
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import unquote
 
 from tidemill.checkpoint.model import Manifest
 from tidemill.checkpoint.names import SPARK
 from tidemill.checkpoint.spark_logs import HEADER_LINES, NO_OFFSET, SOURCES, check_logs_are_there
 from tidemill.errors import CorruptFileError, GraphError
+from tidemill.runtime.watched.watched_files import LoggedFiles
 from tidemill.spark.locations.job_locations import SparkLocations
 from tidemill.spark.locations.locations import former_location
 
-__all__ = ["LoggedFiles", "former_files", "logged_files", "plain_path"]
+__all__ = ["former_files", "logged_files", "plain_path"]
 
 _ENTRY: Final = re.compile(r"(\d+)(\.compact)?")
 _VERSION: Final = "v1"
 _KIND: Final = "FileSource"
-
-
-class LoggedFiles(NamedTuple):
-    """The files of committed batches, and the files that a later batch had begun to read."""
-
-    read: set[str]
-    begun: list[str]
 
 
 def former_files(

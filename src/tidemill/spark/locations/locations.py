@@ -19,16 +19,9 @@ from pyspark.sql import DataFrame
 
 from tidemill.checkpoint.model import Manifest
 from tidemill.checkpoint.names import SPARK, lineage_slot, spark_location
-from tidemill.checkpoint.spark_logs import (
-    HEADER_LINES,
-    NO_OFFSET,
-    SOURCES,
-    check_logs_are_there,
-    recorded_logs,
-    without_logs,
-)
-from tidemill.errors import GraphError
-from tidemill.spark.locations.build_location import METADATA, Origin, SourceNumbers, build_location
+from tidemill.checkpoint.spark_logs import SOURCES, check_logs_are_there, recorded_logs, without_logs
+from tidemill.runtime.start.spark_positions import SourceNumbers, arranged
+from tidemill.spark.locations.build_location import METADATA, Origin, build_location
 
 #: The plan nodes that represent a stream and have the kind of its source.
 _NAMED_RELATIONS: Final = frozenset({"StreamingRelation", "StreamingRelationV2"})
@@ -57,23 +50,6 @@ def _streams(frame: DataFrame) -> list[Any]:
     """Return the nodes that represent streams in a plan, in the order in which Spark numbers them."""
     leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
     return [leaf for leaf in (leaves.apply(index) for index in range(leaves.size())) if leaf.isStreaming()]
-
-
-def numbers_for(offsets: str, numbers: SourceNumbers) -> SourceNumbers | None:
-    """Return the numbers if they match the offsets that Spark has logged, else None."""
-    return numbers if len(offsets.split("\n")) - HEADER_LINES == _size(numbers) else None
-
-
-def positioned(stored: Mapping[str, Any] | None) -> set[str]:
-    """Return the uids of the sources that have a position in the stored offsets."""
-    if stored is None:
-        return set()
-    lines = stored["offsets"].split("\n")[HEADER_LINES:]
-    return {
-        uid
-        for uid, sources in (stored.get("sources") or {}).items()
-        if all(lines[line] != NO_OFFSET for line, _, _ in sources)
-    }
 
 
 def take_over(
@@ -120,74 +96,6 @@ def take_over(
     build_location(origin, location, positions, numbers, moves, durable=durable)
     forget_locations(directory, lineage, before)
     return positions
-
-
-def arranged(
-    stored: Mapping[str, Any],
-    numbers: SourceNumbers,
-    *,
-    allow_non_restored: bool,
-    elsewhere: Collection[str] = frozenset(),
-) -> tuple[str, dict[int, int] | None]:
-    """Rearrange stored offsets for a query whose sources have these numbers.
-
-    Returns the offsets as that query writes them, and a mapping from the new to the old folders of its sources' logs,
-    or None if nothing has moved. ``elsewhere`` are the uids of sources whose positions are now stored elsewhere. Raises
-    :class:`GraphError` for a source that no longer exists (unless ``allow_non_restored``), is of another kind, reads
-    another number of streams, or now shares a stream with a source that had another position in it.
-    """
-    offsets: str = stored["offsets"]
-    version, metadata, *lines = offsets.split("\n")
-    old: SourceNumbers = stored.get("sources") or {}
-    if old == numbers or (not old and len(lines) == _size(numbers)):
-        return offsets, None
-    if version != "v1" or not old or len(lines) != _size(old):
-        raise GraphError(
-            f"the job was stored with {len(lines)} Spark sources, and their uids are not known; the program has "
-            f"{_size(numbers)}. Start it with the sources it had"
-        )
-    check_gone(old, numbers.keys() | elsewhere, allowed=allow_non_restored)
-    moved = [NO_OFFSET] * _size(numbers)
-    moves: dict[int, int] = {}
-    positions: dict[int, str] = {}
-    for uid, sources in numbers.items():
-        if uid not in old:
-            continue
-        kinds, former = [kind for _, _, kind in sources], [kind for _, _, kind in old[uid]]
-        if kinds != former:
-            raise GraphError(
-                f"the source with uid {uid!r} was stored with a position in {_named(former)}, and now reads "
-                f"{_named(kinds)}: give the new source another uid"
-            )
-        for (line, log, _), (old_line, old_log, _) in zip(sources, old[uid], strict=True):
-            moved[line] = lines[old_line]
-            moves[log] = old_log
-            if positions.setdefault(log, lines[old_line]) != lines[old_line]:
-                raise GraphError(
-                    f"the source with uid {uid!r} reads the same stream as another one, but they were stored with "
-                    "different positions in it: use a separate stream for each"
-                )
-    return "\n".join([version, metadata, *moved]), moves
-
-
-def check_gone(stored: SourceNumbers, there: Collection[str], *, allowed: bool) -> None:
-    """Raise :class:`GraphError` if a position of a source is stored that no longer exists, unless ``allowed``."""
-    gone = sorted(stored.keys() - set(there))
-    if gone and not allowed:
-        raise GraphError(
-            f"the job has a position of the Spark source with uid {gone[0]!r}, which is not part of the program. Give "
-            "the source the same uid as before, or discard its position with "
-            "execution.state-recovery.ignore-unclaimed-state: true"
-        )
-
-
-def _size(numbers: SourceNumbers) -> int:
-    """Return the number of places in which a stream is read."""
-    return sum(len(sources) for sources in numbers.values())
-
-
-def _named(kinds: list[str]) -> str:
-    return " and ".join(kinds) or "no stream"
 
 
 def former_location(directory: Path, lineage: str, restored: Manifest | None) -> Path | None:

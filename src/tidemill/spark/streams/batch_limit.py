@@ -14,8 +14,8 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from tidemill.runtime.driver.epoch_limit import EpochLimit
+from tidemill.runtime.start.spark_positions import SourceNumbers
 from tidemill.spark.frames.source_reader import SourceReader
-from tidemill.spark.locations.build_location import SourceNumbers
 
 log = logging.getLogger(__name__)
 

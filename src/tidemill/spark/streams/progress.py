@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tidemill.spark.locations.build_location import SourceNumbers
+from tidemill.runtime.start.spark_positions import SourceNumbers
 
 #: The seconds between two checks. Each check calls the JVM twice.
 _INTERVAL: Final = 1.0

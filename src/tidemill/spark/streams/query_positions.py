@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from tidemill.checkpoint.spark_logs import HEADER_LINES, NO_OFFSET
+from tidemill.connectors.position_tracker import PositionTracker
 from tidemill.errors import ConnectorError, JobExecutionError
-from tidemill.spark.frames.source_reader import PositionTracker
-from tidemill.spark.locations.build_location import SourceNumbers
+from tidemill.runtime.start.spark_positions import SourceNumbers
 
 __all__ = ["QueryPositions"]
 

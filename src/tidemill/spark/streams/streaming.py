@@ -37,13 +37,15 @@ from tidemill.runtime.driver.job import StopSignal
 from tidemill.runtime.driver.launch import Launch
 from tidemill.runtime.driver.savepoints import Savepoints
 from tidemill.runtime.driver.split_input import SplitInput
-from tidemill.spark.frames.event_time import has_event_time, with_files
+from tidemill.runtime.operators.source import has_event_time
+from tidemill.runtime.start.spark_positions import numbers_for
+from tidemill.spark.frames.event_time import with_files
 from tidemill.spark.frames.frames import arrow_schema, combine
 from tidemill.spark.frames.source_reader import SourceReader
 from tidemill.spark.frames.stateless import check_stateless
 from tidemill.spark.jobs.engine import SourceFrames
 from tidemill.spark.locations.job_locations import SparkLocations
-from tidemill.spark.locations.locations import numbers_for, source_numbers, take_over
+from tidemill.spark.locations.locations import source_numbers, take_over
 from tidemill.spark.session.failures import summary
 from tidemill.spark.streams.batch_limit import BatchLimit
 from tidemill.spark.streams.progress import SourceLag

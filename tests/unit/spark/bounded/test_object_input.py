@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage, St
 from tidemill.common import TimestampAssigner, Types, WatermarkStrategy
 from tidemill.connectors.sources import Split
 from tidemill.errors import CheckpointError, CorruptFileError
-from tidemill.spark.bounded.input_index import INDEX, MAGIC, VERSION, InputPart, names_in, parts_of, write_index
-from tidemill.spark.bounded.object_input import InputWriter, write_part
-from tidemill.spark.bounded.parquet_input import ParquetSource, materialise, remove_input
+from tidemill.runtime.stored_input.input_index import INDEX, MAGIC, VERSION, InputPart, names_in, parts_of, write_index
+from tidemill.runtime.stored_input.parquet_source import ParquetSource, materialise, remove_input
+from tidemill.runtime.stored_input.write_input import write_part
+from tidemill.spark.bounded.object_input import InputWriter
 
 FOLDER = f"{input_prefix('rows')}token/"
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
@@ -260,16 +262,15 @@ def test_a_driver_that_wakes_up_late_removes_nothing_of_its_successor(
             if self.created and not self.anew and name.endswith("/chosen"):
                 self.anew = "soon"
                 self.delete(self.list())
-                self.anew = materialise(lambda: "anew", self, "rows")  # type: ignore[arg-type, return-value]
+                self.anew = materialise(partial(write_one, "anew", self), self, "rows")
             return data
 
     def write_one(frame: str, storage: Storage, folder: str) -> None:
         write_index(storage, folder, [write_part(storage, folder, frame, [batch([1])])])
 
-    monkeypatch.setattr("tidemill.spark.bounded.parquet_input.write_objects", write_one)
     storage = Pausing()
     storage.write(input_name("rows", "lost/part.parquet"), b"of an earlier start")
-    materialise(lambda: "late", storage, "rows")  # type: ignore[arg-type, return-value]
+    materialise(partial(write_one, "late", storage), storage, "rows")
     assert storage.list() == sorted([input_name("rows", "chosen"), *names_in(storage, storage.anew)])
 
 

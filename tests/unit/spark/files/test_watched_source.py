@@ -14,8 +14,9 @@ from tidemill.connectors.file_system.listing import FileListing, FoundFile
 from tidemill.python_versions import Self
 from tidemill.runtime.driver.epoch_limit import EpochLimit
 from tidemill.runtime.driver.file_enumerator import FileBounds
-from tidemill.spark.files.processed_files import ProcessedFiles
-from tidemill.spark.files.watched_source import WatchedSource, WatchSettings
+from tidemill.runtime.watched.processed_files import ProcessedFiles
+from tidemill.runtime.watched.watched_source import WatchedSource, WatchSettings
+from tidemill.spark.files.watched_rows import SparkFileReader
 
 BIG = "/in/big"
 HEAD = Manifest("takeover", "job", Lineage("000000000001-a"), Slot(1), Epoch(0))
@@ -91,9 +92,7 @@ def watched(files: Any, listing: Listing, *, missing: str = "fail") -> WatchedSo
         "words",
         "words",
         listing,
-        files,
-        staging,
-        root_depth=2,
+        SparkFileReader("words", listing, files, staging, root_depth=2),
         bounds=FileBounds(),
         settings=WatchSettings(missing=missing),
         processed=ProcessedFiles(),

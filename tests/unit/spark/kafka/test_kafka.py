@@ -9,11 +9,11 @@ import pytest
 
 from tidemill.common.serialization import SimpleStringSchema
 from tidemill.connectors.kafka.offsets import KafkaTopicPartition
+from tidemill.connectors.kafka.positions import Facts
 from tidemill.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
 from tidemill.errors import ConnectorError, JobExecutionError, LostInputError
-from tidemill.spark.kafka import kafka_tracker
+from tidemill.spark.kafka import kafka_reader
 from tidemill.spark.kafka.kafka_reader import KafkaReader, reader_options
-from tidemill.spark.kafka.positions import Facts
 from tidemill.spark.streams.query_positions import QueryPositions
 
 ENTRY = 'v1\n{"batchWatermarkMs":0}\n{"logOffset":3}\n{"clicks":{"0":12}}'
@@ -58,7 +58,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> type[FakeBroker]:
         asked: list[list[str]] = []  # noqa: RUF012
         told: list[Mapping[KafkaTopicPartition, int]] = []  # noqa: RUF012
 
-    monkeypatch.setattr(kafka_tracker, "Broker", Fresh)
+    monkeypatch.setattr(kafka_reader, "Broker", Fresh)
     return Fresh
 
 

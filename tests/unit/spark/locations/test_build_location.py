@@ -11,7 +11,8 @@ import pytest
 from tidemill.checkpoint.names import lineage_id, spark_location
 from tidemill.checkpoint.spark_logs import LogEntry, needed, recorded_logs, with_logs, without_logs
 from tidemill.errors import CorruptFileError, JobExecutionError
-from tidemill.spark.locations.build_location import Origin, SourceNumbers, build_location
+from tidemill.runtime.start.spark_positions import SourceNumbers
+from tidemill.spark.locations.build_location import Origin, build_location
 from tidemill.spark.locations.job_locations import SparkLocations
 from tidemill.spark.locations.spark_checksums import checksum_of, checksum_path, is_intact
 from tidemill.spark.session.failures import _kind

@@ -12,7 +12,7 @@ from tidemill.checkpoint.model import Epoch, Lineage, Manifest, Slot
 from tidemill.checkpoint.names import SPARK, lineage_id, spark_location
 from tidemill.checkpoint.storage.storages import LocalStorage, MemoryStorage, NotFoundError
 from tidemill.errors import CheckpointError
-from tidemill.spark.locations.build_location import SourceNumbers
+from tidemill.runtime.start.spark_positions import SourceNumbers
 from tidemill.spark.locations.job_locations import MirroredLocations, SparkLocations, open_locations
 from tidemill.spark.locations.locations import take_over
 from tidemill.spark.locations.spark_checksums import checksum_of, checksum_path

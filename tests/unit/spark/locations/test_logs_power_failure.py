@@ -20,7 +20,7 @@ from tidemill.checkpoint.names import spark_location
 from tidemill.checkpoint.protocol import should_skip
 from tidemill.checkpoint.spark_logs import with_logs
 from tidemill.checkpoint.storage.storages import LocalStorage
-from tidemill.spark.locations.build_location import SourceNumbers
+from tidemill.runtime.start.spark_positions import SourceNumbers
 from tidemill.spark.locations.job_locations import SparkLocations, open_locations
 from tidemill.spark.locations.locations import take_over
 

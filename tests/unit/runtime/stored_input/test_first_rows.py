@@ -11,8 +11,8 @@ from tests.semantics.partitions import OnMarker
 from tidemill.common import WatermarkStrategy
 from tidemill.datastream.program.ingestion_time import ingestion_time_strategy
 from tidemill.runtime.batch.records import Batch
-from tidemill.spark.bounded.first_rows import FirstRows
-from tidemill.spark.bounded.row_groups import Beginning
+from tidemill.runtime.stored_input.first_rows import FirstRows
+from tidemill.runtime.stored_input.row_groups import Beginning
 
 Strategy = WatermarkStrategy
 

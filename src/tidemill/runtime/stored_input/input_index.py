@@ -17,7 +17,7 @@ from tidemill.checkpoint.manifest import decode_header
 from tidemill.checkpoint.names import check_name
 from tidemill.checkpoint.storage.storages import NotFoundError, Storage
 from tidemill.errors import CorruptFileError
-from tidemill.spark.bounded.stored_parquet import opened
+from tidemill.runtime.stored_input.stored_parquet import opened
 
 MAGIC: Final = b"TMINPUT\n"
 VERSION: Final = 1

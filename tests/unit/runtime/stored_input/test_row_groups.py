@@ -22,8 +22,8 @@ from tidemill.checkpoint.storage.storages import LocalStorage
 from tidemill.common import Types, WatermarkStrategy
 from tidemill.connectors.sources import ClockOf, Split
 from tidemill.datastream import DataStream, KeyedProcessFunction, StreamExecutionEnvironment
-from tidemill.spark.bounded.parquet_input import ParquetSource
-from tidemill.spark.bounded.row_groups import UNREAD, Beginning, RowGroup, RowGroups
+from tidemill.runtime.stored_input.parquet_source import ParquetSource
+from tidemill.runtime.stored_input.row_groups import UNREAD, Beginning, RowGroup, RowGroups
 from tidemill.testing import JobHarness
 
 ROW = Types.TUPLE([Types.STRING(), Types.LONG(), Types.STRING()])

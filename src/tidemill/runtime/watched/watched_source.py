@@ -7,30 +7,52 @@ epochs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any, Final
-
-from pyspark.sql import DataFrame
+from typing import Any, Final, NamedTuple, Protocol
 
 from tidemill.checkpoint.model import Epoch, Manifest
-from tidemill.connectors.file_system.listing import FileListing, FoundFile, ObjectListing
+from tidemill.connectors.file_system.listing import FileListing, FoundFile
 from tidemill.connectors.ranges import cut_range
 from tidemill.runtime.driver.epoch_limit import EpochLimit
 from tidemill.runtime.driver.file_enumerator import FileBounds, FileEnumerator
 from tidemill.runtime.driver.files_read import FilePart, files_position, part_in
-from tidemill.spark.files.file_frames import FileFrames
-from tidemill.spark.files.processed_files import ProcessedFiles
-from tidemill.spark.files.staging import Staging
-from tidemill.spark.frames.frames import arrow_schema
-from tidemill.spark.session.failures import translated
+from tidemill.runtime.watched.processed_files import ProcessedFiles
 
-__all__ = ["WatchSettings", "WatchedSource"]
+__all__ = ["EpochRows", "FileReader", "FileRows", "WatchSettings", "WatchedSource"]
 
 #: The assumed size of a record in bytes until an epoch has measured it. It converts the limit of an epoch to bytes.
 _RECORD_BYTES: Final = 100
+
+
+class EpochRows(NamedTuple):
+    """What an engine reads in an epoch: its own representation of the rows, and the number of their partitions."""
+
+    rows: Any
+    partitions: int
+
+
+class FileRows(Protocol):
+    """The rows of some files, as an engine reads them."""
+
+    def all(self) -> EpochRows | None:
+        """Return all rows; None if there are none."""
+
+    def count(self) -> int:
+        """Return the approximate number of rows."""
+
+    def part(self, ranges: Sequence[tuple[int, int]], *, open_end: bool) -> EpochRows | None:
+        """Return ranges of rows, in the order of the rows. With ``open_end``, the last range has no end."""
+
+
+class FileReader(Protocol):
+    """Reads the files of one source on an engine."""
+
+    def schema(self) -> bytes:
+        """Return the Arrow schema of the rows."""
+
+    def rows(self, paths: Sequence[str]) -> FileRows:
+        """Return the rows of files."""
 
 
 @dataclass(frozen=True)
@@ -62,24 +84,20 @@ class WatchedSource:
         uid: str,
         name: str,
         listing: FileListing,
-        frames: FileFrames,
-        staging: Staging,
+        reader: FileReader,
         *,
-        root_depth: int,
         bounds: FileBounds,
         settings: WatchSettings,
         processed: ProcessedFiles,
         keeps_order: bool,
     ) -> None:
-        """``root_depth`` is the number of leading path parts that cannot name columns. ``bounds`` are the limits that
-        the program sets. With ``keeps_order``, Spark reads the rows of a file in the same order each time."""
+        """``bounds`` are the limits that the program sets. With ``keeps_order``, the rows of a file are read in the
+        same order each time."""
         # configuration
         self.uid = uid
         self._name = name
         self._listing = listing
-        self._frames = frames
-        self._staging = staging
-        self._root_depth = root_depth
+        self._reader = reader
         self._bounds = bounds
         self._settings = settings
         self._keeps_order = keeps_order
@@ -117,8 +135,7 @@ class WatchedSource:
 
     def schema(self) -> bytes:
         """Return the Arrow schema of the rows."""
-        schema: bytes = arrow_schema(self._frames.empty).serialize().to_pybytes()
-        return schema
+        return self._reader.schema()
 
     @property
     def position(self) -> dict[str, Any]:
@@ -148,8 +165,8 @@ class WatchedSource:
         inherited, self._inherited = sorted(self._inherited), frozenset()
         return inherited
 
-    def take(self, head: Manifest, limit: EpochLimit) -> tuple[Any, list[str]]:
-        """Return the rows of the epoch after ``head`` as a Java RDD (None without rows), and the paths to store."""
+    def take(self, head: Manifest, limit: EpochLimit) -> tuple[EpochRows | None, list[str]]:
+        """Return the rows of the epoch after ``head`` (None without rows), and the paths to store."""
         if self._files is None:
             return None, self.take_inherited()
         self._weigh(head)
@@ -164,26 +181,26 @@ class WatchedSource:
         if self._files is not None:
             self._files.close()
 
-    def _next_rows(self, files: FileEnumerator, epoch: Epoch, limit: EpochLimit) -> tuple[Any, list[str], list[str]]:
+    def _next_rows(
+        self, files: FileEnumerator, epoch: Epoch, limit: EpochLimit
+    ) -> tuple[EpochRows | None, list[str], list[str]]:
         """Return the rows of an epoch, the files that it starts to read, and the files that it has read completely."""
         if self._begun is not None and files.is_there(self._begun.part.path):
-            return self._next_part(self._frame([self._begun.part.path]), self._begun, limit, [])
+            return self._next_part(self._reader.rows([self._begun.part.path]), self._begun, limit, [])
         self._begun = None
         taken = files.take(self._bounds_for(limit))
         begun = [file.path for file in taken]
         if not begun:
             return None, [], []
-        frame = self._frame(begun)
+        found = self._reader.rows(begun)
         if self._has_too_many(taken, limit):
-            with self._reading():
-                rows = frame.count()
-            return self._next_part(frame, _BegunFile(FilePart(begun[0], 0, rows)), limit, begun)
+            return self._next_part(found, _BegunFile(FilePart(begun[0], 0, found.count())), limit, begun)
         self._weighing = (epoch, sum(file.size for file in taken))
-        return self._rdd(frame), begun, begun
+        return found.all(), begun, begun
 
     def _next_part(
-        self, frame: DataFrame, file: _BegunFile, limit: EpochLimit, begun: list[str]
-    ) -> tuple[Any, list[str], list[str]]:
+        self, found: FileRows, file: _BegunFile, limit: EpochLimit, begun: list[str]
+    ) -> tuple[EpochRows | None, list[str], list[str]]:
         """Return the next rows of a file that is read over several epochs, or all remaining rows if records are fast.
 
         The rows are divided among as many tasks as would read the whole file. Each task reads the file from its
@@ -192,37 +209,16 @@ class WatchedSource:
         way), so the last task of the last part has no upper bound.
         """
         part = file.part
-        tasks = file.tasks or self._tasks_for(frame)
+        tasks = file.tasks or self._tasks_for(found)
         end = part.rows + limit.records
         last = end >= part.of or limit.records >= limit.max_records
         self._begun = None if last else _BegunFile(FilePart(part.path, end, part.of), tasks)
-        in_order = frame.coalesce(1)
         ranges = cut_range(part.rows, part.of if last else end, tasks) or [(part.rows, part.rows)]
-        frames = [in_order.offset(start).limit(stop - start) for start, stop in ranges]
-        if last:
-            frames[-1] = in_order.offset(ranges[-1][0])
-        rdds = [rdd for each in frames if (rdd := self._rdd(each)) is not None]
-        return reduce(_union, rdds) if rdds else None, begun, [part.path] if last else []
+        return found.part(ranges, open_end=last), begun, [part.path] if last else []
 
-    def _tasks_for(self, frame: DataFrame) -> int:
-        whole = self._rdd(frame)
-        return 1 if whole is None else int(whole.getNumPartitions())
-
-    def _frame(self, paths: list[str]) -> DataFrame:
-        """Return the rows of files."""
-        depth = self._root_depth
-        if isinstance(self._listing, ObjectListing):
-            paths, depth = self._staging.copies(self._listing, paths)
-        with self._reading():
-            return self._frames.frame(paths, depth)
-
-    def _rdd(self, frame: DataFrame) -> Any:
-        with self._reading():
-            rdd: Any = frame._jdf.toArrowBatchRdd()
-            return rdd if rdd.getNumPartitions() else None
-
-    def _reading(self) -> AbstractContextManager[None]:
-        return translated(f"read the source with uid {self.uid!r}")
+    def _tasks_for(self, found: FileRows) -> int:
+        whole = found.all()
+        return 1 if whole is None else whole.partitions
 
     def _weigh(self, head: Manifest) -> None:
         """Update the record size from the last epoch, if it is committed."""
@@ -245,7 +241,3 @@ class WatchedSource:
             and taken[0].size > 2 * limit.records * self._record_bytes
             and self._keeps_order
         )
-
-
-def _union(one: Any, other: Any) -> Any:
-    return one.union(other)

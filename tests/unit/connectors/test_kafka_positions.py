@@ -11,10 +11,7 @@ from tidemill.connectors.kafka.offsets import (
     KafkaOffsetsInitializer,
     KafkaTopicPartition,
 )
-from tidemill.connectors.kafka.source import Subscription
-from tidemill.errors import ConfigurationError, LostInputError
-from tidemill.spark.kafka.jars import wanted_modules
-from tidemill.spark.kafka.positions import (
+from tidemill.connectors.kafka.positions import (
     Facts,
     chosen,
     from_spark_offsets,
@@ -23,6 +20,9 @@ from tidemill.spark.kafka.positions import (
     resumed,
     spark_offsets,
 )
+from tidemill.connectors.kafka.source import Subscription
+from tidemill.errors import ConfigurationError, LostInputError
+from tidemill.spark.kafka.jars import wanted_modules
 
 ZERO, ONE = KafkaTopicPartition("clicks", 0), KafkaTopicPartition("clicks", 1)
 FACTS = Facts(earliest={ZERO: 10, ONE: 0}, latest={ZERO: 20, ONE: 5}, at_time={ZERO: 15}, committed={ONE: 3})

@@ -9,7 +9,7 @@ from tidemill.common.watermark_strategy import WatermarkStrategy
 from tidemill.datastream.functions.pickling import pickled_by_value
 from tidemill.datastream.program.ingestion_time import IngestionTime
 from tidemill.runtime.batch.records import MIN_TIME, Batch
-from tidemill.spark.bounded.row_groups import Beginning
+from tidemill.runtime.stored_input.row_groups import Beginning
 
 
 class FirstRows:

@@ -1,8 +1,7 @@
-"""The watched directories of a job: the files that each epoch reads, as Spark DataFrames.
+"""The watched directories of a job: the files that each epoch reads.
 
-The driver finds the files and keeps track of them (:mod:`tidemill.runtime.driver.file_enumerator`). Spark reads them as
-batch input, so that all formats and codecs of Spark are supported. A job without Spark streams among its other sources
-needs no streaming query.
+The driver finds the files and keeps track of them (:mod:`tidemill.runtime.driver.file_enumerator`). The engine reads
+them: Spark as batch DataFrames, with all formats and codecs of Spark, the local engine in plain Python.
 """
 
 from __future__ import annotations
@@ -13,13 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from pyspark.sql import SparkSession
-
-from tidemill.checkpoint.model import Epoch
+from tidemill.checkpoint.model import Epoch, Manifest
 from tidemill.config import StateRecoveryOptions
-from tidemill.connectors.sources import FormatSource
 from tidemill.errors import GraphError
 from tidemill.runtime.driver.coordinator import Coordinator
 from tidemill.runtime.driver.engine import EpochInput
@@ -28,18 +24,25 @@ from tidemill.runtime.driver.files_read import files_begun, files_read, files_se
 from tidemill.runtime.driver.job_metrics import JobMetrics
 from tidemill.runtime.driver.launch import Launch
 from tidemill.runtime.driver.split_input import SplitInput
-from tidemill.spark.files.staging import Staging
-from tidemill.spark.files.watch_options import watched_source
-from tidemill.spark.files.watched_source import WatchedSource
-from tidemill.spark.frames.event_time import has_event_time
-from tidemill.spark.jobs.engine import SourceFrames
-from tidemill.spark.locations.file_source_log import LoggedFiles, former_files
-from tidemill.spark.locations.job_locations import SparkLocations
-from tidemill.spark.locations.locations import check_gone
+from tidemill.runtime.start.spark_positions import check_gone
+from tidemill.runtime.watched.watched_source import EpochRows, WatchedSource
 
-__all__ = ["JobInput", "WatchedFiles"]
+__all__ = ["FormerFiles", "LoggedFiles", "MakeFrame", "WatchedFiles", "WatchingInput"]
 
 log = logging.getLogger(__name__)
+
+
+class LoggedFiles(NamedTuple):
+    """The files of committed batches, and the files that a later batch had begun to read."""
+
+    read: set[str]
+    begun: list[str]
+
+
+#: Finds the files that were read when Spark itself listed them: from the head, the lineage, and the uids of sources.
+FormerFiles = Callable[[Manifest, str, set[str]], Mapping[str, LoggedFiles]]
+#: Makes the engine's own input from the rows of an epoch and the chain that reads them.
+MakeFrame = Callable[[EpochRows | None, int], Any]
 
 
 class WatchedFiles:
@@ -47,33 +50,24 @@ class WatchedFiles:
 
     def __init__(
         self,
-        session: SparkSession,
         launch: Launch,
-        sources: Mapping[int, FormatSource],
-        staging: Staging,
+        sources: Mapping[int, WatchedSource],
         metrics: JobMetrics,
         skipped: Counter[str],
+        frame: MakeFrame,
+        before: Callable[[], object] = lambda: None,
     ) -> None:
-        """``staging`` stores copies that Spark can read; ``skipped`` counts files by uid, across all executions."""
+        """``sources`` are keyed by chain; ``skipped`` counts files by uid, across all executions. ``before`` is called
+        before the files of an epoch are taken, when those of the previous epoch have been read."""
         self._launch = launch
-        self._staging = staging
+        self._sources = dict(sources)
         self._metrics = metrics
         self._skipped = skipped
+        self._frame = frame
+        self._before = before
         self._lock = threading.Lock()
         self._coordinator: Coordinator | None = None
         self._forgets_spark = False
-        chains = launch.plan.chains
-        self._sources: dict[int, WatchedSource] = {
-            chain: watched_source(
-                session,
-                launch.configuration,
-                chains[chain].head,
-                source,
-                staging,
-                by_file=has_event_time(chains[chain], launch.operators),
-            )
-            for chain, source in sources.items()
-        }
 
     def __bool__(self) -> bool:
         return bool(self._sources)
@@ -87,14 +81,14 @@ class WatchedFiles:
         """The uids of the sources."""
         return {one.uid for one in self._sources.values()}
 
-    def open(self, coordinator: Coordinator, locations: Callable[[], SparkLocations], *, alone: bool) -> None:
+    def open(self, coordinator: Coordinator, former: FormerFiles, *, alone: bool) -> None:
         """Resume after the last committed epoch; ``alone`` is true if no other source has a position in Spark's logs.
 
         Raises :class:`~tidemill.errors.LostInputError` if a file that an epoch had begun to read no longer exists.
         """
         self._coordinator = coordinator
         head = coordinator.head
-        old = former_files(head, coordinator.lineage, self.uids, locations)
+        old = former(head, coordinator.lineage, self.uids)
         if alone and self._sources and head.spark is not None:
             allowed = self._launch.configuration.get(StateRecoveryOptions.IGNORE_UNCLAIMED_STATE)
             check_gone(head.spark.get("sources") or {}, self.uids, allowed=allowed)
@@ -130,13 +124,13 @@ class WatchedFiles:
         if not self._sources or self._coordinator is None:
             return inputs
         with self._lock:
-            self._staging.clear()
+            self._before()
             frames, partitions, added = list(inputs.frames), {}, {}
             for chain, one in self._sources.items():
-                rdd, added[one.uid] = one.take(self._coordinator.head, limit)
+                rows, added[one.uid] = one.take(self._coordinator.head, limit)
                 self._skipped[one.uid] += one.take_skipped()
-                frames.append(SourceFrames(rdd, (chain,)))
-                partitions[chain] = 1 if rdd is None else rdd.getNumPartitions()
+                frames.append(self._frame(rows, chain))
+                partitions[chain] = 1 if rows is None else rows.partitions
             return self._with(inputs, frames, partitions, added)
 
     def add_nothing_to(self, inputs: EpochInput) -> EpochInput:
@@ -145,7 +139,7 @@ class WatchedFiles:
             return inputs
         with self._lock:
             added = {one.uid: one.take_inherited() for one in self._sources.values()}
-            frames = [*inputs.frames, *(SourceFrames(None, (chain,)) for chain in self._sources)]
+            frames = [*inputs.frames, *(self._frame(None, chain) for chain in self._sources)]
             inputs = replace(inputs, ended=[*inputs.ended, *self._sources])
             return self._with(inputs, frames, dict.fromkeys(self._sources, 1), added)
 
@@ -179,7 +173,7 @@ def _pending(one: WatchedSource) -> int:
     return one.pending_files
 
 
-class JobInput(SplitInput):
+class WatchingInput(SplitInput):
     """The input of a job besides a streaming query: sources in plain Python, and watched files, which never end."""
 
     def __init__(self, watched: WatchedFiles, *arguments: Any, **options: Any) -> None:

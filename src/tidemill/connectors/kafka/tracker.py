@@ -1,7 +1,8 @@
-"""The position of a Kafka source while a streaming query reads it.
+"""The position of a Kafka source while a job reads it.
 
-For each batch, Spark logs the end offset of each partition, and the job's manifest contains a copy. A source therefore
-resumes from the end of the last committed epoch, regardless of the offsets of its consumer group.
+For each batch, Spark logs the end offset of each partition, and the job's manifest contains a copy. The local engine
+writes the same text. A source therefore resumes from the end of the last committed epoch, on either engine, regardless
+of the offsets of its consumer group.
 """
 
 from __future__ import annotations
@@ -9,15 +10,13 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from pyspark.sql import SparkSession
-
+from tidemill.connectors.kafka.broker_queries import BrokerQueries
+from tidemill.connectors.kafka.positions import from_spark_offsets, resumed, spark_offsets
 from tidemill.connectors.kafka.source import KafkaSource
-from tidemill.spark.frames.source_reader import PositionTracker
-from tidemill.spark.kafka.broker import Broker
-from tidemill.spark.kafka.positions import from_spark_offsets, resumed, spark_offsets
+from tidemill.connectors.position_tracker import PositionTracker
 
 __all__ = ["KafkaTracker"]
 
@@ -33,12 +32,13 @@ _LAST_REPORT_SECONDS: Final = 2.0
 class KafkaTracker(PositionTracker):
     """Checks the offsets to resume from, identifies topics by their ids, and reports offsets to the consumer group."""
 
-    def __init__(self, session: SparkSession, source: KafkaSource) -> None:
+    def __init__(self, source: KafkaSource, connect: Callable[[], BrokerQueries]) -> None:
+        """``connect`` connects to the brokers of the source."""
         # configuration
-        self._session = session
         self._source = source
+        self._connect = connect
         # transient
-        self._connected: Broker | None = None
+        self._connected: BrokerQueries | None = None
         self._ids: dict[str, str] = {}
         self._last: str | None = None
         self._unreported: str | None = None
@@ -92,7 +92,7 @@ class KafkaTracker(PositionTracker):
         self._broker().commit(from_spark_offsets(offset), seconds=seconds)
         self._unreported, self._reported_at = None, time.monotonic()
 
-    def _broker(self) -> Broker:
+    def _broker(self) -> BrokerQueries:
         if self._connected is None:
-            self._connected = Broker(self._session, self._source)
+            self._connected = self._connect()
         return self._connected
