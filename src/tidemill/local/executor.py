@@ -18,6 +18,7 @@ from tidemill.local.working_directory import working_in
 from tidemill.runtime.driver.assembly import open_job
 from tidemill.runtime.driver.job import StopSignal
 from tidemill.runtime.driver.launch import prepare
+from tidemill.runtime.start.before_engine import check_before_engine
 from tidemill.runtime.task.delivery import install, pack
 from tidemill.runtime.task.scratch import scratch_directory
 
@@ -44,6 +45,7 @@ class LocalExecutor:
                     "execution.target: local: remove this option"
                 )
         with ExitStack() as held:
+            launch = replace(launch, checked=check_before_engine(launch.configuration, held, launch.job_id))
 
             def folder() -> Path:
                 found, remove = scratch_directory()

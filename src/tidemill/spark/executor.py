@@ -27,6 +27,7 @@ from tidemill.runtime.driver.assembly import JobAssembly, open_job
 from tidemill.runtime.driver.job import StopSignal
 from tidemill.runtime.driver.launch import Launch, prepare
 from tidemill.runtime.driver.split_input import SplitInput
+from tidemill.runtime.start.before_engine import Checked, check_before_engine
 from tidemill.runtime.task.delivery import Packed, pack
 from tidemill.spark.bounded.object_input import settings_at_tasks
 from tidemill.spark.bounded.parquet_input import ParquetSource, materialise, remove_input
@@ -40,7 +41,7 @@ from tidemill.spark.locations.locations import positioned
 from tidemill.spark.readers import SparkReaders
 from tidemill.spark.session.cluster import check_workers, cores_of
 from tidemill.spark.session.dependencies import bring, folder_of_files, install_everywhere
-from tidemill.spark.session.session import is_lost
+from tidemill.spark.session.session import check_startable, is_lost
 from tidemill.spark.session.session_lease import SessionLease
 from tidemill.spark.streams.streaming import StreamingInput, run_streaming_job
 
@@ -54,10 +55,12 @@ class SparkExecutor:
     def execute_async(self, program: JobProgram) -> JobClient:
         """Compile and start a program; epochs run in a thread of this process, tasks on Spark."""
         with ExitStack() as held:
+            check_startable()
+            checked = check_before_engine(program.configuration, held)
             lease = SessionLease(self._configuration)
             held.callback(lease.release)
             try:
-                run = self._prepare(program, lease, held)
+                run = self._prepare(program, checked, lease, held)
             except Exception as error:
                 if is_lost(lease.session.sparkContext):
                     raise lease.loss() from error
@@ -65,7 +68,7 @@ class SparkExecutor:
             held.callback(run.clean_up)
             return run.job.start(program.name, run.execution, held)
 
-    def _prepare(self, program: JobProgram, lease: SessionLease, held: ExitStack) -> _SparkJob:
+    def _prepare(self, program: JobProgram, checked: Checked, lease: SessionLease, held: ExitStack) -> _SparkJob:
         session, context = lease.session, lease.session.sparkContext
         if self._configuration.get(CheckpointingOptions.DIRECTORY) is None and not str(context.master).startswith(
             "local"
@@ -80,7 +83,7 @@ class SparkExecutor:
         cores = cores_of(context)
         configured = self._configuration.contains(PipelineOptions.PARALLELISM)
         parallelism = self._configuration.get(PipelineOptions.PARALLELISM) if configured else cores
-        launch = prepare(program, parallelism)
+        launch = prepare(program, parallelism, checked)
 
         def check(directory: Path | None) -> None:
             check_workers(context, directory)
