@@ -23,4 +23,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        # "python -m" puts the working directory first. Files in it, such as a rich.py, are not meant for this program.
+        sys.path.pop(0)
     main()

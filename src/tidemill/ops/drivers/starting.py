@@ -58,7 +58,8 @@ def start_detached(
     ``variables`` are added to the environment of this process. If the wait is interrupted, the program is terminated.
     """
     log, file = new_log(program.name, yaml.safe_dump(settings.to_dict(), allow_unicode=True))
-    command = [sys.executable, "-m", "tidemill", "run", "--config", str(file), program.name, *program.arguments]
+    # -P: without it, Python would import files of the working directory instead of the packages of that name.
+    command = [sys.executable, "-P", "-m", "tidemill", "run", "--config", str(file), program.name, *program.arguments]
     begun = time.time_ns() // 1_000_000
     try:
         with log.open("ab") as output:
