@@ -13,9 +13,10 @@ import pytest
 
 from tests.unit.ops.cli.conftest import Tidemill
 from tests.waiting import eventually
+from tidemill.common import ExitCode
 from tidemill.ops.cli.failures import CommandExit
 from tidemill.ops.drivers import starting
-from tidemill.ops.drivers.records import drivers
+from tidemill.ops.drivers.records import drivers, records_directory
 
 SOURCE = Path(__file__).parents[4] / "src"
 PROGRAM = """\
@@ -89,8 +90,13 @@ def test_the_life_of_a_detached_job(tidemill: Tidemill, settings: tuple[str, ...
         assert [one["parallelism"] for one in operators if one["uid"] == "counts"] == [3]
         refused = tidemill("rescale", "numbers", "-o", "nobody=3")
         assert (refused.exit_code, "no operator has the uid 'nobody'" in refused.stderr) == (1, True)
-        outside = tidemill("savepoint", "numbers", tmp_path / "elsewhere")
-        assert (outside.exit_code, "execution.checkpointing.savepoint-dir" in outside.stderr) == (1, True)
+        elsewhere = tidemill("savepoint", "numbers", tmp_path / "elsewhere")
+        assert elsewhere.exit_code == 0, elsewhere.stderr
+        assert f"Savepoint {tmp_path}/elsewhere/savepoint-" in elsewhere.stdout
+        assert not list(records_directory().glob("request-*"))
+        twice = tidemill("run", *settings, tmp_path / "numbers.py")
+        assert twice.exit_code == ExitCode.FENCED
+        assert f"job 'numbers' is run by another driver: process {driver.pid} on " in twice.stderr
 
         stopped = tidemill("stop", "numbers")
         assert stopped.exit_code == 0, stopped.stderr
@@ -121,6 +127,9 @@ def test_the_life_of_a_detached_job(tidemill: Tidemill, settings: tuple[str, ...
         eventually(
             lambda: "PATCH /jobs/again -> 401" in tidemill("logs", "again", "-l", "9999").stdout
         )  # is noted there
+        by_rest = ("--rest", second.rest.url, "--token", token)
+        outside = tidemill("savepoint", "again", tmp_path / "elsewhere", *by_rest)
+        assert (outside.exit_code, "execution.checkpointing.savepoint-dir" in outside.stderr) == (1, True)
         by_url = tidemill("rescale", "again", "-p", "3", "--rest", second.rest.url, "--token", token)
         assert by_url.exit_code == 0, by_url.stderr
         cancelled = tidemill("cancel", "again")
