@@ -47,6 +47,7 @@ class OperatorPlan:
     guarantee: str = ""
     #: Whether a sink's results are only for people to read.
     for_reading: bool = False
+
     #: Whether a source emits the same records again from the same position.
     replayable: bool = True
     #: Whether a source may read records of committed epochs once more after a failure.
@@ -61,6 +62,12 @@ class OperatorPlan:
     windows: Mapping[str, Any] | None = None
     #: How it handles records for which its function raises an exception.
     error_policy: ErrorPolicy = field(default_factory=ErrorPolicy.fail)
+
+    @property
+    def label(self) -> str:
+        """The operator in messages, with the line of the program that creates it."""
+        line = f", defined at {self.user_line}" if self.user_line else ""
+        return f"operator {self.name!r} (uid {self.uid}{line})"
 
 
 @dataclass(frozen=True)

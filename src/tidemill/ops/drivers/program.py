@@ -132,7 +132,8 @@ class Program:
         shared = shared_names(directories)
         sys.modules["__main__"], sys.argv = module, [name, *self.arguments]
         with ExitStack() as undo:
-            for_workers, imported = str(directory), importlib.import_module
+            for_workers = str(directory)
+            imported: Callable[[str], types.ModuleType] = importlib.import_module
             if shared:
                 modules = ProgramModules(directories, shared)
                 if module is not main:

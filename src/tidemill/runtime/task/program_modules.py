@@ -88,11 +88,11 @@ class ProgramModules:
 
     def install(self) -> None:
         """Let modules be found from now on."""
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type] # a finder needs only find_spec
+        sys.meta_path.insert(0, self)
 
     def remove(self) -> None:
         """Undo :meth:`install`. Modules that have been imported stay."""
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
         """The module with this full name, if it is the program's."""
