@@ -90,6 +90,7 @@ def run(
     ] = False,
     defined: Defined = None,
     config: ConfigFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With -d: print one JSON document.")] = False,
 ) -> None:
     """Run a program and wait until it ends.
 
@@ -110,8 +111,10 @@ def run(
     serve_rest(settings)
     named = Program(program, tuple(arguments or ()), tuple(python_files_of(settings)))
     if detached:
-        run_detached(named, settings)
+        run_detached(named, settings, as_json=as_json)
         return
+    if as_json:
+        raise typer.BadParameter("the output is that of the program: use it with -d", param_hint="'--json'")
     code = 0
     clients: list[tuple[DriverJob, JobClient]] = []
     with ExitStack() as stack:
