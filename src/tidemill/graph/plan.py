@@ -66,8 +66,13 @@ class OperatorPlan:
     @property
     def label(self) -> str:
         """The operator in messages, with the line of the program that creates it."""
+        return f"operator {self.named}"
+
+    @property
+    def named(self) -> str:
+        """Like :attr:`label`, without the word ``operator``."""
         line = f", defined at {self.user_line}" if self.user_line else ""
-        return f"operator {self.name!r} (uid {self.uid}{line})"
+        return f"{self.name!r} (uid {self.uid}{line})"
 
 
 @dataclass(frozen=True)

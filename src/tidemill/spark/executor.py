@@ -133,7 +133,8 @@ class _SparkJob:
                 raise self._lease.loss() from error
             chains = self._launch.plan.chains
             files = {chains[chain].head.uid: source for chain, source in self._readers.files.items()}
-            misfit = misfit_error(self._session, files, error, self._staging.original)
+            names = {chains[chain].head.uid: chains[chain].head.named for chain in self._readers.files}
+            misfit = misfit_error(self._session, files, error, self._staging.original, names)
             if misfit is not None:
                 raise misfit from error
             raise
@@ -204,7 +205,7 @@ class _SparkJob:
         operators = dict(launch.operators)
         for chain, reader in self._readers.bounded.items():
             source, head = reader.source, chains[chain].head
-            folder = materialise(partial(reader.frame, self._session), self._storage, head.uid)
+            folder = materialise(partial(reader.frame, self._session), self._storage, head.uid, head.named)
             strategy = operators[head.uid].spec.watermarks
             has_time = launch.plan.runtime_mode != "BATCH" and has_event_time(chains[chain], operators)
             parquet = ParquetSource(

@@ -19,6 +19,7 @@ from tidemill.datastream import (
     ValueStateDescriptor,
 )
 from tidemill.errors import InvalidKeyError, StateError, TidemillError, TypeMismatchError, UserCodeError
+from tidemill.testing import JobHarness
 
 HERE = str(Path(__file__))
 
@@ -69,3 +70,14 @@ def test_state_that_is_used_wrongly_ends_the_job_at_once() -> None:
     error = run(lambda words: words.key_by(lambda word: word, Types.STRING()).process(Misused()), **endless)
     assert type(error) is StateError
     assert exit_code_of(error) == ExitCode.UNFIT
+
+
+def test_errors_in_harnesses_have_no_stack_of_the_engine() -> None:
+    def build(_env: Any, words: DataStream) -> None:
+        words.map(int)
+
+    with JobHarness(build, inputs=["words"]) as job:
+        with pytest.raises(UserCodeError) as caught:
+            job.epoch(words=["x"])
+        frames = {Path(frame.filename).parent.name for frame in traceback.extract_tb(caught.value.__traceback__)}
+        assert frames == {"datastream", "testing"}

@@ -30,7 +30,7 @@ class Keeping(KeyedProcessFunction):
         self.list = runtime_context.get_list_state(ListStateDescriptor("list", Types.LONG()))
 
     def process_element(self, value: tuple[int, int], ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
-        key, number = value
+        _key, number = value
         ctx.timer_service().delete_event_time_timer(1_000 + (self.value.value() or 0))
         if number < 0:
             self.value.clear()

@@ -118,18 +118,18 @@ class ParquetSource(SplitSource):
         return told[group.index]
 
 
-def materialise(dataframe: Callable[[], DataFrame], storage: Storage, uid: str) -> str:
+def materialise(dataframe: Callable[[], DataFrame], storage: Storage, uid: str, name: str = "") -> str:
     """Write a bounded source's DataFrame as Parquet, unless an earlier start of the job did so, and return the folder.
 
     Each start writes to its own folder. The driver that creates the marker decides which folder is used: two drivers
-    that start at the same time both read the rows of the same one.
+    that start at the same time both read the rows of the same one. ``name`` is what errors call the source.
     """
     marker = input_name(uid, CHOSEN)
     with suppress(NotFoundError):
         return _folder(uid, storage.read(marker))
     token = uuid.uuid4().hex.encode()
     folder = _folder(uid, token)
-    with translated(f"read the source with uid {uid!r}"):
+    with translated(f"read the source {name or f'with uid {uid!r}'}"):
         if isinstance(storage, LocalStorage):
             _write_files(dataframe(), storage, folder)
         else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote
 
@@ -39,10 +40,12 @@ def misfit_error(
     sources: Mapping[str, FormatSource],
     failure: Exception,
     original: Callable[[str], str] = lambda path: path,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> TypeMismatchError | None:
     """Return an error with the record that a job has failed at, if the record does not match its schema, else None.
 
-    ``sources`` are the sources that read files, by uid. ``original`` maps a copy that Spark has read to its original.
+    ``sources`` are the sources that read files, by uid, and ``names`` what messages call them. ``original`` maps a copy
+    that Spark has read to its original.
     """
     told = _FILE.search(str(failure))
     if told is None:
@@ -57,7 +60,8 @@ def misfit_error(
         if source.schema is not None:
             record = _record(session, source, source.schema, file, columns_in(name, _depth(source, name) or 0))
             if record is not None:
-                return _error(uid, source, Misfit(source.format, record, source.schema, _by_name(source)), name)
+                misfit = Misfit(source.format, record, source.schema, _by_name(source))
+                return _error(uid, names.get(uid, f"with uid {uid!r}"), source, misfit, name)
     return None
 
 
@@ -114,10 +118,10 @@ def _record(
     return found[0][_COLUMN] if found else None
 
 
-def _error(uid: str, source: FormatSource, misfit: Misfit, file: str) -> TypeMismatchError:
+def _error(uid: str, called: str, source: FormatSource, misfit: Misfit, file: str) -> TypeMismatchError:
     site = FailureSite(uid=uid, exception=TypeMismatchError.__name__, record=message_text(misfit.record))
     error = TypeMismatchError(
-        f"Spark could not read the source with uid {uid!r}: file {file} has a record that does not fit the "
+        f"Spark could not read the source {called}: file {file} has a record that does not fit the "
         f"schema: {misfit.problem()}. It is record {site.record}\nCorrect the file; or read it with "
         f"read_{source.format}() and the option mode: DROPMALFORMED skips such records, PERMISSIVE replaces values "
         "that do not fit by None."

@@ -222,7 +222,7 @@ class WatchedSource:
             return rdd if rdd.getNumPartitions() else None
 
     def _reading(self) -> AbstractContextManager[None]:
-        return translated(f"read the source with uid {self.uid!r}")
+        return translated(f"read the source {self._name!r} (uid {self.uid})")
 
     def _weigh(self, head: Manifest) -> None:
         """Update the record size from the last epoch, if it is committed."""

@@ -1,4 +1,4 @@
-"""The list of jobs: a table that fits a terminal, filters, and what is forgotten. Completion, and the style of errors."""
+"""The list of jobs: a table that fits a terminal, filters, what is forgotten. Completion, and the style of errors."""
 
 from __future__ import annotations
 
