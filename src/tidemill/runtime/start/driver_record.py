@@ -33,7 +33,7 @@ from typing import Any, Final
 
 from tidemill.checkpoint.names import DRIVERS, driver_record_name, parse_driver_record
 from tidemill.checkpoint.storage.storages import NotFoundError, Storage
-from tidemill.errors import CheckpointError, CorruptFileError, FencedError
+from tidemill.errors import CheckpointError, FencedError
 
 __all__ = ["DriverDescription", "DriverRecord", "Life", "Process", "check_no_other_driver", "judge", "this_process"]
 
@@ -217,16 +217,28 @@ class DriverRecord:
 
 
 def _records(storage: Storage) -> dict[str, tuple[int, DriverDescription]]:
-    """The last record of each driver, with the number of its beat."""
+    """The last record of each driver, with the number of its beat.
+
+    Records that are not readable are deleted: they are not synced to disk, so a power failure may damage them. They
+    must not keep a job from being resumed.
+    """
     found: dict[str, tuple[int, DriverDescription]] = {}
-    for token, beat in sorted(_last_beats(storage).items()):
+    for token, listed in sorted(_last_beats(storage).items()):
+        beat = listed
         try:
-            found[token] = beat, _decoded(storage.read(driver_record_name(token, beat)))
+            data = storage.read(driver_record_name(token, beat))
         except NotFoundError:
             # The next beat has replaced it meanwhile, or the job has ended.
             later = _last_beats(storage).get(token)
-            if later is not None:
-                found[token] = later, _decoded(storage.read(driver_record_name(token, later)))
+            if later is None:
+                continue
+            beat, data = later, storage.read(driver_record_name(token, later))
+        description = _decoded(data)
+        if description is None:
+            log.warning("the record %s of a driver is damaged, and is deleted", driver_record_name(token, beat))
+            _delete(storage, token)
+        else:
+            found[token] = beat, description
     return found
 
 
@@ -237,13 +249,13 @@ def _last_beats(storage: Storage) -> dict[str, int]:
     return beats
 
 
-def _decoded(data: bytes) -> DriverDescription:
-    """Parse a record. Fields that a later version has added are ignored."""
+def _decoded(data: bytes) -> DriverDescription | None:
+    """Parse a record, None if it is damaged. Fields that a later version has added are ignored."""
     try:
         content: dict[str, Any] = json.loads(data)
         return DriverDescription(**{one.name: content[one.name] for one in fields(DriverDescription)})
-    except (ValueError, TypeError, KeyError) as error:
-        raise CorruptFileError(f"the record of a driver in {DRIVERS} is not readable: {error!r}; delete it") from error
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def _await_beat(storage: Storage, token: str, beat: int, seconds: float) -> Life:

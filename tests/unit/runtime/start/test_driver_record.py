@@ -158,6 +158,15 @@ def test_a_record_that_cannot_be_renewed_is_a_warning(caplog: pytest.LogCaptureF
     assert caplog.text.count("cannot be renewed at the moment: the store does not respond") == 1
 
 
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}"])
+def test_a_damaged_record_does_not_keep_a_job_from_being_resumed(data: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    storage = MemoryStorage()
+    storage.write(driver_record_name("ab" * 8, 3), data)
+    check_no_other_driver(storage, "shop", take_over=False)
+    assert not storage.list("drivers/")
+    assert "is damaged, and is deleted" in caplog.text
+
+
 def test_names_of_records() -> None:
     name = driver_record_name("ab" * 8, 3)
     assert parse_driver_record(name) == ("ab" * 8, 3)
